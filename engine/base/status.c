@@ -1,0 +1,45 @@
+#include "millrace/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char last_message[1024];
+
+int mr_fail(int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    /* Formatted aside first: an argument may be the last message itself. */
+    char text[sizeof last_message];
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    snprintf(last_message, sizeof last_message, "%s", text);
+    return status;
+}
+
+const char *mr_message(void) {
+    return last_message;
+}
+
+const char *mr_status_words(int status) {
+    switch (status) {
+#define X(name, value, code, words)                                                                                    \
+    case value:                                                                                                        \
+        return words;
+        MR_STATUS_LIST(X)
+#undef X
+    default:
+        return "unknown status";
+    }
+}
+
+int mr_status_exit_code(int status) {
+    switch (status) {
+#define X(name, value, code, words)                                                                                    \
+    case value:                                                                                                        \
+        return code;
+        MR_STATUS_LIST(X)
+#undef X
+    default:
+        return 70;
+    }
+}

@@ -1,0 +1,73 @@
+/* The plan: a pipeline after everything is decided. spec -> plan -> graph.
+ *
+ * mr_plan_create resolves stage types, links, devices, instance counts, formats (through each type's negotiate, in
+ * topological order), queue lengths and buffer counts. It reports all errors at once and moves nothing. The plan owns its
+ * memory and, through `spec`, the options and strings it points to. It is immutable once created. */
+#ifndef MILLRACE_CONFIG_PLAN_H
+#define MILLRACE_CONFIG_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/config/spec.h"
+#include "millrace/stage.h"
+
+typedef enum mr_policy { MR_POLICY_BLOCK, MR_POLICY_DROP_OLDEST, MR_POLICY_DROP_NEWEST } mr_policy;
+
+/* One arrow of the graph: from an output port of one vertex to an input port of another. */
+typedef struct mr_plan_edge {
+    int from, from_port; /* vertex, output port */
+    int to, to_port;     /* vertex, input port (index into its `inputs`) */
+    mr_format format;
+} mr_plan_edge;
+
+/* A source or stage. Sources come first, then stages in topological order. */
+typedef struct mr_plan_vertex {
+    const char *id;
+    const mr_stage_type *type;
+    const void *options;
+    const char *place;              /* "file:line:column" */
+    mr_place mark;
+    bool is_source;
+    uint32_t source;                /* sources: 0, 1, ... */
+    char device[32];                /* "cpu", "sim:0", ... */
+    mr_entry entry;
+    bool blocking;
+    int threads;                    /* of libraries, for one instance */
+    int entries;                    /* workers that may be in it at once; > 1 only for MR_ENTRY_STATELESS */
+    int in_flight;                  /* slots of one instance */
+    int batch;                      /* most frames of one call; 1 without `batch:` */
+    int64_t batch_timeout_ns;
+    int queue;                      /* frames of one source that each input link holds */
+    mr_policy policy;               /* of its input links when full */
+    int output_buffers;             /* for output 0 of one instance: retained + in flight + all that its consumers may hold */
+    size_t input_count;
+    const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
+    size_t output_count;
+    mr_format *outputs;
+    size_t source_count;            /* which sources' frames come here */
+    const uint32_t *sources;        /* ascending */
+} mr_plan_vertex;
+
+typedef struct mr_plan {
+    const mr_spec *spec;
+    const char *name;
+    int workers;
+    size_t source_count;
+    size_t vertex_count;            /* sources included */
+    mr_plan_vertex *vertices;
+    size_t edge_count;
+    mr_plan_edge *edges;
+} mr_plan;
+
+typedef struct mr_plan_params {
+    int workers;                    /* 0: as the spec says, else one for each usable core */
+    bool offline;
+    bool deterministic;             /* no threads: nothing blocking, one entry a stage */
+} mr_plan_params;
+
+/* The plan takes `spec` over on success only. */
+int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics);
+void mr_plan_destroy(mr_plan **plan);
+
+#endif

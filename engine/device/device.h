@@ -1,0 +1,101 @@
+/* Devices: where stages compute. One table of functions for each kind; this header is all the engine and the kernels
+ * know of any of them.
+ *
+ * A device owns streams; a stream does its work in order; an event is a point in a stream that carries a status. Nothing
+ * here ever waits: completion is polled or told through a callback. Devices outlive all that is made on them.
+ *
+ * Threads: a stream is used by one thread at a time; all else may be called from any thread.
+ * Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; its later work fails too), MR_ERROR_UNAVAILABLE (there is
+ * no such device). */
+#ifndef MILLRACE_DEVICE_H
+#define MILLRACE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "millrace/frame.h"
+#include "millrace/stage.h"
+
+typedef enum mr_device_kind { MR_DEVICE_CPU, MR_DEVICE_SIM, MR_DEVICE_CUDA } mr_device_kind;
+
+/* Work of a stream that runs on the host: the stream calls function(arguments) where `arguments` is its own copy. */
+typedef int mr_work_function(void *arguments);
+
+typedef struct mr_device_type {
+    mr_device_kind kind;
+    int (*allocate)(mr_device *device, mr_memory memory, size_t bytes, void **data);
+    void (*free)(mr_device *device, mr_memory memory, void *data);
+    int (*stream_create)(mr_device *device, mr_stream **stream);
+    void (*stream_destroy)(mr_stream *stream);
+    int (*submit)(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
+    int (*record)(mr_stream *stream, mr_event *event);
+    int (*wait)(mr_stream *stream, mr_event *event);
+    void (*destroy)(mr_device *device);
+} mr_device_type;
+
+struct mr_device {
+    const mr_device_type *type;
+    char name[32]; /* "cpu", "sim:0", "cuda:1" */
+    int index;
+};
+struct mr_stream {
+    mr_device *device;
+};
+
+/* The device of the host's processors. It always exists and is never destroyed. Work is done before submit returns. */
+mr_device *mr_device_cpu(void);
+
+void mr_device_destroy(mr_device **device);
+int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
+void mr_device_free(mr_device *device, mr_memory memory, void *data);
+
+int mr_stream_create(mr_device *device, mr_stream **stream);
+/* Work already submitted is finished first. */
+void mr_stream_destroy(mr_stream **stream);
+/* Adds work; at most MR_WORK_BYTES of arguments, which are copied. A failing function fails the next event recorded
+ * after it, and only that one. */
+enum { MR_WORK_BYTES = 1024 };
+int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
+/* Makes `event` (fresh or reset) done, with the stream's status, when all work submitted so far is done. */
+int mr_stream_record(mr_stream *stream, mr_event *event);
+/* Work submitted after this runs after `event`; a failed event fails the next event recorded
+ * on this stream. */
+int mr_stream_wait(mr_stream *stream, mr_event *event);
+
+/* ---- events: reference-counted, used once ---------------------------------------------------------------------- */
+
+/* `stage` is kept for messages: who records it. */
+int mr_event_create(mr_event **event, mr_device *device, const mr_stage *stage);
+mr_event *mr_event_ref(mr_event *event);
+void mr_event_unref(mr_event **event);
+bool mr_event_done(const mr_event *event);
+/* 0 or the failure; only once it is done. */
+int mr_event_status(const mr_event *event);
+mr_device *mr_event_device(const mr_event *event);
+const mr_stage *mr_event_stage(const mr_event *event);
+/* Calls function(context) once when the event is done, from the thread that completes it, at once where it is done
+ * already. At most MR_EVENT_WAITERS at a time; MR_ERROR_AGAIN beyond. */
+typedef void mr_event_function(void *context);
+int mr_event_notify(mr_event *event, mr_event_function *function, void *context);
+/* For device implementations: the event is done. */
+void mr_event_complete(mr_event *event, int status);
+
+/* ---- the simulated accelerator --------------------------------------------------------------------------------- */
+
+/* Work runs later, on the device's own thread, or, with `manual`, when mr_sim_advance is called (simulated time: tests).
+ * Delays are drawn from `seed`, uniform in [min_delay_ns, max_delay_ns]. */
+typedef struct mr_sim_params {
+    int index;
+    uint64_t seed;
+    int64_t min_delay_ns, max_delay_ns;
+    bool manual;
+    int64_t fail_after;       /* every piece of work from this one on fails (MR_ERROR_DEVICE); 0: never */
+    int64_t fail_every;       /* each so-manieth piece of work fails; 0: none */
+    int64_t fail_allocation;  /* the so-manieth allocation fails; 0: none */
+} mr_sim_params;
+int mr_sim_create(mr_device **device, const mr_sim_params *params);
+/* Manual devices: does all work due by now_ns; returns when the next is due, or INT64_MAX. Called by the executor. */
+int64_t mr_sim_advance(mr_device *device, int64_t now_ns);
+
+#endif

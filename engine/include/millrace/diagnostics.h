@@ -1,0 +1,51 @@
+/* What is wrong with a pipeline: all errors of a file at once, each with its place and, where there is one, the fix. */
+#ifndef MILLRACE_DIAGNOSTICS_H
+#define MILLRACE_DIAGNOSTICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mr_severity { MR_SEVERITY_WARNING, MR_SEVERITY_ERROR } mr_severity;
+
+/* A place in a YAML file, or in an override ("--set stages.x.size", line 0). Lines and columns count from 1. */
+typedef struct mr_place {
+    const char *file;
+    int line, column;
+} mr_place;
+
+typedef struct mr_diagnostic {
+    mr_severity severity;
+    int status;      /* negative mr_status: what the command's exit code follows */
+    mr_place place;
+    char *message;   /* one sentence, no full stop */
+    char *hint;      /* what to do; NULL where there is nothing to say */
+} mr_diagnostic;
+
+/* Grows as diagnostics are added; one thread at a time. */
+typedef struct mr_diagnostics {
+    mr_diagnostic *item;
+    size_t count;
+    size_t errors;   /* how many of them are errors */
+} mr_diagnostics;
+
+/* Adds one (printf style message); `hint` may be NULL and is copied. Returns `status`. */
+int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
+                const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* Sorts by file, line and column. */
+void mr_diagnostics_sort(mr_diagnostics *diagnostics);
+/* The status of the first error; MR_OK where there is none. */
+int mr_diagnostics_status(const mr_diagnostics *diagnostics);
+/* "file:line:column: error: message" and an indented "hint: ..." line for each. */
+void mr_diagnostics_print(const mr_diagnostics *diagnostics, FILE *stream);
+/* Frees what was added; the struct may be used again. */
+void mr_diagnostics_fini(mr_diagnostics *diagnostics);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,138 @@
+/* What flows on a link: compressed packets, pictures, tensors, or results alone.
+ *
+ * An mr_format describes one frame, or, in planning, a set of frames: a field that is zero is not fixed ("any"). Formats
+ * are plain values, copied freely; they own nothing. Functions here are pure and may be called from any thread. */
+#ifndef MILLRACE_FORMAT_H
+#define MILLRACE_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mr_payload {
+    MR_PAYLOAD_ANY,
+    MR_PAYLOAD_PACKET,  /* one compressed packet; what codec it is stands in the frame's mr_media */
+    MR_PAYLOAD_PICTURE, /* one decoded picture in up to four planes */
+    MR_PAYLOAD_TENSOR,  /* one dense array in plane 0, row-major, no gaps */
+    MR_PAYLOAD_RESULTS  /* no payload: metadata and results only */
+} mr_payload;
+
+/* Pixel layouts. Samples of more than 8 bits are 16-bit little-endian words, value in the low bits (P010: high bits).
+ * Alpha, where present, is carried and ignored by the kernels. */
+typedef enum mr_pixel {
+    MR_PIXEL_ANY,
+    MR_PIXEL_GRAY8,
+    MR_PIXEL_GRAY10,
+    MR_PIXEL_GRAY12,
+    MR_PIXEL_GRAY16,
+    MR_PIXEL_YA8,     /* gray and alpha, interleaved */
+    MR_PIXEL_I420,    /* planar Y, U, V; chroma halved both ways */
+    MR_PIXEL_I422,    /* chroma halved horizontally */
+    MR_PIXEL_I440,    /* chroma halved vertically */
+    MR_PIXEL_I444,
+    MR_PIXEL_I420_10,
+    MR_PIXEL_I422_10,
+    MR_PIXEL_I444_10,
+    MR_PIXEL_I420_12,
+    MR_PIXEL_I422_12,
+    MR_PIXEL_I444_12,
+    MR_PIXEL_NV12,    /* planar Y, interleaved UV halved both ways */
+    MR_PIXEL_P010,    /* as NV12, 10 bits in the high bits of 16 */
+    MR_PIXEL_RGB24,
+    MR_PIXEL_BGR24,
+    MR_PIXEL_RGBA,
+    MR_PIXEL_BGRA,
+    MR_PIXEL_ARGB,
+    MR_PIXEL_ABGR,
+    MR_PIXEL_GBR,     /* planar G, B, R */
+    MR_PIXEL_GBR_10,
+    MR_PIXEL_GBR_12,
+    MR_PIXEL_COUNT
+} mr_pixel;
+
+typedef enum mr_dtype { MR_DTYPE_ANY, MR_DTYPE_U8, MR_DTYPE_F16, MR_DTYPE_F32, MR_DTYPE_I32, MR_DTYPE_I64 } mr_dtype;
+
+/* What the dimensions of a tensor mean. FLAT: no meaning attached. */
+typedef enum mr_layout { MR_LAYOUT_ANY, MR_LAYOUT_NCHW, MR_LAYOUT_NHWC, MR_LAYOUT_FLAT } mr_layout;
+
+/* Matrix coefficients of Y'CbCr (ITU-R BT.601-7, BT.709-6, BT.2020-2 non-constant luminance). */
+typedef enum mr_matrix { MR_MATRIX_ANY, MR_MATRIX_BT601, MR_MATRIX_BT709, MR_MATRIX_BT2020 } mr_matrix;
+/* Limited: luma 16..235 and chroma 16..240 at 8 bits. Full: 0..255. */
+typedef enum mr_range { MR_RANGE_ANY, MR_RANGE_LIMITED, MR_RANGE_FULL } mr_range;
+/* Where chroma samples sit beside luma samples in subsampled layouts. LEFT: MPEG-2, H.264; CENTER: JPEG, MPEG-1. */
+typedef enum mr_siting { MR_SITING_ANY, MR_SITING_LEFT, MR_SITING_CENTER, MR_SITING_TOPLEFT } mr_siting;
+
+enum { MR_MAX_PLANES = 4, MR_MAX_RANK = 6 };
+
+typedef struct mr_format {
+    mr_payload payload;
+
+    /* pictures */
+    mr_pixel pixel;
+    int32_t width, height;     /* pixels, as stored (before rotation) */
+    mr_matrix matrix;
+    mr_range range;
+    mr_siting siting;
+    int32_t sar_num, sar_den;  /* sample aspect ratio; 0/0 where unknown, to be read as 1:1 */
+    int16_t rotation;          /* degrees clockwise to turn the picture for display: 0, 90, 180, 270 */
+    bool flip;                 /* mirrored left to right, before the rotation */
+
+    /* tensors; a dimension of 0 is not fixed. There is no batch dimension: one frame is one item. */
+    mr_dtype dtype;
+    mr_layout layout;          /* of the item: NCHW means C, H, W */
+    int32_t rank;              /* number of dimensions; 0 where not fixed */
+    int64_t dims[MR_MAX_RANK];
+} mr_format;
+
+/* One component (Y, U, V or R, G, B) of a pixel layout. */
+typedef struct mr_component {
+    uint8_t plane;  /* which plane holds it */
+    uint8_t step;   /* bytes from one sample to the next */
+    uint8_t offset; /* bytes before the first sample */
+} mr_component;
+
+typedef struct mr_pixel_info {
+    const char *name;
+    uint8_t planes, components;   /* components: 1 gray, 3 colour (alpha not counted) */
+    uint8_t chroma_w, chroma_h;   /* log2 of the horizontal and vertical subsampling of components 1 and 2 */
+    uint8_t depth;                /* bits of a sample */
+    uint8_t shift;                /* bits to shift a sample right (P010: 6) */
+    bool rgb;                     /* components are R, G, B in this order */
+    mr_component component[3];
+} mr_pixel_info;
+
+/* Never NULL for a value below MR_PIXEL_COUNT. */
+const mr_pixel_info *mr_pixel_describe(mr_pixel pixel);
+
+/* Bytes in a row and number of rows of one plane of a picture, without padding. */
+size_t mr_plane_row_bytes(mr_pixel pixel, int plane, int32_t width);
+int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height);
+
+size_t mr_dtype_bytes(mr_dtype dtype);
+const char *mr_dtype_name(mr_dtype dtype);
+const char *mr_payload_name(mr_payload payload);
+
+/* Number of elements and bytes of a tensor whose dimensions are all fixed; 0 where one is not, or the product
+ * overflows. */
+size_t mr_tensor_count(const mr_format *format);
+size_t mr_tensor_bytes(const mr_format *format);
+
+/* Makes a tensor format of `rank` dimensions. */
+mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const int64_t *dims);
+
+/* The frames that are in both sets; false where there are none (result is then untouched). Colour, aspect and rotation
+ * describe a picture and never conflict. */
+bool mr_format_meet(const mr_format *a, const mr_format *b, mr_format *result);
+
+/* Writes a format for people, such as "picture I420 1280x720" or "tensor f32 3x224x224"; returns `text`. */
+const char *mr_format_print(const mr_format *format, char *text, size_t bytes);
+enum { MR_FORMAT_TEXT = 96 };
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,161 @@
+/* Buffers and frames: what stages exchange.
+ *
+ * A buffer is a reference-counted block of memory; it comes from a pool or wraps foreign memory. A frame holds planes in
+ * buffers, its own format, and metadata. Reference counts may be taken and dropped from any thread. Once a frame has been
+ * emitted it is immutable: a stage that changes anything writes a new frame (mr_io_derive in stage.h). */
+#ifndef MILLRACE_FRAME_H
+#define MILLRACE_FRAME_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "millrace/format.h"
+
+typedef struct mr_device mr_device;
+typedef struct mr_event mr_event;
+typedef struct mr_receipt mr_receipt;
+typedef struct mr_pool mr_pool;
+
+typedef enum mr_memory { MR_MEMORY_HOST, MR_MEMORY_PINNED, MR_MEMORY_DEVICE } mr_memory;
+
+/* ---- buffers ------------------------------------------------------------------------------------------------- */
+
+typedef struct mr_buffer {
+    uint8_t *data;
+    size_t bytes;
+    mr_memory memory;
+    mr_device *device; /* of pinned and device memory; NULL for host memory */
+    /* private */
+    atomic_int references;
+    mr_pool *pool;
+    struct mr_buffer *next;
+    void (*release)(void *context);
+    void *context;
+} mr_buffer;
+
+mr_buffer *mr_buffer_ref(mr_buffer *buffer);
+/* Drops *buffer and sets it to NULL; NULL is allowed. */
+void mr_buffer_unref(mr_buffer **buffer);
+
+/* Wraps host memory that somebody else owns; `release(context)` is called once, from the thread that drops the last
+ * reference. On failure (NULL, out of memory) nothing is called and the caller still owns the memory. */
+mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *context), void *context);
+
+/* ---- pools --------------------------------------------------------------------------------------------------- */
+
+/* A pool of up to `count` buffers of `bytes` bytes each, 64-byte aligned, allocated as they are first needed and kept. It
+ * lives until mr_pool_release was called and its last buffer came back. */
+int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
+void mr_pool_release(mr_pool **pool);
+
+/* Takes a buffer; never blocks. MR_ERROR_AGAIN where all are in use, MR_ERROR_MEMORY. Any thread. */
+int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer);
+
+/* Buffers that can still be taken. Any thread; by the time it is read others may have taken some. */
+int mr_pool_free_count(const mr_pool *pool);
+size_t mr_pool_buffer_bytes(const mr_pool *pool);
+
+/* ---- media: what stands behind packets and pictures ---------------------------------------------------------- */
+
+/* Describes the stream that packets and pictures belong to: codec, time base, and for image folders the file. Shared and
+ * immutable; all pointers belong to it. It stands for the decoder's needs without naming a decoder's library. */
+typedef struct mr_media {
+    atomic_int references;
+    char *path;        /* file or URL it was read from */
+    char *label;       /* class of a labelled folder; NULL elsewhere */
+    int32_t label_index; /* position of the label among the folder's classes; -1 elsewhere */
+    void *codec;       /* the reader's own description (AVCodecParameters in stages/media) */
+    int32_t rate_num, rate_den;  /* frames a second; 0/0 unknown */
+    int64_t frames;    /* how many the container announces; 0 unknown */
+    int16_t rotation;  /* degrees clockwise for display */
+    bool flip;
+    /* Which pictures are wanted; applied where they are decoded, since packets depend on each other. */
+    int64_t start_ns, end_ns;    /* presentation times; end 0: to the end */
+    int32_t every;     /* one of so many pictures; 0 or 1: all */
+    double fps;        /* at most so many pictures a second, by presentation time; 0: all */
+    void (*release)(struct mr_media *media); /* frees codec, path and label, and the struct */
+} mr_media;
+
+mr_media *mr_media_ref(mr_media *media);
+void mr_media_unref(mr_media **media);
+
+/* ---- results ------------------------------------------------------------------------------------------------- */
+
+typedef enum mr_result_kind { MR_RESULT_CLASSES, MR_RESULT_TENSOR } mr_result_kind;
+
+typedef struct mr_class {
+    int32_t index;
+    float score;
+    const char *label; /* NULL where the stage has no labels; lives as long as the pipeline */
+} mr_class;
+
+/* One result of one stage about one frame. Results form a list, newest first, whose tail may be shared between frames;
+ * an element is immutable once its frame was emitted. */
+typedef struct mr_result {
+    mr_result_kind kind;
+    const char *stage; /* id of the stage that gave it; lives as long as the pipeline */
+    const char *name;  /* of a tensor: its name in the model; NULL for classes */
+    size_t count;      /* classes */
+    mr_class *classes; /* best first; room for as many as were asked for */
+    mr_format format;  /* of a tensor */
+    mr_buffer *buffer; /* of a tensor; host memory */
+    const uint8_t *data;
+    /* private */
+    struct mr_result *next;
+    atomic_int references;
+    size_t capacity;
+    struct mr_store *store;
+} mr_result;
+
+/* ---- frames -------------------------------------------------------------------------------------------------- */
+
+/* Which frame this is. Order, joins and deduplication rest on it. */
+typedef struct mr_identity {
+    uint32_t source; /* position of the source in the pipeline */
+    uint32_t epoch;  /* rises on loop, seek and reconnect */
+    uint64_t seq;    /* packets in decode order; pictures in presentation order; from 0 in each epoch */
+    uint32_t sub;    /* frames derived from one */
+} mr_identity;
+
+/* < 0, 0 or > 0 as a comes before, is, or comes after b; sources are compared last. */
+int mr_identity_compare(const mr_identity *a, const mr_identity *b);
+
+#define MR_NO_TIME INT64_MIN
+
+typedef struct mr_plane {
+    mr_buffer *buffer; /* the frame holds a reference */
+    uint8_t *data;     /* inside the buffer */
+    ptrdiff_t stride;  /* bytes from row to row; tensors and packets: unused */
+    size_t bytes;      /* packets and tensors: payload size; pictures: bytes from data on that may be read */
+} mr_plane;
+
+enum { MR_FRAME_KEY = 1, MR_FRAME_DISPOSABLE = 2, MR_FRAME_CORRUPT = 4 };
+
+typedef struct mr_frame {
+    mr_format format;
+    mr_plane plane[MR_MAX_PLANES];
+    mr_identity identity;
+    int64_t pts_ns;      /* presentation time; MR_NO_TIME unknown */
+    int64_t dts_ns;      /* packets: decoding time */
+    int64_t duration_ns; /* 0 unknown */
+    int64_t born_ns;     /* when the source emitted it, on the pipeline's clock */
+    uint32_t flags;
+    mr_media *media;     /* may be NULL */
+    mr_result *results;  /* newest first; may be NULL */
+    mr_event *ready;     /* NULL: payload may be read. Else it may be read once the event is done */
+    /* private */
+    mr_receipt *receipt;
+    atomic_int references;
+    struct mr_store *store;
+    struct mr_frame *next;
+} mr_frame;
+
+mr_frame *mr_frame_ref(mr_frame *frame);
+/* Drops *frame and sets it to NULL; NULL is allowed. */
+void mr_frame_unref(mr_frame **frame);
+
+/* The newest result of that kind (and, where `stage` is given, of that stage); NULL where there is none. */
+const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage);
+
+#endif

@@ -1,0 +1,160 @@
+/* Running a pipeline from a program.
+ *
+ *     mr_pipeline *pipeline;
+ *     mr_diagnostics wrong = {0};
+ *     mr_pipeline_params params = {.types = mr_stage_types(), .path = "classify.yaml"};
+ *     if (mr_pipeline_open(&pipeline, &params, &wrong)) { mr_diagnostics_print(&wrong, stderr); ... }
+ *     mr_pipeline_subscribe(pipeline, "results", on_result, NULL);
+ *     mr_pipeline_start(pipeline);
+ *     mr_pipeline_push(pipeline, "camera", &picture, -1);
+ *     mr_pipeline_end(pipeline, "camera");
+ *     mr_pipeline_wait(pipeline, -1);
+ *     mr_pipeline_destroy(&pipeline);
+ *
+ * open plans the pipeline, start runs it on threads of its own, wait returns when all sources have ended and every frame
+ * is accounted for. Functions on one pipeline may be called from any thread, except that open, subscribe, start and
+ * destroy come in that order from one. Callbacks run on the pipeline's threads and must not block. */
+#ifndef MILLRACE_H
+#define MILLRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "millrace/diagnostics.h"
+#include "millrace/frame.h"
+#include "millrace/stage.h"
+#include "millrace/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+const char *mr_version(void);
+
+/* The stage types that come with millrace, ended by NULL. A program with stages of its own passes a longer list. */
+const mr_stage_type *const *mr_stage_types(void);
+
+typedef struct mr_pipeline mr_pipeline;
+
+typedef struct mr_override {
+    const char *key; /* "stages.features.batch.size" */
+    const char *value; /* as YAML text */
+} mr_override;
+
+typedef struct mr_pipeline_params {
+    const mr_stage_type *const *types;
+    const char *path;        /* the YAML file */
+    const char *text;        /* its text, where it is not to be read from the file; path then only names it. NULL: read */
+    size_t override_count;
+    const mr_override *overrides;
+    size_t input_count;      /* one replaces the only source's uri; several make one source each */
+    const char *const *inputs;
+    const char *output;      /* replaces the path of the only sink that has one; NULL: as written */
+    int workers;             /* threads that run stages; 0: as the YAML says, else one for each usable core */
+    bool offline;            /* only prove it: open neither media nor models; it cannot be started */
+    uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed (tests) */
+} mr_pipeline_params;
+
+/* Reads, checks and plans. On failure *pipeline is NULL, and `diagnostics` holds every error and warning found; on success
+ * it may hold warnings. The status is the first error's. */
+int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
+
+/* Every frame that reaches the stage of type `callback` with that id. The frame is borrowed for the call. */
+typedef void mr_frame_function(void *context, const char *source, const mr_frame *frame);
+int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
+
+/* Opens all stages and starts. On failure nothing runs, and mr_message says why. */
+int mr_pipeline_start(mr_pipeline *pipeline);
+
+/* A picture or tensor of the program's, for a source of type `push`. The memory is read until release(context) is called,
+ * once, from any thread; with release NULL it is copied before the call returns. */
+typedef struct mr_push {
+    mr_format format;
+    const void *data[MR_MAX_PLANES];
+    ptrdiff_t stride[MR_MAX_PLANES]; /* pictures */
+    int64_t pts_ns;
+    void (*release)(void *context);
+    void *context;
+} mr_push;
+/* Waits up to timeout_ns (0: not at all, -1: without end) for room. MR_ERROR_AGAIN where there was none, MR_ERROR_DATA
+ * where the format is not the planned one, MR_ERROR_CANCELLED once stopping. On failure release is not called. */
+int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns);
+/* Nothing more comes from that source. */
+int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
+
+/* Asks all sources to end; what is in flight is still delivered. `at_once`: what is in flight is dropped and blocking
+ * calls are interrupted. Safe in a thread beside signal handling, not in a handler itself. */
+void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
+
+/* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of any
+ * source or sink, MR_OK where there was none, and MR_ERROR_INTERNAL where the ledger does not balance. */
+int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns);
+
+/* Stops at once where it still runs. Frames that a program still holds stay valid. */
+void mr_pipeline_destroy(mr_pipeline **pipeline);
+
+/* ---- what has happened so far -------------------------------------------------------------------------------------- */
+
+typedef enum mr_outcome { MR_OUTCOME_DELIVERED, MR_OUTCOME_DROPPED, MR_OUTCOME_ABSORBED } mr_outcome;
+
+/* What became of source frames. stage and reason live as long as the pipeline. */
+typedef struct mr_ledger_line {
+    mr_outcome outcome; /* DROPPED or ABSORBED */
+    const char *stage, *reason;
+    uint64_t frames;
+} mr_ledger_line;
+
+typedef struct mr_class_count {
+    int32_t index;
+    const char *label;
+    uint64_t frames;    /* in which it was the first */
+    double mean_score;  /* over those frames */
+} mr_class_count;
+
+typedef struct mr_source_summary {
+    const char *id;
+    uint64_t in, delivered, dropped, absorbed, in_flight, unaccounted;
+    int64_t expected;         /* frames announced by the container; 0 unknown */
+    bool ended;
+    int status;               /* MR_OK or why it failed */
+    const char *message;      /* of that failure; "" */
+    uint64_t classified;      /* frames with classes that were delivered */
+    size_t class_count;       /* the most frequent, at most 5, most frequent first */
+    mr_class_count classes[5];
+    size_t line_count;
+    mr_ledger_line *lines;
+} mr_source_summary;
+
+typedef struct mr_stage_summary {
+    const char *id, *type, *device;
+    int instances;
+    uint64_t in, out;         /* frames */
+    int64_t busy_ns;          /* inside the stage, all instances and entries together */
+    int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
+} mr_stage_summary;
+
+typedef struct mr_summary {
+    const char *pipeline;     /* name */
+    double wall_s, cpu_s;     /* since start; CPU of the whole process */
+    uint64_t peak_bytes;      /* resident, of the process */
+    uint64_t in, delivered, dropped, absorbed, in_flight;
+    bool balanced;            /* in = delivered + dropped + absorbed + in_flight, for every source */
+    size_t line_count;        /* dropped and absorbed, over all sources */
+    mr_ledger_line *lines;
+    size_t source_count;
+    mr_source_summary *sources;
+    size_t stage_count;
+    mr_stage_summary *stages; /* in the order of the plan; sources first */
+    int64_t latency_p50_ns, latency_p99_ns; /* from source to sink */
+    uint64_t allocations;     /* blocks millrace itself has allocated since start (libraries not counted) */
+} mr_summary;
+
+/* A consistent-enough picture at any time, exact after the end. The summary refers to strings of the pipeline. */
+int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary);
+void mr_summary_destroy(mr_summary **summary);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+/* Option tables: what a stage type can be told in YAML.
+ *
+ * A table describes the fields of the stage type's options struct. It is the single source for parsing, `millrace
+ * inspect` and the docs. Strings in a filled struct belong to the specification and live as long as the pipeline. */
+#ifndef MILLRACE_OPTION_H
+#define MILLRACE_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum mr_option_kind {
+    MR_OPTION_BOOL,     /* bool */
+    MR_OPTION_INT,      /* int64_t */
+    MR_OPTION_DOUBLE,   /* double */
+    MR_OPTION_STRING,   /* const char * */
+    MR_OPTION_PATH,     /* const char *; relative paths are relative to the YAML file; "-" stays "-" */
+    MR_OPTION_URI,      /* const char *; as PATH unless it has a scheme or is "lavfi:..." */
+    MR_OPTION_ENUM,     /* int: index into `choices` */
+    MR_OPTION_DURATION, /* int64_t nanoseconds; "20ms", "1.5s", "2m", "500us" */
+    MR_OPTION_BYTES,    /* int64_t bytes; "64MiB", "1GB", "4096" */
+    MR_OPTION_RATE,     /* double per second; "30fps", "29.97", "30000/1001" */
+    MR_OPTION_SIZE,     /* mr_size; "224x224" (width x height), or one number for a square */
+    MR_OPTION_DOUBLES,  /* mr_doubles; one number or a list of up to 4 */
+    MR_OPTION_STRINGS,  /* mr_strings; one string or a list */
+    MR_OPTION_PAIRS,    /* mr_pairs; a map of strings */
+    MR_OPTION_FORMAT,   /* mr_format; "I420 1280x720", "RGB24 640x480", "f32 3x224x224", "u8 10" */
+    MR_OPTION_MAP       /* a nested struct described by `fields`; its first member is a bool that says whether it was given */
+} mr_option_kind;
+
+typedef struct mr_size {
+    int32_t width, height;
+} mr_size;
+typedef struct mr_doubles {
+    size_t count;
+    double value[4];
+} mr_doubles;
+typedef struct mr_strings {
+    size_t count;
+    const char *const *item;
+} mr_strings;
+typedef struct mr_pairs {
+    size_t count;
+    const char *const *key;
+    const char *const *value;
+} mr_pairs;
+
+typedef struct mr_option {
+    const char *name;
+    mr_option_kind kind;
+    size_t offset;              /* of the field in the options struct */
+    const char *fallback;       /* default as YAML text; NULL: none (zero), "required" is said by `required` */
+    bool required;
+    double min, max;            /* inclusive range of numbers, in the field's own unit; both 0: no limit */
+    const char *unit;           /* "px", "frames", ... for people; NULL where the kind says it */
+    const char *const *choices; /* of ENUM, NULL-terminated */
+    const struct mr_option *fields; /* of MAP, ended by a NULL name */
+    const char *help;           /* one sentence */
+} mr_option;
+
+/* A table ends with an element whose name is NULL. */
+#define MR_OPTIONS_END {0}
+
+#endif

@@ -1,0 +1,190 @@
+/* How a stage is written.
+ *
+ * A stage type is one const struct, listed in stages/list.c. It never sees links, threads or sockets: `process` takes
+ * inputs, acquires outputs and emits them through `io`, and the engine does the rest: queues, back-pressure, batching,
+ * order, joins, counting, devices. The simplest stage with one output for one input writes only `map`.
+ *
+ * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance. `process`,
+ * `map` and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at
+ * once with different inputs (mr_io_entry tells which). None of them may block unless the type says `blocking`; the
+ * instance then has a thread of its own.
+ *
+ * Errors: a negative mr_status with its message from mr_fail. In `negotiate` it refuses the pipeline, in `open` it stops
+ * the start, in a source it ends that source, elsewhere it drops the inputs of that call. */
+#ifndef MILLRACE_STAGE_H
+#define MILLRACE_STAGE_H
+
+#include <stdint.h>
+
+#include "millrace/frame.h"
+#include "millrace/option.h"
+#include "millrace/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mr_stage mr_stage;
+typedef struct mr_io mr_io;
+typedef struct mr_stream mr_stream;
+typedef struct mr_negotiation mr_negotiation;
+
+typedef enum mr_entry {
+    MR_ENTRY_STATELESS,  /* one instance, several workers at once */
+    MR_ENTRY_PER_SOURCE, /* one instance for each source */
+    MR_ENTRY_SHARED      /* one instance, one worker at a time */
+} mr_entry;
+
+/* Answers of process and flush, beside negative statuses. */
+typedef enum mr_answer {
+    MR_DONE = 0, /* the inputs of this call are consumed (a source: something was emitted, call again) */
+    MR_MORE = 1, /* call again with the same inputs */
+    MR_WAIT = 2, /* sources: nothing now; mr_io_wake_at said when */
+    MR_END = 3   /* sources: nothing more will come */
+} mr_answer;
+
+/* One input or output. `accepts` is a list of format sets, ended by MR_PAYLOAD_ANY unless that is its first. */
+typedef struct mr_port {
+    const char *name;
+    const char *help;
+    const mr_format *accepts; /* NULL: anything */
+    bool many;                /* inputs: any number of ports with names of the author's choice (`join:`) */
+    bool optional;            /* outputs: may have no consumer */
+} mr_port;
+
+typedef struct mr_stage_type {
+    const char *name;
+    const char *summary;         /* one line */
+    const char *help;            /* a paragraph; may be NULL */
+    const mr_port *inputs;       /* ended by a NULL name; NULL: this is a source */
+    const mr_port *outputs;      /* ended by a NULL name; NULL: this is a sink */
+    const mr_option *options;    /* ended by a NULL name; may be NULL */
+    size_t options_bytes;        /* sizeof the options struct */
+    size_t state_bytes;          /* zeroed memory that each instance gets as self->state */
+    mr_entry entry;
+    bool blocking;               /* process may block: the instance gets a thread */
+    bool batches;                /* process can take several inputs at once (`batch:` allowed) */
+    bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
+    int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
+    int (*open)(mr_stage *self);
+    int (*process)(mr_stage *self, mr_io *io);
+    int (*shape)(mr_stage *self, const mr_frame *input, mr_format *output); /* with map; NULL: the planned output */
+    int (*map)(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output);
+    int (*flush)(mr_stage *self, mr_io *io, uint32_t source); /* that source has ended; MR_MORE to be called again */
+    void (*close)(mr_stage *self); /* accepts a half-opened instance */
+} mr_stage_type;
+
+/* ---- planning ------------------------------------------------------------------------------------------------ */
+
+typedef struct mr_planned_input {
+    const char *port; /* name; for `many` ports the author's name */
+    const char *from; /* id of the stage it comes from */
+    mr_format format;
+} mr_planned_input;
+
+struct mr_negotiation {
+    const char *id;            /* of the stage */
+    const void *options;
+    bool offline;              /* true: open no file, answer what the options alone tell */
+    size_t input_count;
+    const mr_planned_input *inputs;
+    int batch;                 /* frames a process call may get; 1 without `batch:` */
+    int sources;               /* how many sources reach this stage */
+    int workers;               /* that the executor will have */
+    /* the stage type's answer; filled with defaults before the call */
+    mr_format *outputs;        /* one for each output port */
+    mr_entry entry;            /* the type's; may be narrowed */
+    bool blocking;             /* the type's; may be changed */
+    int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
+    int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
+    void *planner;             /* private */
+};
+
+/* Refuses the pipeline (printf style, one sentence) at the place of `option` in the YAML, or of the stage where it is
+ * NULL; returns MR_ERROR_CONFIG, or the status given by the _status variant (a missing file: MR_ERROR_NO_INPUT). */
+int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
+
+#define MR_SOURCE_NONE UINT32_MAX
+
+/* What a running instance knows of itself. All of it is the engine's; only *state is the stage type's to write. */
+struct mr_stage {
+    const char *id;
+    const mr_stage_type *type;
+    const void *options;
+    void *state;
+    const char *place;           /* "file:line:column" of the stage, for messages */
+    size_t input_count;
+    const mr_planned_input *inputs;
+    const mr_format *outputs;    /* as planned */
+    uint32_t source;             /* sources and per-source instances; else MR_SOURCE_NONE */
+    const char *source_id;       /* of that source; else NULL */
+    int entries;                 /* mr_io_entry is below this */
+    int threads;                 /* as negotiated */
+    int batch;
+    mr_device *device;
+    int output_buffers;          /* buffers planned for output 0 of this instance, `retained` included */
+    int64_t work_bytes;          /* private: reserved for the engine */
+    void *flow;                  /* private */
+};
+
+/* True once the run is being stopped at once: a blocking call should give up (interrupt callbacks ask this). */
+bool mr_stage_cancelled(const mr_stage *self);
+/* The name of a source by its position. */
+const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
+/* Puts a line in the log, with the stage's id before it. */
+void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Passes a result to the callback that the program has set for this stage, if any (mr_pipeline_subscribe). */
+void mr_stage_deliver(const mr_stage *self, const mr_frame *frame);
+
+/* The inputs of this call. Frames are borrowed until the call returns MR_DONE or an error; those with several ports have
+ * one frame a port, batching stages have mr_io_count frames on port 0. mr_io_input(io) is frame 0 of port 0. */
+mr_frame *mr_io_input(const mr_io *io);
+mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index);
+size_t mr_io_count(const mr_io *io);
+/* Which of self->entries this call is; for scratch memory of stateless stages. */
+int mr_io_entry(const mr_io *io);
+/* The device's queue of work for this call. Kernels are enqueued on it (kernels/); never waited for. */
+mr_stream *mr_io_stream(const mr_io *io);
+/* Nanoseconds on the pipeline's clock (monotonic; simulated in tests). */
+int64_t mr_io_now_ns(const mr_io *io);
+
+/* A new frame without payload: identity, times, media, results and receipt of `from`. */
+int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
+/* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN where all of its buffers
+ * are in use: return that from process; the same inputs are offered again when one is free. */
+int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
+/* A buffer of at least `bytes` from the pool of that output port, for a result or a batch; as mr_io_acquire. */
+int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
+/* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
+int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
+/* Adds an empty result to a frame that is not yet emitted; for classes, with room for `capacity`. Never NULL-valued on
+ * MR_OK. */
+int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result);
+
+/* Emits a frame on an output port and takes the reference, also on failure. */
+int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
+/* Emits input `index` of port 0 unchanged. */
+int mr_io_forward(mr_io *io, size_t index);
+/* Says what became of a frame that goes no further: `reason` is a string literal of one or two words. A frame that is
+ * neither emitted, dropped nor absorbed makes the ledger unbalanced. Dropped: lost against the author's wish. Absorbed:
+ * as the author asked (a gate, every: N, a window). Sinks: an input that is neither is delivered. */
+void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
+void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
+
+/* Sources that return MR_WAIT: when to be called again. */
+void mr_io_wake_at(mr_io *io, int64_t time_ns);
+/* Parks the stage until `pool` has `count` free buffers: return the answer (MR_ERROR_AGAIN) from process. */
+int mr_io_await_pool(mr_io *io, mr_pool *pool, int count);
+/* Records that a source has failed, with the message of mr_fail; the run's exit code is the first such status. */
+void mr_io_fail_source(mr_io *io, uint32_t source, int status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,51 @@
+/* Status codes and their messages.
+ *
+ * A function of millrace that can fail returns 0 (MR_OK) or a negative mr_status. The message is written once, where
+ * the failure starts, with mr_fail; callers only pass the status on. The message belongs to the calling thread and
+ * stands until that thread's next mr_fail.
+ *
+ * Positive values are answers, not failures: see mr_answer in stage.h. */
+#ifndef MILLRACE_STATUS_H
+#define MILLRACE_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, value, exit code of the command (sysexits.h), words) */
+#define MR_STATUS_LIST(X)                                                                                              \
+    X(MR_OK, 0, 0, "ok")                                                                                               \
+    X(MR_ERROR_USAGE, -1, 64, "wrong usage")                                                                           \
+    X(MR_ERROR_DATA, -2, 65, "bad data")                                                                               \
+    X(MR_ERROR_NO_INPUT, -3, 66, "no such input")                                                                      \
+    X(MR_ERROR_UNAVAILABLE, -4, 69, "not available")                                                                   \
+    X(MR_ERROR_INTERNAL, -5, 70, "internal error")                                                                     \
+    X(MR_ERROR_MEMORY, -6, 71, "out of memory")                                                                        \
+    X(MR_ERROR_DEVICE, -7, 69, "device error")                                                                         \
+    X(MR_ERROR_IO, -8, 74, "input or output failed")                                                                   \
+    X(MR_ERROR_PROTOCOL, -9, 76, "protocol error")                                                                     \
+    X(MR_ERROR_PERMISSION, -10, 77, "permission denied")                                                               \
+    X(MR_ERROR_CONFIG, -11, 78, "wrong pipeline")                                                                      \
+    X(MR_ERROR_CANCELLED, -12, 75, "cancelled")                                                                        \
+    X(MR_ERROR_AGAIN, -13, 75, "no room at present")
+
+typedef enum mr_status {
+#define X(name, value, code, words) name = value,
+    MR_STATUS_LIST(X)
+#undef X
+} mr_status;
+
+/* Stores the message (printf style; at most 1023 bytes, cut beyond) for this thread and returns `status`. */
+int mr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The calling thread's last message; never NULL. Valid until the thread's next mr_fail. */
+const char *mr_message(void);
+
+/* A status in words, and the exit code (sysexits.h) that a command answers with it. */
+const char *mr_status_words(int status);
+int mr_status_exit_code(int status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
