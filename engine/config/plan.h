@@ -12,8 +12,6 @@
 #include "engine/config/spec.h"
 #include "millrace/stage.h"
 
-typedef enum mr_policy { MR_POLICY_BLOCK, MR_POLICY_DROP_OLDEST, MR_POLICY_DROP_NEWEST } mr_policy;
-
 /* One arrow of the graph: from an output port of one vertex to an input port of another. */
 typedef struct mr_plan_edge {
     int from, from_port; /* vertex, output port */
@@ -31,6 +29,7 @@ typedef struct mr_plan_vertex {
     bool is_source;
     uint32_t source;                /* sources: 0, 1, ... */
     char device[32];                /* "cpu", "sim:0", ... */
+    const char *device_reason;      /* why, where the YAML left the choice to the planner; else NULL */
     mr_entry entry;
     bool blocking;
     int threads;                    /* of libraries, for one instance */
@@ -40,6 +39,7 @@ typedef struct mr_plan_vertex {
     int64_t batch_timeout_ns;
     int queue;                      /* frames of one source that each input link holds */
     mr_policy policy;               /* of its input links when full */
+    mr_on_error on_error;
     int output_buffers;             /* for output 0 of one instance: retained + in flight + all that its consumers may hold */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
@@ -66,8 +66,11 @@ typedef struct mr_plan_params {
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
 } mr_plan_params;
 
-/* The plan takes `spec` over on success only. */
+/* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused. The
+ * status is the first error's of `diagnostics`. */
 int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics);
+/* Both steps at once: every error of the text and of the graph is in `diagnostics`, sorted by place. */
+int mr_plan_load(mr_plan **plan, const mr_spec_params *spec, const mr_plan_params *params, mr_diagnostics *diagnostics);
 void mr_plan_destroy(mr_plan **plan);
 
 #endif

@@ -1,0 +1,42 @@
+/* Option tables at work: filling an options struct from a YAML map, and telling people what an option is.
+ *
+ * Filling collects all errors of a map. Strings and lists that options point to live in the reader's arena. */
+#ifndef MILLRACE_CONFIG_OPTION_H
+#define MILLRACE_CONFIG_OPTION_H
+
+#include "engine/config/yaml.h"
+#include "millrace/option.h"
+
+/* What filling needs beside the table. */
+typedef struct mr_option_reader {
+    mr_arena *arena;
+    mr_diagnostics *diagnostics;
+    const char *directory; /* of the YAML file, "" or ending in "/"; relative paths in it start there. Values from the
+                              command line (place.line 0) start in the working directory */
+    const char *where;     /* how messages name the map, such as "stages.preprocess" */
+} mr_option_reader;
+
+/* Fills every field of `options` (`bytes` long) with its default; what has none is zero. */
+int mr_options_default(const mr_option_reader *reader, const mr_option *table, void *options, size_t bytes);
+
+/* Reads the entries of `map` over the defaults in `options`. Keys for which `known` (NULL-terminated; may be NULL) has a
+ * name are left to the caller. Unknown keys, wrong values and missing required options are diagnosed.
+ * MR_OK, or MR_ERROR_CONFIG where anything was diagnosed. */
+int mr_options_read(const mr_option_reader *reader, const mr_option *table, const char *const *known,
+                    const mr_yaml *map, void *options);
+
+/* The entry of that name; NULL where there is none. `table` may be NULL. */
+const mr_option *mr_option_find(const mr_option *table, const char *name);
+
+/* For `millrace inspect` and messages. Each writes into `text` and returns it. */
+enum { MR_OPTION_TEXT = 256 };
+/* "whole number", "nearest | bilinear | area", "duration", "width x height", ... */
+const char *mr_option_type_text(const mr_option *option, char *text, size_t bytes);
+/* "1 to 64 frames", "at least 1ms", or "" where any value is accepted. */
+const char *mr_option_range_text(const mr_option *option, char *text, size_t bytes);
+/* The default as it would be written in YAML, "required", or "none". */
+const char *mr_option_default_text(const mr_option *option, char *text, size_t bytes);
+/* What to write, with an example: "a duration such as 20ms". */
+const char *mr_option_expected_text(const mr_option *option, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,104 @@
+/* The specification: what the YAML file of a pipeline says, checked by itself. text -> spec -> plan.
+ *
+ * Ids, types, options and inputs stand as they were written, with their places; whether inputs exist and formats fit is the
+ * plan's to find (plan.h). The engine knows no stage type by name: they come in as a list, and so does the name of the one
+ * that a source has where it does not say.
+ *
+ * Overrides and inputs from the command line are applied to the tree before anything is read from it, so a variable that
+ * they replace need not be set. Their relative paths start in the working directory, those of the file in its directory.
+ *
+ * A spec owns all its strings and options and is immutable once parsed. One thread at a time. */
+#ifndef MILLRACE_CONFIG_SPEC_H
+#define MILLRACE_CONFIG_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/config/yaml.h"
+#include "millrace/millrace.h"
+
+enum { MR_SPEC_MAX_SOURCES = 10000, MR_SPEC_MAX_STAGES = 1000 };
+
+/* What a link does when its queue is full. */
+typedef enum mr_policy { MR_POLICY_BLOCK, MR_POLICY_DROP_OLDEST, MR_POLICY_DROP_NEWEST } mr_policy;
+
+/* What becomes of frames of a call that failed: they are dropped and the run goes on, or the run fails. */
+typedef enum mr_on_error { MR_ON_ERROR_DROP, MR_ON_ERROR_FAIL } mr_on_error;
+
+/* One name in `input` or `join`: "stage", "stage.port", "source", "sources.*". */
+typedef struct mr_spec_input {
+    const char *port; /* in `join`: the port's name; in `input`: NULL */
+    const char *from;
+    mr_place place;
+} mr_spec_input;
+
+typedef struct mr_spec_queue {
+    bool given;
+    int64_t size;  /* frames of one source; 0: not said */
+    int when_full; /* mr_policy */
+} mr_spec_queue;
+
+typedef struct mr_spec_batch {
+    bool given;
+    int64_t size;       /* frames */
+    int64_t timeout_ns; /* 0: none */
+} mr_spec_batch;
+
+/* The keys that every stage has, beside type, input and join. */
+typedef struct mr_spec_common {
+    const char *device;
+    mr_spec_queue queue;
+    mr_spec_batch batch;
+    int64_t in_flight; /* 0: not said */
+    int on_error;      /* mr_on_error */
+} mr_spec_common;
+
+/* A source or a stage. */
+typedef struct mr_spec_vertex {
+    const char *id;
+    mr_place place;            /* of its id */
+    const char *place_text;    /* "file:line:column" */
+    const mr_yaml *node;       /* its map; places of options are found there */
+    const mr_stage_type *type; /* NULL where it is wrong */
+    const void *options;       /* type->options_bytes of them, filled */
+    bool is_source;
+    bool broken;               /* something in it was diagnosed: it is not negotiated */
+    mr_spec_common common;
+    bool joins;                /* inputs stand under `join` */
+    size_t input_count;
+    mr_spec_input *inputs;
+} mr_spec_vertex;
+
+typedef struct mr_spec {
+    const char *file;
+    const char *name;          /* of the pipeline */
+    int workers;               /* 0: not said */
+    bool broken;               /* an error was diagnosed */
+    const mr_stage_type *const *types;
+    size_t source_count;
+    mr_spec_vertex *sources;
+    size_t stage_count;
+    mr_spec_vertex *stages;
+    const char *all_sources;   /* the id that stands for all sources since several inputs replaced it; else NULL */
+    mr_yaml *root;
+    mr_arena arena;
+} mr_spec;
+
+typedef struct mr_spec_params {
+    const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */
+    const char *default_source_type;   /* NULL: "media" */
+    const char *path;                  /* the file; NULL: none, the text is called "pipeline" */
+    const char *text;                  /* NULL: it is read from the file */
+    size_t override_count;
+    const mr_override *overrides;
+    size_t input_count;
+    const char *const *inputs;
+    const char *output;
+} mr_spec_params;
+
+/* The first error's status, or MR_OK. Where the text is a tree at all, *spec is made even with errors (`broken`), so that
+ * mr_plan_create can find those of the graph too; else it is NULL. */
+int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
+void mr_spec_destroy(mr_spec **spec);
+
+#endif
