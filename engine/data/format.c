@@ -1,0 +1,228 @@
+#include "millrace/format.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* How the samples of a layout lie: {plane, step, offset} of each component. */
+#define GRAY(name, depth, step) {name, 1, 1, 0, 0, depth, 0, false, {{0, step, 0}}}
+#define PLANAR(name, w, h, depth, step) {name, 3, 3, w, h, depth, 0, false, {{0, step, 0}, {1, step, 0}, {2, step, 0}}}
+#define SEMIPLANAR(name, depth, shift, bytes)                                                                          \
+    {name, 2, 3, 1, 1, depth, shift, false, {{0, bytes, 0}, {1, 2 * bytes, 0}, {1, 2 * bytes, bytes}}}
+#define PACKED_RGB(name, step, r, g, b) {name, 1, 3, 0, 0, 8, 0, true, {{0, step, r}, {0, step, g}, {0, step, b}}}
+#define PLANAR_GBR(name, depth, step) {name, 3, 3, 0, 0, depth, 0, true, {{2, step, 0}, {0, step, 0}, {1, step, 0}}}
+
+static const mr_pixel_info pixels[MR_PIXEL_COUNT] = {
+    [MR_PIXEL_ANY] = {.name = "any"},
+    [MR_PIXEL_GRAY8] = GRAY("GRAY8", 8, 1),
+    [MR_PIXEL_GRAY10] = GRAY("GRAY10", 10, 2),
+    [MR_PIXEL_GRAY12] = GRAY("GRAY12", 12, 2),
+    [MR_PIXEL_GRAY16] = GRAY("GRAY16", 16, 2),
+    [MR_PIXEL_YA8] = GRAY("YA8", 8, 2),
+    [MR_PIXEL_I420] = PLANAR("I420", 1, 1, 8, 1),
+    [MR_PIXEL_I422] = PLANAR("I422", 1, 0, 8, 1),
+    [MR_PIXEL_I440] = PLANAR("I440", 0, 1, 8, 1),
+    [MR_PIXEL_I444] = PLANAR("I444", 0, 0, 8, 1),
+    [MR_PIXEL_I420_10] = PLANAR("I420_10", 1, 1, 10, 2),
+    [MR_PIXEL_I422_10] = PLANAR("I422_10", 1, 0, 10, 2),
+    [MR_PIXEL_I444_10] = PLANAR("I444_10", 0, 0, 10, 2),
+    [MR_PIXEL_I420_12] = PLANAR("I420_12", 1, 1, 12, 2),
+    [MR_PIXEL_I422_12] = PLANAR("I422_12", 1, 0, 12, 2),
+    [MR_PIXEL_I444_12] = PLANAR("I444_12", 0, 0, 12, 2),
+    [MR_PIXEL_NV12] = SEMIPLANAR("NV12", 8, 0, 1),
+    [MR_PIXEL_P010] = SEMIPLANAR("P010", 10, 6, 2),
+    [MR_PIXEL_RGB24] = PACKED_RGB("RGB24", 3, 0, 1, 2),
+    [MR_PIXEL_BGR24] = PACKED_RGB("BGR24", 3, 2, 1, 0),
+    [MR_PIXEL_RGBA] = PACKED_RGB("RGBA", 4, 0, 1, 2),
+    [MR_PIXEL_BGRA] = PACKED_RGB("BGRA", 4, 2, 1, 0),
+    [MR_PIXEL_ARGB] = PACKED_RGB("ARGB", 4, 1, 2, 3),
+    [MR_PIXEL_ABGR] = PACKED_RGB("ABGR", 4, 3, 2, 1),
+    [MR_PIXEL_GBR] = PLANAR_GBR("GBR", 8, 1),
+    [MR_PIXEL_GBR_10] = PLANAR_GBR("GBR_10", 10, 2),
+    [MR_PIXEL_GBR_12] = PLANAR_GBR("GBR_12", 12, 2),
+};
+
+const mr_pixel_info *mr_pixel_describe(mr_pixel pixel) {
+    assert((unsigned)pixel < MR_PIXEL_COUNT);
+    return &pixels[pixel];
+}
+
+/* The component that decides a plane's size; in a plane of interleaved samples all of them agree. NULL: no such plane. */
+static const mr_component *component_of_plane(const mr_pixel_info *info, int plane, bool *chroma) {
+    for (int i = 0; i < info->components; i++)
+        if (info->component[i].plane == plane) {
+            *chroma = i > 0 && !info->rgb;
+            return &info->component[i];
+        }
+    return NULL;
+}
+
+/* Half a sample still needs one: sizes are rounded up, as every codec does. */
+static int32_t subsampled(int32_t size, int log2) {
+    return (int32_t)(((int64_t)size + (1 << log2) - 1) >> log2);
+}
+
+size_t mr_plane_row_bytes(mr_pixel pixel, int plane, int32_t width) {
+    const mr_pixel_info *info = mr_pixel_describe(pixel);
+    bool chroma;
+    const mr_component *component = component_of_plane(info, plane, &chroma);
+    if (!component)
+        return 0;
+    return (size_t)subsampled(width, chroma ? info->chroma_w : 0) * component->step;
+}
+
+int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height) {
+    const mr_pixel_info *info = mr_pixel_describe(pixel);
+    bool chroma;
+    if (!component_of_plane(info, plane, &chroma))
+        return 0;
+    return subsampled(height, chroma ? info->chroma_h : 0);
+}
+
+size_t mr_dtype_bytes(mr_dtype dtype) {
+    static const uint8_t bytes[] = {
+        [MR_DTYPE_U8] = 1, [MR_DTYPE_F16] = 2, [MR_DTYPE_F32] = 4, [MR_DTYPE_I32] = 4, [MR_DTYPE_I64] = 8};
+    return bytes[dtype];
+}
+
+const char *mr_dtype_name(mr_dtype dtype) {
+    static const char *const names[] = {
+        [MR_DTYPE_ANY] = "any",  [MR_DTYPE_U8] = "u8",   [MR_DTYPE_F16] = "f16",
+        [MR_DTYPE_F32] = "f32",  [MR_DTYPE_I32] = "i32", [MR_DTYPE_I64] = "i64"};
+    return names[dtype];
+}
+
+const char *mr_payload_name(mr_payload payload) {
+    static const char *const names[] = {
+        [MR_PAYLOAD_ANY] = "anything",  [MR_PAYLOAD_PACKET] = "packet",   [MR_PAYLOAD_PICTURE] = "picture",
+        [MR_PAYLOAD_TENSOR] = "tensor", [MR_PAYLOAD_RESULTS] = "results"};
+    return names[payload];
+}
+
+size_t mr_tensor_count(const mr_format *format) {
+    if (format->rank <= 0 || format->rank > MR_MAX_RANK)
+        return 0;
+    size_t count = 1;
+    for (int i = 0; i < format->rank; i++)
+        if (format->dims[i] <= 0 || __builtin_mul_overflow(count, (size_t)format->dims[i], &count))
+            return 0;
+    return count;
+}
+
+size_t mr_tensor_bytes(const mr_format *format) {
+    size_t bytes;
+    if (__builtin_mul_overflow(mr_tensor_count(format), mr_dtype_bytes(format->dtype), &bytes))
+        return 0;
+    return bytes;
+}
+
+mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const int64_t *dims) {
+    assert(rank >= 0 && rank <= MR_MAX_RANK);
+    mr_format format = {.payload = MR_PAYLOAD_TENSOR, .dtype = dtype, .layout = layout, .rank = rank};
+    for (int i = 0; i < rank; i++)
+        format.dims[i] = dims[i];
+    return format;
+}
+
+/* ---- sets of formats ------------------------------------------------------------------------------------------- */
+
+/* 0 stands for all values of a field. */
+static bool fits(int64_t a, int64_t b) {
+    return a == 0 || b == 0 || a == b;
+}
+
+static bool meet_dims(mr_format *met, const mr_format *b) {
+    if (!fits(met->rank, b->rank))
+        return false;
+    met->rank = met->rank ? met->rank : b->rank;
+    for (int i = 0; i < met->rank; i++) {
+        if (!fits(met->dims[i], b->dims[i]))
+            return false;
+        met->dims[i] = met->dims[i] ? met->dims[i] : b->dims[i];
+    }
+    return true;
+}
+
+/* What a set says about colour and display; where both say something, `a` (the producer) is believed. */
+static void meet_description(mr_format *met, const mr_format *b) {
+    met->matrix = met->matrix ? met->matrix : b->matrix;
+    met->range = met->range ? met->range : b->range;
+    met->siting = met->siting ? met->siting : b->siting;
+    if (met->sar_num == 0) {
+        met->sar_num = b->sar_num;
+        met->sar_den = b->sar_den;
+    }
+    if (met->rotation == 0 && !met->flip) {
+        met->rotation = b->rotation;
+        met->flip = b->flip;
+    }
+}
+
+bool mr_format_meet(const mr_format *a, const mr_format *b, mr_format *result) {
+    if (!fits(a->payload, b->payload) || !fits(a->pixel, b->pixel) || !fits(a->width, b->width) ||
+        !fits(a->height, b->height) || !fits(a->dtype, b->dtype) || !fits(a->layout, b->layout))
+        return false;
+    mr_format met = *a;
+    if (!meet_dims(&met, b))
+        return false;
+    met.payload = a->payload ? a->payload : b->payload;
+    met.pixel = a->pixel ? a->pixel : b->pixel;
+    met.width = a->width ? a->width : b->width;
+    met.height = a->height ? a->height : b->height;
+    met.dtype = a->dtype ? a->dtype : b->dtype;
+    met.layout = a->layout ? a->layout : b->layout;
+    meet_description(&met, b);
+    *result = met;
+    return true;
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------------ */
+
+enum { NUMBER_TEXT = 24, DIMS_TEXT = MR_MAX_RANK * NUMBER_TEXT };
+
+/* A size that is not fixed is written as "?". */
+static const char *print_size(int64_t size, char text[NUMBER_TEXT]) {
+    if (size == 0)
+        return "?";
+    snprintf(text, NUMBER_TEXT, "%lld", (long long)size);
+    return text;
+}
+
+static void print_picture(const mr_format *format, char *text, size_t bytes) {
+    char width[NUMBER_TEXT], height[NUMBER_TEXT];
+    const char *space = format->pixel ? " " : "";
+    const char *pixel = format->pixel ? mr_pixel_describe(format->pixel)->name : "";
+    if (format->width || format->height)
+        snprintf(text, bytes, "picture%s%s %sx%s", space, pixel, print_size(format->width, width),
+                 print_size(format->height, height));
+    else
+        snprintf(text, bytes, "picture%s%s", space, pixel);
+}
+
+static void print_tensor(const mr_format *format, char *text, size_t bytes) {
+    static const char *const layouts[] = {
+        [MR_LAYOUT_ANY] = "", [MR_LAYOUT_NCHW] = " NCHW", [MR_LAYOUT_NHWC] = " NHWC", [MR_LAYOUT_FLAT] = ""};
+    char dims[DIMS_TEXT] = "", number[NUMBER_TEXT];
+    size_t used = 0;
+    for (int i = 0; i < format->rank; i++)
+        used += (size_t)snprintf(dims + used, sizeof dims - used, "%s%s", i ? "x" : " ",
+                                 print_size(format->dims[i], number));
+    /* Fixed dimensions show their order by themselves. */
+    const char *layout = mr_tensor_count(format) ? "" : layouts[format->layout];
+    const char *space = format->dtype ? " " : "";
+    const char *dtype = format->dtype ? mr_dtype_name(format->dtype) : "";
+    snprintf(text, bytes, "tensor%s%s%s%s", space, dtype, dims, layout);
+}
+
+const char *mr_format_print(const mr_format *format, char *text, size_t bytes) {
+    switch (format->payload) {
+    case MR_PAYLOAD_PICTURE:
+        print_picture(format, text, bytes);
+        break;
+    case MR_PAYLOAD_TENSOR:
+        print_tensor(format, text, bytes);
+        break;
+    default:
+        snprintf(text, bytes, "%s", mr_payload_name(format->payload));
+    }
+    return text;
+}

@@ -1,0 +1,162 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <libavutil/imgutils.h>
+#include <libavutil/pixdesc.h>
+
+#include "millrace/format.h"
+
+/* The same layouts as libavutil names them: the independent reference for the whole table. */
+static const enum AVPixelFormat twins[MR_PIXEL_COUNT] = {
+    [MR_PIXEL_GRAY8] = AV_PIX_FMT_GRAY8,         [MR_PIXEL_GRAY10] = AV_PIX_FMT_GRAY10LE,
+    [MR_PIXEL_GRAY12] = AV_PIX_FMT_GRAY12LE,     [MR_PIXEL_GRAY16] = AV_PIX_FMT_GRAY16LE,
+    [MR_PIXEL_YA8] = AV_PIX_FMT_YA8,             [MR_PIXEL_I420] = AV_PIX_FMT_YUV420P,
+    [MR_PIXEL_I422] = AV_PIX_FMT_YUV422P,        [MR_PIXEL_I440] = AV_PIX_FMT_YUV440P,
+    [MR_PIXEL_I444] = AV_PIX_FMT_YUV444P,        [MR_PIXEL_I420_10] = AV_PIX_FMT_YUV420P10LE,
+    [MR_PIXEL_I422_10] = AV_PIX_FMT_YUV422P10LE, [MR_PIXEL_I444_10] = AV_PIX_FMT_YUV444P10LE,
+    [MR_PIXEL_I420_12] = AV_PIX_FMT_YUV420P12LE, [MR_PIXEL_I422_12] = AV_PIX_FMT_YUV422P12LE,
+    [MR_PIXEL_I444_12] = AV_PIX_FMT_YUV444P12LE, [MR_PIXEL_NV12] = AV_PIX_FMT_NV12,
+    [MR_PIXEL_P010] = AV_PIX_FMT_P010LE,         [MR_PIXEL_RGB24] = AV_PIX_FMT_RGB24,
+    [MR_PIXEL_BGR24] = AV_PIX_FMT_BGR24,         [MR_PIXEL_RGBA] = AV_PIX_FMT_RGBA,
+    [MR_PIXEL_BGRA] = AV_PIX_FMT_BGRA,           [MR_PIXEL_ARGB] = AV_PIX_FMT_ARGB,
+    [MR_PIXEL_ABGR] = AV_PIX_FMT_ABGR,           [MR_PIXEL_GBR] = AV_PIX_FMT_GBRP,
+    [MR_PIXEL_GBR_10] = AV_PIX_FMT_GBRP10LE,     [MR_PIXEL_GBR_12] = AV_PIX_FMT_GBRP12LE,
+};
+
+static void every_layout_is_as_libavutil_has_it(void **state) {
+    (void)state;
+    for (int i = MR_PIXEL_ANY + 1; i < MR_PIXEL_COUNT; i++) {
+        const mr_pixel_info *ours = mr_pixel_describe((mr_pixel)i);
+        const AVPixFmtDescriptor *theirs = av_pix_fmt_desc_get(twins[i]);
+        int alpha = (theirs->flags & AV_PIX_FMT_FLAG_ALPHA) != 0;
+        assert_non_null(ours->name);
+        assert_int_equal(ours->planes, av_pix_fmt_count_planes(twins[i]));
+        assert_int_equal(ours->components, theirs->nb_components - alpha);
+        assert_int_equal(ours->chroma_w, theirs->log2_chroma_w);
+        assert_int_equal(ours->chroma_h, theirs->log2_chroma_h);
+        assert_int_equal(ours->rgb, (theirs->flags & AV_PIX_FMT_FLAG_RGB) != 0);
+        assert_int_equal(ours->depth, theirs->comp[0].depth);
+        assert_int_equal(ours->shift, theirs->comp[0].shift);
+        for (int c = 0; c < ours->components; c++) {
+            assert_int_equal(ours->component[c].plane, theirs->comp[c].plane);
+            assert_int_equal(ours->component[c].step, theirs->comp[c].step);
+            assert_int_equal(ours->component[c].offset, theirs->comp[c].offset);
+        }
+    }
+}
+
+static void plane_sizes_are_as_libavutil_computes_them(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 1}, {2, 2}, {3, 5}, {640, 480}, {641, 479}, {1920, 1080}, {7, 1}};
+    for (int i = MR_PIXEL_ANY + 1; i < MR_PIXEL_COUNT; i++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            int width = sizes[s][0], height = sizes[s][1];
+            ptrdiff_t linesizes[4];
+            size_t plane_bytes[4];
+            for (int p = 0; p < 4; p++)
+                linesizes[p] = av_image_get_linesize(twins[i], width, p);
+            assert_int_equal(av_image_fill_plane_sizes(plane_bytes, twins[i], height, linesizes), 0);
+            for (int p = 0; p < MR_MAX_PLANES; p++) {
+                size_t row = mr_plane_row_bytes((mr_pixel)i, p, width);
+                assert_int_equal(row, linesizes[p]);
+                assert_int_equal(row * (size_t)mr_plane_rows((mr_pixel)i, p, height), plane_bytes[p]);
+            }
+        }
+}
+
+static void tensors_have_a_size_only_when_all_is_fixed(void **state) {
+    (void)state;
+    const int64_t image[] = {3, 224, 224}, open[] = {3, 0, 224}, huge[] = {INT64_MAX, 3};
+    mr_format format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 3, image);
+    assert_int_equal(mr_tensor_count(&format), 150528);
+    assert_int_equal(mr_tensor_bytes(&format), 602112);
+    format = mr_tensor_format(MR_DTYPE_F16, MR_LAYOUT_NCHW, 3, open);
+    assert_int_equal(mr_tensor_count(&format), 0);
+    format = mr_tensor_format(MR_DTYPE_U8, MR_LAYOUT_FLAT, 2, huge);
+    assert_int_equal(mr_tensor_count(&format), 0);
+    format = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, huge);
+    assert_int_equal(mr_tensor_count(&format), INT64_MAX);
+    assert_int_equal(mr_tensor_bytes(&format), 0);
+    format.rank = 0;
+    assert_int_equal(mr_tensor_bytes(&format), 0);
+}
+
+static void an_open_field_takes_the_other_side(void **state) {
+    (void)state;
+    mr_format any = {0}, met;
+    mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 640, .height = 480,
+                         .rotation = 90, .sar_num = 4, .sar_den = 3};
+    assert_true(mr_format_meet(&any, &picture, &met));
+    assert_memory_equal(&met, &picture, sizeof met);
+    assert_true(mr_format_meet(&picture, &any, &met));
+    assert_memory_equal(&met, &picture, sizeof met);
+
+    const int64_t a_dims[] = {3, 0, 224}, b_dims[] = {0, 224, 224};
+    mr_format a = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_ANY, 3, a_dims);
+    mr_format b = mr_tensor_format(MR_DTYPE_ANY, MR_LAYOUT_NCHW, 3, b_dims);
+    assert_true(mr_format_meet(&a, &b, &met));
+    assert_int_equal(met.dtype, MR_DTYPE_F32);
+    assert_int_equal(met.layout, MR_LAYOUT_NCHW);
+    assert_int_equal(mr_tensor_count(&met), 150528);
+}
+
+static void what_differs_does_not_meet(void **state) {
+    (void)state;
+    const int64_t wide[] = {3, 224, 224}, deep[] = {224, 224, 3};
+    mr_format met = {.width = 77};
+    mr_format a = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 3, wide);
+    mr_format b = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NHWC, 3, deep);
+    assert_false(mr_format_meet(&a, &b, &met));
+    b = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 2, wide);
+    assert_false(mr_format_meet(&a, &b, &met));
+    b = (mr_format){.payload = MR_PAYLOAD_PICTURE};
+    assert_false(mr_format_meet(&a, &b, &met));
+    assert_int_equal(met.width, 77);
+}
+
+static void colour_and_display_never_conflict(void **state) {
+    (void)state;
+    mr_format a = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT709, .rotation = 90, .sar_num = 1, .sar_den = 1};
+    mr_format b = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT601, .range = MR_RANGE_FULL, .rotation = 180};
+    mr_format met;
+    assert_true(mr_format_meet(&a, &b, &met));
+    assert_int_equal(met.matrix, MR_MATRIX_BT709);
+    assert_int_equal(met.range, MR_RANGE_FULL);
+    assert_int_equal(met.rotation, 90);
+}
+
+static void formats_read_well(void **state) {
+    (void)state;
+    char text[MR_FORMAT_TEXT];
+    const int64_t dims[] = {3, 224, 224}, open[] = {3, 0, 0};
+    mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 1280, .height = 720};
+    assert_string_equal(mr_format_print(&format, text, sizeof text), "picture I420 1280x720");
+    format.pixel = MR_PIXEL_ANY;
+    format.height = 0;
+    assert_string_equal(mr_format_print(&format, text, sizeof text), "picture 1280x?");
+    format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 3, dims);
+    assert_string_equal(mr_format_print(&format, text, sizeof text), "tensor f32 3x224x224");
+    format = mr_tensor_format(MR_DTYPE_ANY, MR_LAYOUT_NHWC, 3, open);
+    assert_string_equal(mr_format_print(&format, text, sizeof text), "tensor 3x?x? NHWC");
+    format = (mr_format){.payload = MR_PAYLOAD_PACKET};
+    assert_string_equal(mr_format_print(&format, text, sizeof text), "packet");
+    assert_string_equal(mr_format_print(&(mr_format){0}, text, sizeof text), "anything");
+    format = (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420_10, .width = 4096, .height = 2160};
+    assert_string_equal(mr_format_print(&format, text, 12), "picture I42");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layout_is_as_libavutil_has_it),
+        cmocka_unit_test(plane_sizes_are_as_libavutil_computes_them),
+        cmocka_unit_test(tensors_have_a_size_only_when_all_is_fixed),
+        cmocka_unit_test(an_open_field_takes_the_other_side),
+        cmocka_unit_test(what_differs_does_not_meet),
+        cmocka_unit_test(colour_and_display_never_conflict),
+        cmocka_unit_test(formats_read_well),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
