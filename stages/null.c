@@ -1,0 +1,20 @@
+/* null, the stage: passes every frame on as it is, or, where nothing comes after it, swallows it. For tests and
+ * benchmarks, and the measure of how much a stage must say about itself. */
+#include "stages/list.h"
+
+static int process(mr_stage *self, mr_io *io) {
+    (void)self;
+    return mr_io_forward(io, 0);
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "anything"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the same frames; nobody need take them", .optional = true}, {0}};
+
+const mr_stage_type mr_null_stage = {
+    .name = "null",
+    .summary = "passes frames on unchanged; swallows them where nothing comes after it",
+    .inputs = inputs,
+    .outputs = outputs,
+    .entry = MR_ENTRY_STATELESS,
+    .process = process,
+};

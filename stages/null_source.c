@@ -1,0 +1,136 @@
+/* null, the source: frames without content, as many and as fast as asked. It needs no thread: between two paced frames the
+ * executor is told when to come back. All frames of one source share one block of zeros. */
+#include <stdlib.h>
+
+#include "stages/list.h"
+
+typedef struct options {
+    double rate;
+    int64_t frames;
+    mr_format format;
+} options;
+
+typedef struct state {
+    int64_t next;      /* number of the frame that comes next */
+    int64_t start_ns;  /* when frame 0 left, on the pipeline's clock */
+    mr_buffer *zeros;  /* payload of every frame; NULL for results only */
+    mr_format format;
+    size_t offset[MR_MAX_PLANES + 1]; /* of each plane in the zeros; the last is the size of all */
+} state;
+
+static int negotiate(mr_negotiation *negotiation) {
+    const options *given = negotiation->options;
+    mr_format format = given->format;
+    if (format.payload == MR_PAYLOAD_ANY)
+        format.payload = MR_PAYLOAD_RESULTS;
+    if (format.payload == MR_PAYLOAD_PACKET)
+        return mr_refuse(negotiation, "format", "a null source makes no packets: give a picture or a tensor");
+    if (format.payload == MR_PAYLOAD_PICTURE && (!format.pixel || format.width < 1 || format.height < 1))
+        return mr_refuse(negotiation, "format", "the pixel layout, width and height must be given");
+    if (format.payload == MR_PAYLOAD_TENSOR && mr_tensor_bytes(&format) == 0)
+        return mr_refuse(negotiation, "format", "all dimensions of the tensor must be given");
+    negotiation->outputs[0] = format;
+    return MR_OK;
+}
+
+/* Planes lie one behind the other without padding. */
+static int plane_count(state *at) {
+    if (at->format.payload == MR_PAYLOAD_TENSOR) {
+        at->offset[1] = mr_tensor_bytes(&at->format);
+        return 1;
+    }
+    if (at->format.payload != MR_PAYLOAD_PICTURE)
+        return 0;
+    int planes = mr_pixel_describe(at->format.pixel)->planes;
+    for (int i = 0; i < planes; i++)
+        at->offset[i + 1] = at->offset[i] + mr_plane_row_bytes(at->format.pixel, i, at->format.width) *
+                                                (size_t)mr_plane_rows(at->format.pixel, i, at->format.height);
+    return planes;
+}
+
+static int open_source(mr_stage *self) {
+    state *at = self->state;
+    at->format = self->outputs[0];
+    int planes = plane_count(at);
+    if (planes == 0)
+        return MR_OK;
+    size_t bytes = at->offset[planes];
+    void *zeros = calloc(1, bytes);
+    if (zeros)
+        at->zeros = mr_buffer_wrap(zeros, bytes, free, zeros);
+    if (at->zeros)
+        return MR_OK;
+    free(zeros);
+    return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a picture of %zu bytes", self->id, bytes);
+}
+
+static void fill(const state *at, mr_frame *frame) {
+    frame->format = at->format;
+    for (int i = 0; i < MR_MAX_PLANES && at->zeros && at->offset[i + 1] > at->offset[i]; i++) {
+        mr_plane *plane = &frame->plane[i];
+        plane->buffer = mr_buffer_ref(at->zeros);
+        plane->data = at->zeros->data + at->offset[i];
+        plane->bytes = at->offset[i + 1] - at->offset[i];
+        if (at->format.payload == MR_PAYLOAD_PICTURE)
+            plane->stride = (ptrdiff_t)mr_plane_row_bytes(at->format.pixel, i, at->format.width);
+    }
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    state *at = self->state;
+    if (given->frames > 0 && at->next >= given->frames)
+        return MR_END;
+    int64_t pts_ns = MR_NO_TIME;
+    if (given->rate > 0) {
+        int64_t now_ns = mr_io_now_ns(io);
+        if (at->next == 0)
+            at->start_ns = now_ns;
+        pts_ns = (int64_t)((double)at->next * 1e9 / given->rate);
+        if (now_ns < at->start_ns + pts_ns) {
+            mr_io_wake_at(io, at->start_ns + pts_ns);
+            return MR_WAIT;
+        }
+    }
+    mr_identity identity = {.seq = (uint64_t)at->next};
+    mr_frame *frame;
+    int status = mr_io_originate(io, &identity, &frame);
+    if (status)
+        return status;
+    frame->pts_ns = pts_ns;
+    frame->flags = MR_FRAME_KEY;
+    fill(at, frame);
+    at->next++;
+    return mr_io_emit(io, 0, frame);
+}
+
+static void close_source(mr_stage *self) {
+    state *at = self->state;
+    mr_buffer_unref(&at->zeros);
+}
+
+static const mr_port outputs[] = {{.name = "out", .help = "frames of the format asked for"}, {0}};
+
+static const mr_option option_table[] = {
+    {.name = "rate", .kind = MR_OPTION_RATE, .offset = offsetof(options, rate), .fallback = "0", .min = 0, .max = 1e6,
+     .help = "frames a second by the clock; 0: as fast as they are taken"},
+    {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "0", .min = 0, .max = 1e15,
+     .unit = "frames", .help = "how many frames before the source ends; 0: without end"},
+    {.name = "format", .kind = MR_OPTION_FORMAT, .offset = offsetof(options, format),
+     .help = "picture or tensor, all zeros; without it frames carry results only"},
+    MR_OPTIONS_END,
+};
+
+const mr_stage_type mr_null_source = {
+    .name = "null",
+    .summary = "makes empty frames at a given rate, or as fast as they are taken",
+    .outputs = outputs,
+    .options = option_table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .negotiate = negotiate,
+    .open = open_source,
+    .process = process,
+    .close = close_source,
+};
