@@ -1,0 +1,104 @@
+"""What the end-to-end tests share: running the command, reading what it wrote, and the summary's promises.
+
+The command under test is MILLRACE; models and clips lie in the build folder of the working copy. A test that needs what
+is not there skips and says what."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build/millrace"))
+MODELS = pathlib.Path(os.environ.get("MILLRACE_MODELS", ROOT / "build/models"))
+SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images")
+PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
+# Sanitizers slow everything down; a hang is a failure, not a wait.
+TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
+
+PREPROCESS = "{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128}"
+
+
+class Run:
+    """What a run has left: exit code, both texts, the summary (--json) and the rows of its results."""
+
+    def __init__(self, done, rows=None):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+        self.rows = rows if rows is not None else []
+        self.summary = None
+        for line in self.out.splitlines():
+            if line.startswith("{") and '"ledger"' in line:
+                self.summary = json.loads(line)
+        if self.summary is None and self.out.lstrip().startswith("{") and '"ledger"' in self.out:
+            self.summary = json.loads(self.out)
+
+    @property
+    def ledger(self):
+        return self.summary["ledger"]
+
+    def of(self, source):
+        return [row for row in self.rows if row["source"] == source]
+
+
+class Case(unittest.TestCase):
+    """A test case with a folder of its own, removed afterwards."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="millrace-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, text, name="pipeline.yaml"):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def run_pipeline(self, pipeline, *arguments, code=0, rows=True, environment=None, verb="run"):
+        """Runs a pipeline (YAML text or the path of a file) with its results in a file and checks the exit code."""
+        path = pipeline if isinstance(pipeline, pathlib.Path) else self.write(pipeline)
+        output = self.folder / "results.jsonl"
+        command = [MILLRACE, verb, str(path), *map(str, arguments)]
+        if verb == "run":
+            command += ["--json"] + (["--output", str(output)] if rows else [])
+        run = Run(call(command, environment=environment))
+        if rows and output.exists():
+            run.rows = [json.loads(line) for line in output.read_text().splitlines()]
+        self.assertEqual(run.code, code, f"{' '.join(command)}\n{run.err}\n{run.out[-2000:]}")
+        return run
+
+    def assert_balanced(self, run):
+        """Every frame is accounted for, in total and in the words of the ledger's own lines."""
+        ledger = run.ledger
+        self.assertTrue(ledger["balanced"], ledger)
+        self.assertEqual(ledger["in_flight"], 0, ledger)
+        gone = sum(line["frames"] for what in ("dropped", "absorbed") for line in ledger[what])
+        self.assertEqual(ledger["in"], ledger["delivered"] + gone, ledger)
+
+    def assert_in_order(self, rows):
+        self.assertEqual([row["seq"] for row in rows], sorted({row["seq"] for row in rows}))
+
+
+def call(command, **options):
+    environment = {**os.environ, **(options.pop("environment", None) or {})}
+    return subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="replace", timeout=TIMEOUT, env=environment, **options)
+
+
+def start(command, **options):
+    """The command, running, for tests that send signals or close its pipes."""
+    return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, **options)
+
+
+def need_models():
+    if not (MODELS / "lite0-features.onnx").exists():
+        raise unittest.SkipTest(f"no models in {MODELS} (tools/test makes them)")
+
+
+def main():
+    """Runs the tests of the calling script. Where all were skipped, the script says so to ctest (77)."""
+    program = unittest.main(exit=False, verbosity=1)
+    result = program.result
+    if result.testsRun and len(result.skipped) == result.testsRun:
+        raise SystemExit(77)
+    raise SystemExit(not result.wasSuccessful() or result.testsRun == 0)

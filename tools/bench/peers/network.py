@@ -1,0 +1,113 @@
+"""What all peers share: the network behind ONNX Runtime, one line of results a frame, and how they are measured.
+
+A peer is called as PEER MODEL OUTPUT VIDEO...; it classifies every frame of every video, all videos at once, writes one
+JSON object a frame to OUTPUT and prints one JSON object with what it took. Imports and loading the model are not counted;
+everything from opening the first video to the last result is.
+
+All do the same work: the shorter side to 256 pixels, the middle 224x224 of that, (x - 127) / 128, the network in float
+or int8 on one thread, softmax and the best five. Each does it as cheaply as its own libraries allow."""
+import json
+import queue
+import resource
+import sys
+import threading
+import time
+
+import numpy as np
+import onnxruntime
+
+SIZE, RESIZED = 224, 256
+MARGIN = (RESIZED - SIZE) // 2
+
+
+def normalise(rgb, blob):
+    """224x224x3 bytes (any strides) into a 1x3x224x224 float array."""
+    np.subtract(rgb.transpose(2, 0, 1), np.float32(127), out=blob[0])
+    np.multiply(blob, np.float32(1 / 128), out=blob)
+    return blob
+
+
+def resized(width, height):
+    """The size of a whole picture whose shorter side is 256 pixels, even."""
+    scale = RESIZED / min(width, height)
+    return 2 * round(width * scale / 2), 2 * round(height * scale / 2)
+
+
+def middle(width, height):
+    """The rows and columns that the network sees of a picture that was resized so."""
+    width, height = resized(width, height)
+    top, left = (height - SIZE) // 2, (width - SIZE) // 2
+    return slice(top, top + SIZE), slice(left, left + SIZE)
+
+
+class Network:
+    def __init__(self, path):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.input = self.session.get_inputs()[0].name
+
+    def best(self, blob):
+        logits = self.session.run(None, {self.input: blob})[0][0]
+        scores = np.exp(logits - logits.max())
+        scores /= scores.sum()
+        best = np.argpartition(scores, -5)[-5:]
+        best = best[np.argsort(-scores[best])]
+        return [{"index": int(i), "score": round(float(scores[i]), 6)} for i in best]
+
+
+class Results:
+    def __init__(self, path):
+        self.file = open(path, "w")
+        self.lock = threading.Lock()
+
+    def add(self, source, seq, pts, best):
+        with self.lock:
+            self.file.write(json.dumps({"source": source, "seq": seq, "pts": pts, "classes": best}) + "\n")
+
+
+def measured(work):
+    """Runs work(network, results, videos) with the command's arguments and prints what it took."""
+    model, output, *videos = sys.argv[1:]
+    network, results = Network(model), Results(output)
+    start, cpu = time.monotonic(), cpu_seconds()
+    work(network, results, videos)
+    results.file.close()
+    print(json.dumps({"wall": time.monotonic() - start, "cpu": cpu_seconds() - cpu}))
+
+
+def cpu_seconds():
+    used = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        used += usage.ru_utime + usage.ru_stime
+    return used
+
+
+def with_readers(read):
+    """Work with one reader thread a video: read(video, threads) yields (pts, blob); the network runs in the main thread.
+    A single video is decoded by two threads, several by one each."""
+
+    def work(network, results, videos):
+        frames = queue.Queue(8)
+
+        def reader(source, video):
+            for seq, (pts, blob) in enumerate(read(video, 2 if len(videos) == 1 else 1)):
+                frames.put((source, seq, pts, blob))
+            frames.put(None)
+
+        threads = [threading.Thread(target=reader, args=one) for one in enumerate(videos)]
+        for thread in threads:
+            thread.start()
+        running = len(threads)
+        while running:
+            frame = frames.get()
+            if frame is None:
+                running -= 1
+            else:
+                source, seq, pts, blob = frame
+                results.add(source, seq, pts, network.best(blob))
+
+    return work
