@@ -5,7 +5,12 @@
 static const mr_stage_type *const types[] = {
     /* sources */
     &mr_null_source,
+    &mr_push_source,
     /* stages */
+    &mr_callback_stage,
+    &mr_csv_stage,
+    &mr_join_stage,
+    &mr_jsonl_stage,
     &mr_null_stage,
     NULL,
 };

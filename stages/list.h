@@ -8,6 +8,12 @@
 #include "millrace/stage.h"
 
 extern const mr_stage_type mr_null_source;
+extern const mr_stage_type mr_push_source;
+
+extern const mr_stage_type mr_callback_stage;
+extern const mr_stage_type mr_csv_stage;
+extern const mr_stage_type mr_join_stage;
+extern const mr_stage_type mr_jsonl_stage;
 extern const mr_stage_type mr_null_stage;
 
 #endif

@@ -101,8 +101,8 @@ typedef struct mr_result {
     mr_format format;  /* of a tensor */
     mr_buffer *buffer; /* of a tensor; host memory */
     const uint8_t *data;
+    struct mr_result *next; /* the next older one; NULL at the end */
     /* private */
-    struct mr_result *next;
     atomic_int references;
     size_t capacity;
     struct mr_store *store;

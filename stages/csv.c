@@ -1,0 +1,137 @@
+/* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes has one
+ * row in which those fields are empty. All rows of a frame are written as one record. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/list.h"
+#include "stages/output.h"
+
+typedef struct options {
+    const char *path;
+} options;
+
+typedef struct state {
+    mr_output output;
+    char *text; /* the record in the making; grows to the longest one and stays */
+    size_t bytes, capacity;
+    bool failed; /* it could not grow */
+} state;
+
+static const char header[] = "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n";
+
+static int negotiate(mr_negotiation *negotiation) {
+    const options *given = negotiation->options;
+    negotiation->blocking = mr_output_blocks(given->path);
+    return MR_OK;
+}
+
+static int open_sink(mr_stage *self) {
+    const options *given = self->options;
+    state *at = self->state;
+    int status = mr_output_open(&at->output, given->path);
+    return status ? status : mr_output_write(&at->output, self, header, sizeof header - 1);
+}
+
+static void add(state *at, const char *text, size_t bytes) {
+    if (at->capacity - at->bytes < bytes) {
+        size_t capacity = 2 * (at->bytes + bytes) + 256;
+        char *larger = realloc(at->text, capacity);
+        if (!larger) {
+            at->failed = true;
+            return;
+        }
+        at->text = larger;
+        at->capacity = capacity;
+    }
+    memcpy(at->text + at->bytes, text, bytes);
+    at->bytes += bytes;
+}
+
+/* A field that holds a comma, a quote or a line break stands in quotes, its own quotes doubled. */
+static void add_text(state *at, const char *text, const char *end) {
+    if (!text)
+        text = "";
+    size_t bytes = strlen(text);
+    if (!strpbrk(text, ",\"\r\n")) {
+        add(at, text, bytes);
+    } else {
+        add(at, "\"", 1);
+        for (size_t i = 0; i < bytes; i++)
+            add(at, text[i] == '"' ? "\"\"" : text + i, text[i] == '"' ? 2 : 1);
+        add(at, "\"", 1);
+    }
+    add(at, end, strlen(end));
+}
+
+static void add_integer(state *at, int64_t value) {
+    char text[MR_NUMBER_TEXT];
+    add(at, text, (size_t)snprintf(text, sizeof text, "%lld,", (long long)value));
+}
+
+static void add_row(state *at, const mr_stage *self, const mr_frame *frame, const mr_class *one, size_t rank) {
+    char text[MR_NUMBER_TEXT];
+    add_text(at, mr_stage_source_id(self, frame->identity.source), ",");
+    add_integer(at, frame->identity.epoch);
+    add_integer(at, (int64_t)frame->identity.seq);
+    add_integer(at, frame->identity.sub);
+    add(at, text, mr_seconds_text(text, frame->pts_ns));
+    add(at, ",", 1);
+    bool file = mr_frame_is_file(frame);
+    add_text(at, file ? frame->media->path : "", ",");
+    add_text(at, file ? frame->media->label : "", ",");
+    if (!one) {
+        add(at, ",,,\r\n", 5);
+        return;
+    }
+    add_integer(at, (int64_t)rank);
+    add_integer(at, one->index);
+    add_text(at, one->label, ",");
+    add(at, text, mr_float_text(text, one->score));
+    add(at, "\r\n", 2);
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    state *at = self->state;
+    const mr_frame *frame = mr_io_input(io);
+    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    at->bytes = 0;
+    if (!result || result->count == 0)
+        add_row(at, self, frame, NULL, 0);
+    for (size_t i = 0; result && i < result->count; i++)
+        add_row(at, self, frame, &result->classes[i], i + 1);
+    int status = at->failed ? mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id)
+                            : mr_output_write(&at->output, self, at->text, at->bytes);
+    return status ? mr_output_failed(io, frame, status) : MR_DONE;
+}
+
+static void close_sink(mr_stage *self) {
+    state *at = self->state;
+    mr_output_close(&at->output, self);
+    free(at->text);
+    *at = (state){0};
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, {0}};
+
+static const mr_option option_table[] = {
+    {.name = "path", .kind = MR_OPTION_PATH, .offset = offsetof(options, path), .fallback = "-",
+     .help = "file to write, emptied first; \"-\" is standard output"},
+    MR_OPTIONS_END,
+};
+
+const mr_stage_type mr_csv_stage = {
+    .name = "csv",
+    .summary = "writes a table with one row for each class of each frame",
+    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder), rank (from 1), "
+            "index, class and score. A frame without classes has one row in which the last four are empty.",
+    .inputs = inputs,
+    .options = option_table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_SHARED,
+    .negotiate = negotiate,
+    .open = open_sink,
+    .process = process,
+    .close = close_sink,
+};

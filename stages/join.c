@@ -1,0 +1,91 @@
+/* join: puts together what several stages found out about one frame. The engine brings the frames with equal identity
+ * together; what is left to do is one frame with the first port's payload and everybody's results. */
+#include <string.h>
+
+#include "stages/list.h"
+
+static int negotiate(mr_negotiation *negotiation) {
+    if (negotiation->input_count < 2)
+        return mr_refuse(negotiation, NULL, "there is only one input to join; name two or more: join: {a: ..., b: ...}");
+    negotiation->outputs[0] = negotiation->inputs[0].format;
+    return MR_OK;
+}
+
+static void take_payload(mr_frame *frame, const mr_frame *from) {
+    frame->format = from->format;
+    for (int i = 0; i < MR_MAX_PLANES; i++) {
+        frame->plane[i] = from->plane[i];
+        if (frame->plane[i].buffer)
+            mr_buffer_ref(frame->plane[i].buffer);
+    }
+}
+
+static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
+    mr_result *copy;
+    int status = mr_io_add_result(io, frame, from->kind, from->count, &copy);
+    if (status)
+        return status;
+    copy->stage = from->stage;
+    copy->name = from->name;
+    copy->count = from->count;
+    if (from->count)
+        memcpy(copy->classes, from->classes, from->count * sizeof *from->classes);
+    copy->format = from->format;
+    copy->buffer = from->buffer ? mr_buffer_ref(from->buffer) : NULL;
+    copy->data = from->data;
+    return MR_OK;
+}
+
+/* The lists share their oldest part, what was found before the graph forked: an element of ours is where theirs ends. */
+static const mr_result *shared_tail(const mr_frame *frame, const mr_result *theirs) {
+    for (; theirs; theirs = theirs->next)
+        for (const mr_result *ours = frame->results; ours; ours = ours->next)
+            if (ours == theirs)
+                return theirs;
+    return NULL;
+}
+
+/* Oldest first, so that the newest ends up in front again. */
+static int add_results(mr_io *io, mr_frame *frame, const mr_result *theirs) {
+    const mr_result *end = shared_tail(frame, theirs);
+    while (end != theirs) {
+        const mr_result *oldest = theirs;
+        while (oldest->next != end)
+            oldest = oldest->next;
+        int status = copy_result(io, frame, oldest);
+        if (status)
+            return status;
+        end = oldest;
+    }
+    return MR_OK;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const mr_frame *first = mr_io_input_at(io, 0, 0);
+    mr_frame *frame = NULL;
+    int status = mr_io_derive(io, first, &frame);
+    if (status)
+        return status;
+    take_payload(frame, first);
+    for (size_t port = 1; port < self->input_count && !status; port++)
+        status = add_results(io, frame, mr_io_input_at(io, port, 0)->results);
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static const mr_port inputs[] = {{.name = "any", .help = "two or more, under names of your choice", .many = true}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "payload of the first, results of all"}, {0}};
+
+const mr_stage_type mr_join_stage = {
+    .name = "join",
+    .summary = "puts the results of several stages about one frame together",
+    .help = "Written with join: {a: one, b: other} in place of input. The frame that goes on has the payload of the first and "
+            "the results of all; those of later ones count as newer.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .entry = MR_ENTRY_STATELESS,
+    .negotiate = negotiate,
+    .process = process,
+};

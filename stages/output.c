@@ -1,0 +1,211 @@
+#include "stages/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
+enum { PATIENCE_MS = 100 };
+
+static atomic_bool stdout_taken;
+
+bool mr_output_takes_stdout(void) {
+    return atomic_load(&stdout_taken);
+}
+
+static bool is_stdout(const char *path) {
+    return strcmp(path, "-") == 0;
+}
+
+bool mr_output_blocks(const char *path) {
+    struct stat found;
+    int missing = is_stdout(path) ? fstat(STDOUT_FILENO, &found) : stat(path, &found);
+    return !missing && !S_ISREG(found.st_mode);
+}
+
+static int file_error(mr_output *output, const char *verb) {
+    int error = errno;
+    const char *hint = error == ENXIO ? " (a FIFO that nobody reads)" : "";
+    int status = error == EACCES || error == EPERM || error == EROFS ? MR_ERROR_PERMISSION : MR_ERROR_IO;
+    return mr_fail(status, "cannot %s %s: %s%s", verb, output->path, strerror(error), hint);
+}
+
+/* The file is emptied only once it is ours, so that a second sink cannot take a first one's results away. */
+static int take_file(mr_output *output) {
+    struct stat found;
+    if (fstat(output->fd, &found))
+        return file_error(output, "look at");
+    output->regular = S_ISREG(found.st_mode);
+    if (!output->regular)
+        return MR_OK;
+    if (flock(output->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return mr_fail(MR_ERROR_IO, "%s is being written by another stage or program", output->path);
+    return ftruncate(output->fd, 0) ? file_error(output, "empty") : MR_OK;
+}
+
+int mr_output_open(mr_output *output, const char *path) {
+    *output = (mr_output){.path = path};
+    if (is_stdout(path)) {
+        output->path = "standard output";
+        output->fd = STDOUT_FILENO;
+        struct stat found;
+        if (fstat(STDOUT_FILENO, &found))
+            return file_error(output, "write to");
+        output->regular = S_ISREG(found.st_mode);
+        atomic_store(&stdout_taken, true);
+        return MR_OK;
+    }
+    /* Not waiting keeps a FIFO without a reader from holding up the start for ever. */
+    int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return file_error(output, "write to");
+    output->fd = fd;
+    int status = take_file(output);
+    if (status) {
+        close(fd);
+        output->fd = 0;
+    }
+    return status;
+}
+
+/* A pipe's reader may take its time: what fits without blocking is written, and in between the stage asks whether it is
+ * still wanted. */
+static int await_reader(const mr_output *output, const mr_stage *self) {
+    struct pollfd one = {.fd = output->fd, .events = POLLOUT};
+    for (;;) {
+        if (mr_stage_cancelled(self))
+            return mr_fail(MR_ERROR_CANCELLED, "stopped while %s took nothing", output->path);
+        int ready = poll(&one, 1, PATIENCE_MS);
+        if (ready > 0)
+            return MR_OK;
+        if (ready < 0 && errno != EINTR)
+            return MR_ERROR_IO;
+    }
+}
+
+static int write_all(mr_output *output, const mr_stage *self, const char *text, size_t bytes) {
+    while (bytes > 0) {
+        int status = output->regular ? MR_OK : await_reader(output, self);
+        if (status == MR_ERROR_CANCELLED)
+            return status;
+        size_t piece = output->regular || bytes < PIPE_BUF ? bytes : PIPE_BUF;
+        ssize_t done = status ? -1 : write(output->fd, text, piece);
+        if (done < 0 && errno != EINTR && errno != EAGAIN)
+            return file_error(output, "write to");
+        if (done > 0) {
+            text += done;
+            bytes -= (size_t)done;
+        }
+    }
+    return MR_OK;
+}
+
+int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes) {
+    if (output->status)
+        return mr_fail(output->status, "%s", output->message);
+    int status = write_all(output, self, text, bytes);
+    if (status) {
+        output->status = status;
+        snprintf(output->message, sizeof output->message, "%s", mr_message());
+    }
+    return status;
+}
+
+int mr_output_failed(mr_io *io, const mr_frame *frame, int status) {
+    if (status != MR_ERROR_CANCELLED)
+        mr_io_fail_source(io, frame->identity.source, status);
+    return status;
+}
+
+void mr_output_close(mr_output *output, const mr_stage *self) {
+    if (output->fd > STDERR_FILENO && close(output->fd))
+        mr_stage_warn(self, "%s: %s", output->path, strerror(errno));
+    *output = (mr_output){0};
+}
+
+/* ---- numbers --------------------------------------------------------------------------------------------------- */
+
+/* A program that embeds the library may have set a locale whose decimal point is a comma. */
+static size_t use_point(char *text) {
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++)
+        if (!strchr("0123456789+-e", text[i]))
+            text[i] = '.';
+    return length;
+}
+
+size_t mr_float_text(char text[MR_NUMBER_TEXT], float value) {
+    text[0] = 0;
+    if (!(value - value == 0))
+        return 0; /* infinite, or not a number */
+    /* Eight digits name most floats, nine all of them; trailing zeros are not printed. */
+    snprintf(text, MR_NUMBER_TEXT, "%.8g", (double)value);
+    if (strtof(text, NULL) != value)
+        snprintf(text, MR_NUMBER_TEXT, "%.9g", (double)value);
+    return use_point(text);
+}
+
+size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns) {
+    text[0] = 0;
+    if (time_ns == MR_NO_TIME)
+        return 0;
+    uint64_t size = time_ns < 0 ? 0 - (uint64_t)time_ns : (uint64_t)time_ns;
+    int length = snprintf(text, MR_NUMBER_TEXT, "%s%llu.%09llu", time_ns < 0 ? "-" : "",
+                          (unsigned long long)(size / 1000000000), (unsigned long long)(size % 1000000000));
+    while (text[length - 1] == '0')
+        text[--length] = 0;
+    if (text[length - 1] == '.')
+        text[--length] = 0;
+    return (size_t)length;
+}
+
+float mr_half_to_float(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 31u, fraction = half & 1023u, bits;
+    if (exponent == 31) {
+        bits = sign | 0x7f800000u | fraction << 13;
+    } else if (exponent) {
+        bits = sign | (exponent + 112) << 23 | fraction << 13;
+    } else {
+        /* Subnormal: fraction x 2^-24 is exact in a float. */
+        float size = (float)fraction / 16777216.0f;
+        return sign ? -size : size;
+    }
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index) {
+    union {
+        uint16_t half;
+        float single;
+        int32_t i32;
+        int64_t i64;
+    } element = {0};
+    size_t bytes = mr_dtype_bytes(dtype);
+    if (dtype == MR_DTYPE_U8)
+        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%u", (unsigned)data[index]);
+    memcpy(&element, data + index * bytes, bytes);
+    switch (dtype) {
+    case MR_DTYPE_F16:
+        return mr_float_text(text, mr_half_to_float(element.half));
+    case MR_DTYPE_F32:
+        return mr_float_text(text, element.single);
+    case MR_DTYPE_I32:
+        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%ld", (long)element.i32);
+    default:
+        return (size_t)snprintf(text, MR_NUMBER_TEXT, "%lld", (long long)element.i64);
+    }
+}
+
+bool mr_frame_is_file(const mr_frame *frame) {
+    return frame->media && frame->media->path && (frame->media->label || frame->media->frames == 1);
+}

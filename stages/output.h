@@ -1,0 +1,53 @@
+/* What the writing sinks (jsonl, csv) share: a file or standard output that takes whole records, and numbers as text.
+ *
+ * A record is written before mr_output_write returns, with one write(2) where the file takes it whole, so that a frame
+ * counts as delivered only once its record has left the process. A regular file is locked while it is open: two sinks, or
+ * two programs, never write into each other. Once a write has failed, all later ones fail with the same message.
+ *
+ * Opening a regular file empties it. One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
+ * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us waiting).
+ * SIGPIPE must be ignored or blocked, as it is on the engine's threads. */
+#ifndef MILLRACE_STAGES_OUTPUT_H
+#define MILLRACE_STAGES_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "millrace/stage.h"
+
+typedef struct mr_output {
+    int fd;            /* 0 where it is not open: standard input is never written to */
+    bool regular;
+    int status;        /* of the first write that failed */
+    const char *path;  /* borrowed; for messages "standard output" in place of "-" */
+    char message[256]; /* of the failure */
+} mr_output;
+
+/* For negotiate: whether writing to `path` may block, which a pipe or a terminal does and a file does not. */
+bool mr_output_blocks(const char *path);
+/* Whether any output of this process was opened on standard output ("-"). Any thread. */
+bool mr_output_takes_stdout(void);
+
+/* All zero is closed. */
+int mr_output_open(mr_output *output, const char *path);
+int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes);
+/* Where the record of `frame` could not be written: its source has failed. Returns `status`. */
+int mr_output_failed(mr_io *io, const mr_frame *frame, int status);
+void mr_output_close(mr_output *output, const mr_stage *self);
+
+enum { MR_NUMBER_TEXT = 32 };
+/* A decimal of eight digits, or nine where eight do not read back as the same float; "" for what is not a number or not
+ * finite. With a point, whatever the locale. Returns the length. */
+size_t mr_float_text(char text[MR_NUMBER_TEXT], float value);
+/* Nanoseconds as seconds, exactly: "1.033333333", "2"; "" for MR_NO_TIME. Returns the length. */
+size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns);
+/* IEEE 754 binary16 to binary32, exactly. */
+float mr_half_to_float(uint16_t half);
+/* Element `index` of a dense array as text, as in mr_float_text. */
+size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index);
+
+/* Whether the frame stands for a file of its own: a picture of a folder. */
+bool mr_frame_is_file(const mr_frame *frame);
+
+#endif

@@ -1,0 +1,35 @@
+/* push: frames that the program itself gives, with mr_pipeline_push. */
+#include "stages/list.h"
+
+typedef struct options {
+    mr_format format;
+} options;
+
+/* Width, height and dimensions may be left open; each frame brings its own. */
+static int negotiate(mr_negotiation *negotiation) {
+    const options *given = negotiation->options;
+    if (given->format.payload != MR_PAYLOAD_PICTURE && given->format.payload != MR_PAYLOAD_TENSOR)
+        return mr_refuse(negotiation, "format", "a program can push pictures and tensors only");
+    negotiation->outputs[0] = given->format;
+    return MR_OK;
+}
+
+static const mr_port outputs[] = {{.name = "out", .help = "what the program pushed"}, {0}};
+
+static const mr_option option_table[] = {
+    {.name = "format", .kind = MR_OPTION_FORMAT, .offset = offsetof(options, format), .required = true,
+     .help = "what the program will push, such as \"RGB24 640x480\" or \"f32 3x224x224\""},
+    MR_OPTIONS_END,
+};
+
+const mr_stage_type mr_push_source = {
+    .name = "push",
+    .summary = "frames that the embedding program pushes",
+    .help = "Only a program that uses the library can feed it: mr_pipeline_push gives frames, mr_pipeline_end ends it.",
+    .outputs = outputs,
+    .options = option_table,
+    .options_bytes = sizeof(options),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .external = true,
+    .negotiate = negotiate,
+};
