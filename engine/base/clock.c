@@ -1,0 +1,45 @@
+#include "engine/base/clock.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+struct mr_clock {
+    bool simulated;
+    _Atomic int64_t now_ns;
+};
+
+const mr_clock *mr_clock_real(void) {
+    static const mr_clock real = {.simulated = false};
+    return &real;
+}
+
+int mr_clock_create_simulated(mr_clock **clock, int64_t now_ns) {
+    mr_clock *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a clock");
+    made->simulated = true;
+    atomic_init(&made->now_ns, now_ns);
+    *clock = made;
+    return MR_OK;
+}
+
+void mr_clock_destroy(mr_clock **clock) {
+    mr_free(*clock);
+    *clock = NULL;
+}
+
+int64_t mr_clock_now_ns(const mr_clock *clock) {
+    if (clock->simulated)
+        return atomic_load_explicit(&clock->now_ns, memory_order_relaxed);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void mr_clock_set_ns(mr_clock *clock, int64_t now_ns) {
+    atomic_store_explicit(&clock->now_ns, now_ns, memory_order_relaxed);
+}

@@ -1,0 +1,19 @@
+/* Clocks: the machine's monotonic one, or a simulated one that stands still until it is set (tests). Nanoseconds. Reading
+ * is for any thread; setting for one at a time. */
+#ifndef MILLRACE_BASE_CLOCK_H
+#define MILLRACE_BASE_CLOCK_H
+
+#include <stdint.h>
+
+typedef struct mr_clock mr_clock;
+
+const mr_clock *mr_clock_real(void);
+int mr_clock_create_simulated(mr_clock **clock, int64_t now_ns);
+/* Destroys a simulated clock; NULL is allowed. */
+void mr_clock_destroy(mr_clock **clock);
+
+int64_t mr_clock_now_ns(const mr_clock *clock);
+/* Moves a simulated clock on. */
+void mr_clock_set_ns(mr_clock *clock, int64_t now_ns);
+
+#endif
