@@ -4,11 +4,13 @@
 
 static const mr_stage_type *const types[] = {
     /* sources */
+    &mr_media_source,
     &mr_null_source,
     &mr_push_source,
     /* stages */
     &mr_callback_stage,
     &mr_csv_stage,
+    &mr_decode_stage,
     &mr_join_stage,
     &mr_jsonl_stage,
     &mr_null_stage,

@@ -130,7 +130,8 @@ typedef struct mr_plane {
     size_t bytes;      /* packets and tensors: payload size; pictures: bytes from data on that may be read */
 } mr_plane;
 
-enum { MR_FRAME_KEY = 1, MR_FRAME_DISPOSABLE = 2, MR_FRAME_CORRUPT = 4 };
+/* HIDDEN: a packet that only others are decoded from, its picture is not shown (an edit list). */
+enum { MR_FRAME_KEY = 1, MR_FRAME_DISPOSABLE = 2, MR_FRAME_CORRUPT = 4, MR_FRAME_HIDDEN = 8 };
 
 typedef struct mr_frame {
     mr_format format;

@@ -1,0 +1,525 @@
+/* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers where the decoder can.
+ *
+ * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not selected",
+ * "not shown": an edit list, "no picture": the second field of a picture); it is dropped ("corrupt", "no key frame": sent
+ * before the first picture could be decoded). Packets and pictures are matched by a number that goes through the decoder. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/decode_format.h"
+#include "stages/decode_pending.h"
+#include "stages/decode_pool.h"
+#include "stages/list.h"
+#include "stages/media_input.h"
+
+enum { SKIP_NONE, SKIP_NONREF, SKIP_NONKEY };
+enum { DAMAGED_DROP, DAMAGED_KEEP };
+enum { MOST_THREADS = 64, MOST_REFERENCES = 20, MOST_DRAIN_ERRORS = 256 };
+
+typedef struct decode_options {
+    const char *threads;
+    int skip;
+    int damaged;
+    int64_t max_pixels;
+} decode_options;
+
+/* What is done with a picture. */
+typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED } verdict;
+
+typedef struct decode_state {
+    AVCodecContext *codec;
+    mr_media *media;           /* that codec was opened for */
+    mr_picture_pool *pool;
+    struct SwsContext *scaler;
+    AVPacket *packet;
+    AVFrame *picture;          /* to be given next, where has_picture */
+    AVFrame *following;        /* the one after it, where has_following */
+    bool has_picture, has_following;
+    verdict verdict;           /* on picture */
+    bool sent;                 /* the input of this call is in the decoder */
+    bool draining;
+    int drain_errors;
+    mr_pending pending;
+    int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
+    int64_t last_given;        /* number of the packet whose picture was emitted last */
+    int last_error;            /* AVERROR */
+    uint32_t epoch;
+    uint64_t seq;              /* of `picture` in its epoch */
+    uint64_t in_range;         /* pictures of this epoch between start and end */
+    int64_t last_slot;         /* of `fps`, that a picture was given for */
+    uint64_t packets, pictures; /* of this source: sent, and well decoded */
+} decode_state;
+
+#define FIELD(name) offsetof(decode_options, name)
+static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
+static const char *const damaged_choices[] = {"drop", "keep", NULL};
+static const mr_option options[] = {
+    {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
+     .help = "Decoding threads of one source; auto: one for each worker with a single source, one each with several."},
+    {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
+     .help = "Leave out, before they are decoded, pictures that no other depends on, or all but key frames."},
+    {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop", .choices = damaged_choices,
+     .help = "Drop pictures that the decoder had to patch up, counted as corrupt, or keep them."},
+    {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
+     .max = 2147483647, .unit = "px", .help = "Packets whose pictures are larger count as corrupt."},
+    MR_OPTIONS_END};
+
+static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "packets", .help = "Compressed packets in decode order.", .accepts = packets},
+                                 {.name = NULL}};
+static const mr_port outputs[] = {
+    {.name = "pictures", .help = "Pictures in presentation order.", .accepts = pictures}, {.name = NULL}};
+
+/* ---- planning -------------------------------------------------------------------------------------------------- */
+
+/* 0 where the text is neither "auto" nor a number in range. */
+static int parse_threads(const char *text, const mr_negotiation *negotiation) {
+    if (strcmp(text, "auto") == 0) {
+        int threads = negotiation->sources > 1 ? 1 : negotiation->workers;
+        return threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+    }
+    char *end;
+    errno = 0;
+    long threads = strtol(text, &end, 10);
+    return errno || end == text || *end || threads < 1 || threads > MOST_THREADS ? 0 : (int)threads;
+}
+
+static int negotiate(mr_negotiation *negotiation) {
+    const decode_options *from = negotiation->options;
+    int threads = parse_threads(from->threads, negotiation);
+    if (!threads)
+        return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
+                         from->threads);
+    negotiation->outputs[0] = pictures[0];
+    /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
+    negotiation->blocking = threads > 1;
+    negotiation->threads = threads > 1 ? threads : 0;
+    /* The references of the codecs with most of them, and for each thread the picture it works on and one that it still
+     * holds from before. Buffers are allocated when they are first needed. */
+    negotiation->retained = MOST_REFERENCES + 2 * threads;
+    return MR_OK;
+}
+
+static int open_decode(mr_stage *self) {
+    decode_state *state = self->state;
+    mr_av_log_capture();
+    mr_pending_init(&state->pending);
+    state->last_slot = INT64_MIN;
+    state->packet = av_packet_alloc();
+    state->picture = av_frame_alloc();
+    state->following = av_frame_alloc();
+    if (!state->packet || !state->picture || !state->following)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    return mr_picture_pool_create(&state->pool, self->device, self->output_buffers);
+}
+
+static void close_decoder(decode_state *state) {
+    avcodec_free_context(&state->codec);
+    mr_media_unref(&state->media);
+}
+
+static void close_decode(mr_stage *self) {
+    decode_state *state = self->state;
+    av_frame_free(&state->picture);
+    av_frame_free(&state->following);
+    av_packet_free(&state->packet);
+    close_decoder(state);
+    sws_freeContext(state->scaler);
+    mr_picture_pool_destroy(&state->pool);
+    mr_pending_fini(&state->pending);
+}
+
+/* ---- the decoder ----------------------------------------------------------------------------------------------- */
+
+/* Still images are decoded by one thread: each is a packet of its own, and frame threads would only add delay. */
+static int threads_for(const mr_stage *self, enum AVCodecID id) {
+    const AVCodecDescriptor *descriptor = avcodec_descriptor_get(id);
+    bool still = descriptor && descriptor->mime_types;
+    return still || self->threads < 1 ? 1 : self->threads;
+}
+
+static int open_decoder(mr_stage *self, mr_media *media) {
+    decode_state *state = self->state;
+    const decode_options *from = self->options;
+    const AVCodecParameters *parameters = media->codec;
+    const AVCodec *decoder = avcodec_find_decoder(parameters->codec_id);
+    if (!decoder)
+        return mr_fail(MR_ERROR_DATA, "%s: there is no decoder for %s", media->path,
+                       avcodec_get_name(parameters->codec_id));
+    AVCodecContext *codec = avcodec_alloc_context3(decoder);
+    if (!codec || avcodec_parameters_to_context(codec, parameters) < 0) {
+        avcodec_free_context(&codec);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    codec->pkt_timebase = (AVRational){1, 1000000000};
+    codec->thread_count = threads_for(self, parameters->codec_id);
+    codec->max_pixels = from->max_pixels;
+    if (from->skip == SKIP_NONREF)
+        codec->skip_frame = AVDISCARD_NONREF;
+    mr_picture_pool_attach(state->pool, codec);
+    int error = avcodec_open2(codec, decoder, NULL);
+    if (error < 0) {
+        avcodec_free_context(&codec);
+        return mr_fail(MR_ERROR_DATA, "%s: the decoder %s does not start: %s", media->path, decoder->name,
+                       mr_av_words(error));
+    }
+    state->codec = codec;
+    state->media = mr_media_ref(media);
+    return MR_OK;
+}
+
+static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet) {
+    decode_state *state = self->state;
+    const decode_options *from = self->options;
+    if (state->errors > 0) {
+        state->errors--;
+        mr_io_drop(io, packet, "corrupt");
+    } else if (packet->flags & MR_FRAME_HIDDEN) {
+        mr_io_absorb(io, packet, "not shown");
+    } else if (from->skip != SKIP_NONE) {
+        mr_io_absorb(io, packet, "skip");
+    } else if (state->last_given == 0 && state->seq == 0) {
+        mr_io_drop(io, packet, "no key frame");
+    } else {
+        mr_io_absorb(io, packet, "no picture");
+    }
+    mr_frame_unref(&packet);
+}
+
+/* A packet that the decoder refused. Frame threads report late, so that the packet is only known once it turns out to have
+ * no picture. */
+static void count_error(mr_stage *self, mr_io *io, int error) {
+    decode_state *state = self->state;
+    state->last_error = error;
+    bool late = state->draining || state->codec->active_thread_type & FF_THREAD_FRAME;
+    mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->pending.next - 1);
+    if (!packet) {
+        state->errors++;
+        return;
+    }
+    mr_io_drop(io, packet, "corrupt");
+    mr_frame_unref(&packet);
+}
+
+/* The decoder's next picture; false where it has none at present, or at all. */
+static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
+    decode_state *state = self->state;
+    for (;;) {
+        int error = avcodec_receive_frame(state->codec, picture);
+        if (error >= 0)
+            return true;
+        if (error == AVERROR(EAGAIN) || error == AVERROR_EOF)
+            return false;
+        count_error(self, io, error);
+        if (state->draining && ++state->drain_errors > MOST_DRAIN_ERRORS)
+            return false;
+    }
+}
+
+static void release_packet(void *opaque, uint8_t *data) {
+    (void)data;
+    mr_frame *frame = opaque;
+    mr_frame_unref(&frame);
+}
+
+/* Lends the frame's payload to FFmpeg without a copy, where the padding that its readers need is there. */
+static int lend_packet(AVPacket *packet, mr_frame *frame) {
+    const mr_plane *plane = &frame->plane[0];
+    packet->data = plane->data;
+    packet->size = (int)plane->bytes;
+    packet->pts = frame->pts_ns == MR_NO_TIME ? AV_NOPTS_VALUE : frame->pts_ns;
+    packet->dts = frame->dts_ns == MR_NO_TIME ? AV_NOPTS_VALUE : frame->dts_ns;
+    packet->duration = frame->duration_ns;
+    packet->flags = (frame->flags & MR_FRAME_KEY ? AV_PKT_FLAG_KEY : 0) |
+                    (frame->flags & MR_FRAME_CORRUPT ? AV_PKT_FLAG_CORRUPT : 0) |
+                    (frame->flags & MR_FRAME_HIDDEN ? AV_PKT_FLAG_DISCARD : 0);
+    size_t behind = (size_t)(plane->buffer->data + plane->buffer->bytes - plane->data);
+    if (behind < plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE)
+        return 0;
+    packet->buf = av_buffer_create(plane->data, plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE, release_packet,
+                                   mr_frame_ref(frame), AV_BUFFER_FLAG_READONLY);
+    if (packet->buf)
+        return 0;
+    release_packet(frame, NULL);
+    return AVERROR(ENOMEM);
+}
+
+static void send(mr_stage *self, mr_io *io, mr_frame *frame) {
+    decode_state *state = self->state;
+    mr_frame *expired = mr_pending_expired(&state->pending);
+    if (expired)
+        close_receipt(self, io, expired);
+    state->codec->reordered_opaque = mr_pending_add(&state->pending, frame);
+    state->packets++;
+    int error = lend_packet(state->packet, frame);
+    if (error >= 0)
+        error = avcodec_send_packet(state->codec, state->packet);
+    av_packet_unref(state->packet);
+    if (error < 0)
+        count_error(self, io, error);
+}
+
+/* ---- pictures -------------------------------------------------------------------------------------------------- */
+
+/* Presentation time; where the stream has none, what its rate makes of the picture's number. */
+static int64_t time_of(const decode_state *state, const AVFrame *picture) {
+    if (picture->best_effort_timestamp != AV_NOPTS_VALUE)
+        return picture->best_effort_timestamp;
+    const mr_media *media = state->media;
+    if (media->rate_num <= 0 || media->rate_den <= 0)
+        return MR_NO_TIME;
+    return av_rescale((int64_t)state->seq, (int64_t)media->rate_den * 1000000000, media->rate_num);
+}
+
+/* Whether start, end, every and fps of the media want the picture. Called once for each, in presentation order. */
+static bool select_picture(decode_state *state, const mr_media *media, int64_t time_ns) {
+    if (time_ns != MR_NO_TIME && (time_ns < media->start_ns || (media->end_ns > 0 && time_ns >= media->end_ns)))
+        return false;
+    if (media->every > 1 && state->in_range++ % (uint64_t)media->every != 0)
+        return false;
+    if (media->fps <= 0 || time_ns == MR_NO_TIME)
+        return true;
+    /* Times are rounded to nanoseconds; two of them forgive that. */
+    int64_t slot = (int64_t)((double)(time_ns - media->start_ns + 2) * media->fps / 1e9);
+    if (slot <= state->last_slot)
+        return false;
+    state->last_slot = slot;
+    return true;
+}
+
+static verdict judge(mr_stage *self, const AVFrame *picture) {
+    decode_state *state = self->state;
+    const decode_options *from = self->options;
+    const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
+    if (!packet)
+        return NOT_SELECTED;
+    bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
+                   picture->decode_error_flags;
+    bool selected = select_picture(state, packet->media, time_of(state, picture));
+    if (damaged && from->damaged == DAMAGED_DROP)
+        return DAMAGED;
+    state->pictures++;
+    return selected ? WANTED : NOT_SELECTED;
+}
+
+static bool is_upside_down(const AVFrame *picture) {
+    return picture->linesize[0] < 0 || picture->linesize[1] < 0 || picture->linesize[2] < 0;
+}
+
+/* A frame with the picture's planes, derived from its packet. */
+static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_frame **frame) {
+    decode_state *state = self->state;
+    const AVFrame *picture = state->picture;
+    enum AVPixelFormat converted = picture->format;
+    mr_pixel pixel = mr_pixel_from_av(picture->format);
+    bool convert = !pixel || is_upside_down(picture);
+    if (!pixel)
+        pixel = mr_pixel_nearest(picture->format, &converted);
+    if (!pixel)
+        return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", picture->format);
+    mr_format format;
+    mr_format_describe(&format, picture, pixel, state->codec, packet->media);
+    int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
+    if (status)
+        return status;
+    (*frame)->format = format;
+    status = convert ? mr_picture_convert(&state->scaler, picture, converted, *frame)
+                     : mr_picture_pool_give(state->pool, picture, *frame);
+    if (status)
+        mr_frame_unref(frame);
+    return status;
+}
+
+static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    decode_state *state = self->state;
+    const AVFrame *picture = state->picture;
+    mr_frame *frame;
+    int status = make_frame(self, io, packet, &frame);
+    if (status)
+        return status;
+    frame->identity.seq = state->seq;
+    frame->pts_ns = time_of(state, picture);
+    frame->dts_ns = MR_NO_TIME;
+    frame->flags = (picture->key_frame ? MR_FRAME_KEY : 0) | (packet->flags & MR_FRAME_CORRUPT);
+    return mr_io_emit(io, 0, frame);
+}
+
+/* Settles state->picture: *emitted says whether it went out. MR_ERROR_AGAIN leaves it to be settled later. A packet with
+ * several pictures keeps its place until the last of them. */
+static int settle(mr_stage *self, mr_io *io, bool *emitted) {
+    decode_state *state = self->state;
+    int64_t number = state->picture->reordered_opaque;
+    mr_frame *packet = mr_pending_find(&state->pending, number);
+    *emitted = false;
+    if (!packet)
+        return MR_OK; /* of a packet that was counted as damaged before */
+    int status = MR_OK;
+    if (state->verdict == WANTED) {
+        status = emit_picture(self, io, packet);
+        if (status == MR_ERROR_AGAIN)
+            return status;
+        *emitted = status == MR_OK;
+    }
+    if (*emitted)
+        state->last_given = number;
+    bool shared = state->has_following && state->following->reordered_opaque == number;
+    if (!shared && state->last_given != number) {
+        if (state->verdict == NOT_SELECTED)
+            mr_io_absorb(io, packet, "not selected");
+        else
+            mr_io_drop(io, packet, state->verdict == DAMAGED ? "corrupt" : "cannot be carried");
+    }
+    if (!shared) {
+        mr_pending_take(&state->pending, number);
+        mr_frame_unref(&packet);
+    }
+    state->seq++;
+    return MR_OK;
+}
+
+/* Gives pictures until one was emitted. MR_MORE: another waits; MR_DONE: none. */
+static int give_pictures(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    for (bool emitted = false;;) {
+        if (!state->has_picture) {
+            if (emitted || !receive(self, io, state->picture))
+                return MR_DONE;
+            state->has_picture = true;
+            state->verdict = judge(self, state->picture);
+        }
+        if (emitted)
+            return MR_MORE;
+        if (!state->has_following)
+            state->has_following = receive(self, io, state->following);
+        int status = settle(self, io, &emitted);
+        if (status)
+            return status;
+        av_frame_unref(state->picture);
+        AVFrame *next = state->following;
+        state->following = state->picture;
+        state->picture = next;
+        state->has_picture = state->has_following;
+        state->has_following = false;
+        if (state->has_picture)
+            state->verdict = judge(self, state->picture);
+    }
+}
+
+/* ---- stretches: packets of one epoch and one decoder ------------------------------------------------------------- */
+
+/* Gets the last pictures out of the decoder and closes what is left. MR_MORE or MR_ERROR_AGAIN: to be called again. */
+static int drain(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    if (!state->draining) {
+        state->draining = true;
+        state->drain_errors = 0;
+        avcodec_send_packet(state->codec, NULL);
+    }
+    int answer = give_pictures(self, io);
+    if (answer)
+        return answer;
+    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending));)
+        close_receipt(self, io, packet);
+    state->errors = 0;
+    state->draining = false;
+    avcodec_flush_buffers(state->codec);
+    return MR_DONE;
+}
+
+static void begin_epoch(decode_state *state, uint32_t epoch) {
+    state->epoch = epoch;
+    state->seq = 0;
+    state->in_range = 0;
+    state->last_slot = INT64_MIN;
+}
+
+/* Makes the decoder ready for a packet; what is still in it comes out first. */
+static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
+    decode_state *state = self->state;
+    bool other_codec = state->codec && frame->media->codec != state->media->codec;
+    if (state->codec && (other_codec || frame->identity.epoch != state->epoch)) {
+        int answer = drain(self, io);
+        if (answer)
+            return answer;
+    }
+    if (frame->identity.epoch != state->epoch)
+        begin_epoch(state, frame->identity.epoch);
+    if (other_codec)
+        close_decoder(state);
+    return state->codec ? MR_OK : open_decoder(self, frame->media);
+}
+
+/* True where the packet is settled without the decoder. */
+static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
+    const decode_options *from = self->options;
+    bool skipped = (from->skip == SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
+                   (from->skip == SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
+    if (frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
+        mr_io_drop(io, frame, "corrupt");
+    else if (skipped)
+        mr_io_absorb(io, frame, "skip");
+    else
+        return false;
+    return true;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    decode_state *state = self->state;
+    mr_frame *frame = mr_io_input(io);
+    if (!state->sent) {
+        if (settle_undecoded(self, io, frame))
+            return MR_DONE;
+        int answer = prepare(self, io, frame);
+        if (answer == MR_ERROR_DATA) {
+            state->packets++;
+            mr_io_fail_source(io, frame->identity.source, answer);
+            mr_io_drop(io, frame, "no decoder");
+            return MR_DONE;
+        }
+        if (answer)
+            return answer;
+        mr_pool *full = mr_picture_pool_full(state->pool);
+        if (full)
+            return mr_io_await_pool(io, full, 1);
+        send(self, io, frame);
+        state->sent = true;
+    }
+    int answer = give_pictures(self, io);
+    if (answer == MR_DONE)
+        state->sent = false;
+    return answer;
+}
+
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    decode_state *state = self->state;
+    int answer = state->codec ? drain(self, io) : MR_DONE;
+    if (answer)
+        return answer;
+    if (state->packets > 0 && state->pictures == 0) {
+        mr_fail(MR_ERROR_DATA, "%s: nothing could be decoded: %s", mr_stage_source_id(self, source),
+                state->last_error ? mr_av_words(state->last_error) : "no picture was whole");
+        mr_io_fail_source(io, source, MR_ERROR_DATA);
+    }
+    return MR_DONE;
+}
+
+const mr_stage_type mr_decode_stage = {
+    .name = "decode",
+    .summary = "Decodes packets into pictures",
+    .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in each "
+            "epoch, those that start, duration, every or fps leave out included. A picture keeps the stream's matrix, "
+            "range, chroma siting, sample aspect ratio and rotation; interlaced pictures are given as they are.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = options,
+    .options_bytes = sizeof(decode_options),
+    .state_bytes = sizeof(decode_state),
+    .entry = MR_ENTRY_PER_SOURCE,
+    .negotiate = negotiate,
+    .open = open_decode,
+    .process = process,
+    .flush = flush,
+    .close = close_decode,
+};

@@ -1,0 +1,33 @@
+/* Packets that were given to a decoder and whose pictures have not come yet.
+ *
+ * Packets are numbered as they are sent; a decoder gives the number back with the picture. The table is a ring: a packet
+ * that is older than the window can have no picture any more, since no codec reorders that far, and is taken out. One
+ * thread. */
+#ifndef MILLRACE_STAGES_DECODE_PENDING_H
+#define MILLRACE_STAGES_DECODE_PENDING_H
+
+#include "millrace/frame.h"
+
+enum { MR_PENDING_WINDOW = 64 };
+
+typedef struct mr_pending {
+    int64_t next;                           /* number of the next packet; the first is 1 */
+    int64_t oldest;                         /* none below this is in the table */
+    mr_frame *packet[MR_PENDING_WINDOW];    /* by number modulo the window; NULL: taken */
+} mr_pending;
+
+void mr_pending_init(mr_pending *pending);
+/* Adds a reference to the packet and returns its number. The slot must be free: mr_pending_expired comes before. */
+int64_t mr_pending_add(mr_pending *pending, mr_frame *packet);
+/* The packet of that number, still in the table; NULL where there is none. */
+mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
+/* Takes a packet out; the reference is the caller's. NULL where there is none. */
+mr_frame *mr_pending_take(mr_pending *pending, int64_t number);
+/* Takes out the packet whose slot the next one needs; NULL where it is free. */
+mr_frame *mr_pending_expired(mr_pending *pending);
+/* Takes out the oldest; NULL where the table is empty. */
+mr_frame *mr_pending_take_oldest(mr_pending *pending);
+/* Drops what is left. */
+void mr_pending_fini(mr_pending *pending);
+
+#endif

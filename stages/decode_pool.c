@@ -1,0 +1,203 @@
+#include "stages/decode_pool.h"
+
+#include <libavutil/imgutils.h>
+#include <libavutil/pixdesc.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "stages/decode_format.h"
+
+enum { ALIGNMENT = 64, TAIL_BYTES = 64 };
+
+/* One buffer that FFmpeg holds. Its address is what FFmpeg keeps for us, so that a buffer of ours is recognised by lying in
+ * the array of leases. */
+typedef struct lease {
+    mr_picture_pool *owner;
+    mr_buffer *buffer;
+    int generation;
+    struct lease *next;
+} lease;
+
+struct mr_picture_pool {
+    mr_device *device;
+    int buffers;
+    pthread_mutex_t lock; /* guards all below */
+    mr_pool *pool;        /* NULL until the first picture */
+    int generation;       /* of pool */
+    int held;             /* leases of this generation that FFmpeg holds */
+    lease *idle;
+    int lease_count;
+    lease leases[];
+};
+
+int mr_picture_pool_create(mr_picture_pool **result, mr_device *device, int buffers) {
+    int leases = 2 * buffers;
+    mr_picture_pool *pool = calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
+    if (!pool)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    pool->device = device;
+    pool->buffers = buffers;
+    pool->lease_count = leases;
+    pthread_mutex_init(&pool->lock, NULL);
+    for (int i = 0; i < leases; i++) {
+        pool->leases[i] = (lease){.owner = pool, .next = pool->idle};
+        pool->idle = &pool->leases[i];
+    }
+    *result = pool;
+    return MR_OK;
+}
+
+void mr_picture_pool_destroy(mr_picture_pool **pool) {
+    if (!*pool)
+        return;
+    mr_pool_release(&(*pool)->pool);
+    pthread_mutex_destroy(&(*pool)->lock);
+    free(*pool);
+    *pool = NULL;
+}
+
+/* ---- what FFmpeg calls ----------------------------------------------------------------------------------------- */
+
+/* With the lock held. Opens a new pool where the buffers are too small, or far too large. */
+static int fit_pool(mr_picture_pool *pool, size_t bytes) {
+    if (pool->pool) {
+        size_t present = mr_pool_buffer_bytes(pool->pool);
+        if (bytes <= present && bytes >= present / 4)
+            return MR_OK;
+        mr_pool_release(&pool->pool);
+    }
+    pool->generation++;
+    pool->held = 0;
+    return mr_pool_create(&pool->pool, pool->device, MR_MEMORY_HOST, bytes, pool->buffers);
+}
+
+static lease *take(mr_picture_pool *pool, size_t bytes) {
+    pthread_mutex_lock(&pool->lock);
+    lease *taken = pool->idle;
+    if (taken && (fit_pool(pool, bytes) || mr_pool_acquire(pool->pool, &taken->buffer)))
+        taken = NULL;
+    if (taken) {
+        pool->idle = taken->next;
+        taken->generation = pool->generation;
+        pool->held++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
+}
+
+static void give_back(void *opaque, uint8_t *data) {
+    (void)data;
+    lease *self = opaque;
+    mr_picture_pool *pool = self->owner;
+    mr_buffer *buffer = self->buffer;
+    pthread_mutex_lock(&pool->lock);
+    if (self->generation == pool->generation)
+        pool->held--;
+    self->next = pool->idle;
+    pool->idle = self;
+    pthread_mutex_unlock(&pool->lock);
+    mr_buffer_unref(&buffer);
+}
+
+/* Strides and plane sizes as FFmpeg's own allocation chooses them (libavcodec/get_buffer.c): the size is rounded up as the
+ * decoder asks, then the width is raised until every stride is aligned. Returns the bytes of all planes, or 0. */
+static size_t lay_out(AVCodecContext *codec, const AVFrame *frame, int strides[4], size_t offsets[4]) {
+    int width = frame->width, height = frame->height, alignment[AV_NUM_DATA_POINTERS];
+    bool unaligned;
+    avcodec_align_dimensions2(codec, &width, &height, alignment);
+    do {
+        if (av_image_fill_linesizes(strides, frame->format, width) < 0)
+            return 0;
+        width += width & ~(width - 1);
+        unaligned = false;
+        for (int i = 0; i < 4; i++)
+            unaligned |= strides[i] % ALIGNMENT != 0;
+    } while (unaligned);
+    ptrdiff_t wide[4] = {strides[0], strides[1], strides[2], strides[3]};
+    size_t sizes[4], total = 0;
+    if (av_image_fill_plane_sizes(sizes, frame->format, height, wide) < 0)
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        offsets[i] = total;
+        if (sizes[i])
+            total += (sizes[i] + TAIL_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return total;
+}
+
+static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
+    mr_picture_pool *pool = codec->opaque;
+    int strides[4] = {0};
+    size_t offsets[4] = {0};
+    bool direct = codec->codec->capabilities & AV_CODEC_CAP_DR1 && mr_pixel_from_av(frame->format);
+    size_t bytes = direct ? lay_out(codec, frame, strides, offsets) : 0;
+    lease *taken = bytes ? take(pool, bytes) : NULL;
+    if (!taken)
+        return avcodec_default_get_buffer2(codec, frame, flags);
+    /* Read-only in FFmpeg's eyes: decoders that update their last picture in place make a copy then, since frames that were
+     * given out share it without FFmpeg knowing. */
+    frame->buf[0] = av_buffer_create(taken->buffer->data, taken->buffer->bytes, give_back, taken, AV_BUFFER_FLAG_READONLY);
+    if (!frame->buf[0]) {
+        give_back(taken, NULL);
+        return AVERROR(ENOMEM);
+    }
+    for (int i = 0; i < 4 && strides[i]; i++) {
+        frame->data[i] = taken->buffer->data + offsets[i];
+        frame->linesize[i] = strides[i];
+    }
+    frame->extended_data = frame->data;
+    return 0;
+}
+
+void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
+    codec->opaque = pool;
+    codec->get_buffer2 = get_buffer;
+#if LIBAVCODEC_VERSION_MAJOR < 60
+    /* Until FFmpeg 6 frame threads hand get_buffer2 over to the caller's thread, unless they are told not to. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    codec->thread_safe_callbacks = 1;
+#pragma GCC diagnostic pop
+#endif
+}
+
+/* ---- giving pictures out --------------------------------------------------------------------------------------- */
+
+static const lease *lease_of(const mr_picture_pool *pool, const AVFrame *picture) {
+    const lease *found = picture->buf[0] ? av_buffer_get_opaque(picture->buf[0]) : NULL;
+    return found >= pool->leases && found < pool->leases + pool->lease_count ? found : NULL;
+}
+
+static void release_av_buffer(void *context) {
+    AVBufferRef *buffer = context;
+    av_buffer_unref(&buffer);
+}
+
+static mr_buffer *wrap_plane(const AVFrame *picture, int plane) {
+    AVBufferRef *reference = av_frame_get_plane_buffer((AVFrame *)picture, plane);
+    reference = reference ? av_buffer_ref(reference) : NULL;
+    mr_buffer *wrapped = reference ? mr_buffer_wrap(reference->data, reference->size, release_av_buffer, reference) : NULL;
+    if (!wrapped)
+        av_buffer_unref(&reference);
+    return wrapped;
+}
+
+int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to) {
+    const lease *ours = lease_of(pool, picture);
+    for (int i = 0; i < mr_pixel_describe(to->format.pixel)->planes; i++) {
+        mr_buffer *buffer = ours ? mr_buffer_ref(ours->buffer) : wrap_plane(picture, i);
+        if (!buffer)
+            return mr_fail(MR_ERROR_MEMORY, "out of memory");
+        to->plane[i] = (mr_plane){.buffer = buffer, .data = picture->data[i], .stride = picture->linesize[i],
+                                  .bytes = (size_t)(buffer->data + buffer->bytes - picture->data[i])};
+    }
+    return MR_OK;
+}
+
+mr_pool *mr_picture_pool_full(mr_picture_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    bool full = pool->pool && pool->held < pool->buffers && mr_pool_free_count(pool->pool) == 0;
+    mr_pool *answer = full ? pool->pool : NULL;
+    pthread_mutex_unlock(&pool->lock);
+    return answer;
+}

@@ -1,0 +1,208 @@
+/* media: packets of video files, image folders and test patterns, one packet a frame. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/list.h"
+#include "stages/media_input.h"
+#include "stages/media_reader.h"
+
+typedef struct media_options {
+    const char *uri;
+    bool labels;
+    const char *loop;
+    int64_t start, duration;
+    double fps;
+    int64_t every;
+    bool realtime;
+    int64_t stream;
+    double rate;
+    int64_t timeout;
+    int64_t max_pixels;
+} media_options;
+
+typedef struct media_state {
+    mr_reader *reader;
+    mr_packet packet;      /* read, not yet emitted */
+    bool held;             /* there is one */
+    int64_t loops_left;    /* -1: without end */
+    mr_identity next;
+    int64_t epoch_due_ns;  /* when the first packet of this epoch was due, on the pipeline's clock */
+    int64_t epoch_time_ns; /* and its time in the media */
+    int64_t due_ns;        /* when the last packet was due */
+    int64_t last_duration_ns;
+} media_state;
+
+#define FIELD(name) offsetof(media_options, name)
+static const mr_option options[] = {
+    {.name = "uri", .kind = MR_OPTION_URI, .offset = FIELD(uri), .required = true,
+     .help = "A video or image file, a folder of images, a glob, or lavfi: and a graph of test patterns."},
+    {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
+     .help = "The folder holds one folder for each class; the class goes with every image."},
+    {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
+     .help = "Start again at the end: true, without end, or how many times it is played."},
+    {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s",
+     .help = "Leave out pictures before this time from the start of the stream."},
+    {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
+     .help = "Stop so long after start; 0: at the end."},
+    {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0",
+     .help = "At most so many pictures a second, chosen by presentation time; 0: all."},
+    {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
+     .unit = "pictures", .help = "Only one of so many decoded pictures."},
+    {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
+     .help = "Give packets at the pace of their times instead of as fast as possible."},
+    {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
+     .help = "Index of the video stream in the file; -1: the best."},
+    {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
+     .help = "Images a second of an image folder, which has no times of its own."},
+    {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
+     .help = "How long opening, and reading one packet, may take; 0: without end."},
+    {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
+     .max = 2147483647, .unit = "px", .help = "Files whose pictures are larger are refused."},
+    MR_OPTIONS_END};
+
+static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port outputs[] = {{.name = "packets", .help = "Compressed packets in decode order.", .accepts = packets},
+                                  {.name = NULL}};
+
+/* Times to play: 1 for false, -1 for true; 0 where the text is neither those nor a count. */
+static int64_t parse_loop(const char *text) {
+    if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0 || strcmp(text, "off") == 0)
+        return 1;
+    if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 || strcmp(text, "on") == 0)
+        return -1;
+    char *end;
+    errno = 0;
+    long long count = strtoll(text, &end, 10);
+    return errno || end == text || *end || count < 1 ? 0 : count;
+}
+
+static mr_reader_params params_of(const media_options *from) {
+    return (mr_reader_params){.uri = from->uri, .labels = from->labels, .stream = (int)from->stream,
+                              .start_ns = from->start, .end_ns = from->duration ? from->start + from->duration : 0,
+                              .every = (int32_t)from->every, .fps = from->fps, .rate = from->rate,
+                              .timeout_ns = from->timeout, .max_pixels = from->max_pixels};
+}
+
+static int negotiate(mr_negotiation *negotiation) {
+    const media_options *from = negotiation->options;
+    negotiation->outputs[0] = packets[0];
+    if (!parse_loop(from->loop))
+        return mr_refuse(negotiation, "loop", "loop must be true, false or a count, not \"%s\"", from->loop);
+    if (negotiation->offline)
+        return MR_OK;
+    mr_av_log_capture();
+    mr_reader_params params = params_of(from);
+    params.probe = true;
+    mr_reader *reader;
+    int status = mr_reader_open(&reader, &params);
+    if (status)
+        return mr_refuse_status(negotiation, status, "uri", "%s", mr_message());
+    mr_reader_destroy(&reader);
+    return MR_OK;
+}
+
+static int open_media(mr_stage *self) {
+    const media_options *from = self->options;
+    media_state *state = self->state;
+    mr_av_log_capture();
+    mr_reader_params params = params_of(from);
+    params.stage = self;
+    state->loops_left = parse_loop(from->loop);
+    return mr_reader_open(&state->reader, &params);
+}
+
+/* Fills state->packet, at the end from the beginning again while loops are left. A turn without any packet ends the
+ * source, since looping over nothing would never give one. */
+static int read_next(media_state *state) {
+    int answer = mr_reader_read(state->reader, &state->packet);
+    if (answer == MR_END && state->next.seq > 0 && state->loops_left != 1) {
+        if (state->loops_left > 0)
+            state->loops_left--;
+        state->next = (mr_identity){.epoch = state->next.epoch + 1};
+        answer = mr_reader_rewind(state->reader);
+        if (!answer)
+            answer = mr_reader_read(state->reader, &state->packet);
+    }
+    state->held = answer == MR_OK;
+    return answer;
+}
+
+/* When the held packet is due: its distance in time from the first of its epoch, which follows the last epoch. */
+static void set_due(media_state *state, int64_t now_ns) {
+    const mr_packet *packet = &state->packet;
+    int64_t time_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : packet->pts_ns;
+    if (state->next.seq == 0) {
+        state->epoch_due_ns = state->next.epoch == 0 ? now_ns : state->due_ns + state->last_duration_ns;
+        state->epoch_time_ns = time_ns;
+        state->due_ns = state->epoch_due_ns;
+    } else if (time_ns == MR_NO_TIME || state->epoch_time_ns == MR_NO_TIME) {
+        state->due_ns += state->last_duration_ns;
+    } else {
+        state->due_ns = state->epoch_due_ns + time_ns - state->epoch_time_ns;
+    }
+    state->last_duration_ns = packet->duration_ns;
+}
+
+/* Moves the held packet into a frame. */
+static void fill(mr_frame *frame, mr_packet *packet) {
+    frame->format = packets[0];
+    frame->plane[0] = (mr_plane){.buffer = packet->buffer, .data = packet->data, .bytes = packet->bytes};
+    if (packet->side)
+        frame->plane[1] = (mr_plane){.buffer = packet->side, .data = packet->side->data, .bytes = packet->side->bytes};
+    frame->media = packet->media;
+    frame->pts_ns = packet->pts_ns;
+    frame->dts_ns = packet->dts_ns;
+    frame->duration_ns = packet->duration_ns;
+    frame->flags = packet->flags;
+    *packet = (mr_packet){0};
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const media_options *from = self->options;
+    media_state *state = self->state;
+    if (!state->held) {
+        int answer = read_next(state);
+        if (answer)
+            return answer;
+        set_due(state, mr_io_now_ns(io));
+    }
+    if (from->realtime && mr_io_now_ns(io) < state->due_ns) {
+        mr_io_wake_at(io, state->due_ns);
+        return MR_WAIT;
+    }
+    mr_frame *frame;
+    int status = mr_io_originate(io, &state->next, &frame);
+    if (status)
+        return status;
+    fill(frame, &state->packet);
+    state->held = false;
+    state->next.seq++;
+    return mr_io_emit(io, 0, frame);
+}
+
+static void close_media(mr_stage *self) {
+    media_state *state = self->state;
+    mr_buffer_unref(&state->packet.buffer);
+    mr_buffer_unref(&state->packet.side);
+    mr_media_unref(&state->packet.media);
+    mr_reader_destroy(&state->reader);
+}
+
+const mr_stage_type mr_media_source = {
+    .name = "media",
+    .summary = "Reads video files, image folders and test patterns from disk",
+    .help = "Gives the compressed packets of whatever libavformat opens. A folder or a glob is a sequence of images in "
+            "natural order of their names (2.png before 10.png). Times count from the start of the stream, anew in each "
+            "turn of a loop. Which pictures are wanted (start, duration, every, fps) is applied by decode.",
+    .outputs = outputs,
+    .options = options,
+    .options_bytes = sizeof(media_options),
+    .state_bytes = sizeof(media_state),
+    .entry = MR_ENTRY_SHARED,
+    .blocking = true,
+    .negotiate = negotiate,
+    .open = open_media,
+    .process = process,
+    .close = close_media,
+};

@@ -1,0 +1,363 @@
+/* Containers, read by libavformat. */
+#include <inttypes.h>
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/decode_format.h"
+#include "stages/media_input.h"
+#include "stages/media_reader.h"
+
+/* What is read. Left out on purpose is everything that opens other files or hosts (playlists, concat scripts, session
+ * descriptions, manifests), and formats that are recognised by their name alone. Those with sound only are here so that
+ * the message can say so. */
+static const char *const readable[] = {
+    "mov",  "matroska", "webm", "avi",  "mpegts", "mpeg",  "mpegvideo", "h264", "hevc", "m4v", "av1",  "obu",
+    "ivf",  "flv",      "asf",  "ogg",  "gif",    "apng",  "nut",       "mxf",  "dv",   "mjpeg", "vc1", "h261",
+    "h263", "cavsvideo", "rm",  "wtv",  "dirac",  "dnxhd", "yuv4mpegpipe", "live_flv", "swf", "film_cpk", "flic",
+    "smjpeg", "mpjpeg", "gxf",  "nsv",  "nuv",    "roq",   "wav",       "mp3",  "flac", "aac", "ac3",  "eac3",
+    "dts",  "aiff",     "au",   "caf",  "w64",    "amr",   "ape",       "wv",   "tta",  "truehd", "loas"};
+static const char *const following[] = {"hls", "applehttp", "dash", "concat", "sdp", "rtsp", "imf", "webm_dash_manifest",
+                                        "ffmetadata", "redir", "vapoursynth", "avisynth", "lavfi", "rtp", "smil"};
+
+static const AVRational nanoseconds = {1, 1000000000};
+
+typedef struct file_reader {
+    mr_reader base;
+    mr_reader_params params;
+    mr_input input;
+    AVFormatContext *format;
+    AVStream *stream;
+    AVPacket *packet;
+    mr_media *media;
+    int64_t origin; /* the stream's start, in its time base */
+} file_reader;
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
+/* libavformat's names are lists: "mov,mp4,m4a,3gp,3g2,mj2". */
+static bool named(const AVInputFormat *format, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(names[i]);
+        for (const char *at = format->name; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+            if (strncmp(at, names[i], length) == 0 && (at[length] == '\0' || at[length] == ','))
+                return true;
+    }
+    return false;
+}
+
+static int choose_format(file_reader *reader, const AVInputFormat **format) {
+    const char *path = mr_input_path(reader->params.uri);
+    int status = mr_input_probe(&reader->input, path, format);
+    if (status)
+        return status;
+    if (named(*format, following, sizeof following / sizeof *following))
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: is a playlist or script (%s); those point at other files or hosts and are not followed", path,
+                       (*format)->name);
+    if (!named(*format, readable, sizeof readable / sizeof *readable))
+        return mr_fail(MR_ERROR_DATA, "%s: is no video or image that is read (%s)", path, (*format)->long_name);
+    return MR_OK;
+}
+
+static int open_format(file_reader *reader) {
+    const AVInputFormat *input_format = NULL;
+    int status = choose_format(reader, &input_format);
+    if (status)
+        return status;
+    const char *path = mr_input_path(reader->params.uri);
+    AVDictionary *options = NULL;
+    reader->format = avformat_alloc_context();
+    if (!reader->format || av_dict_set(&options, "protocol_whitelist", "file", 0) < 0 ||
+        av_dict_set(&options, "format_whitelist", input_format->name, 0) < 0) {
+        av_dict_free(&options);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    reader->format->pb = reader->input.avio;
+    reader->format->interrupt_callback = (AVIOInterruptCB){mr_input_interrupted, &reader->input};
+    /* On failure libavformat frees the context and leaves our AVIOContext alone. */
+    int error = avformat_open_input(&reader->format, path, input_format, &options);
+    av_dict_free(&options);
+    if (error < 0)
+        return mr_fail(mr_av_status(error), "%s: %s: %s", path, input_format->name, mr_av_words(error));
+    return MR_OK;
+}
+
+static bool is_cover(const AVStream *stream) {
+    return stream->disposition & AV_DISPOSITION_ATTACHED_PIC;
+}
+
+static bool is_video(const AVStream *stream) {
+    return stream->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
+}
+
+/* The best video stream; a cover picture only where it is all there is. */
+static AVStream *best_stream(AVFormatContext *format) {
+    int best = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
+    if (best < 0 || !is_cover(format->streams[best]))
+        return best < 0 ? NULL : format->streams[best];
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if (is_video(format->streams[i]) && !is_cover(format->streams[i]))
+            return format->streams[i];
+    return format->streams[best];
+}
+
+static int choose_stream(file_reader *reader) {
+    AVFormatContext *format = reader->format;
+    const char *path = mr_input_path(reader->params.uri);
+    int wanted = reader->params.stream;
+    if (wanted >= 0) {
+        if ((unsigned)wanted >= format->nb_streams || !is_video(format->streams[wanted]))
+            return mr_fail(MR_ERROR_DATA, "%s: stream %d is no video; the file has %u streams", path, wanted,
+                           format->nb_streams);
+        reader->stream = format->streams[wanted];
+        return MR_OK;
+    }
+    reader->stream = best_stream(format);
+    if (reader->stream)
+        return MR_OK;
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if (format->streams[i]->codecpar->codec_type == AVMEDIA_TYPE_AUDIO)
+            return mr_fail(MR_ERROR_DATA, "%s: holds sound but no video", path);
+    return mr_fail(MR_ERROR_DATA, "%s: holds no video", path);
+}
+
+/* Looks into the packets for what the header does not say. The decoders used for that are bound by max_pixels too. */
+static int look_into_streams(file_reader *reader) {
+    AVFormatContext *format = reader->format;
+    unsigned count = format->nb_streams;
+    AVDictionary **options = count ? calloc(count, sizeof *options) : NULL;
+    for (unsigned i = 0; options && i < count; i++)
+        av_dict_set_int(&options[i], "max_pixels", reader->params.max_pixels, 0);
+    int error = avformat_find_stream_info(format, options);
+    for (unsigned i = 0; options && i < count; i++)
+        av_dict_free(&options[i]);
+    free(options);
+    if (error >= 0)
+        return MR_OK;
+    return mr_fail(mr_av_status(error), "%s: %s", mr_input_path(reader->params.uri), mr_av_words(error));
+}
+
+/* True where the header alone says all that planning asks. */
+static bool header_suffices(const AVFormatContext *format) {
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        const AVCodecParameters *codec = format->streams[i]->codecpar;
+        if (codec->codec_type == AVMEDIA_TYPE_VIDEO && codec->codec_id && codec->width > 0)
+            return true;
+    }
+    return false;
+}
+
+static int check_size(const file_reader *reader) {
+    const AVCodecParameters *codec = reader->stream->codecpar;
+    if ((int64_t)codec->width * codec->height <= reader->params.max_pixels)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s: pictures of %dx%d are larger than max_pixels (%" PRId64 ") allows",
+                   mr_input_path(reader->params.uri), codec->width, codec->height, reader->params.max_pixels);
+}
+
+/* ---- describing ------------------------------------------------------------------------------------------------ */
+
+/* Frames that the container announces, or that its duration and rate amount to; 0 unknown. */
+static int64_t expected_frames(const file_reader *reader, AVRational rate) {
+    const mr_reader_params *params = &reader->params;
+    const AVStream *stream = reader->stream;
+    if (stream->nb_frames > 0 && params->start_ns == 0 && params->end_ns == 0)
+        return stream->nb_frames;
+    int64_t span = 0;
+    if (stream->duration > 0)
+        span = av_rescale_q(stream->duration, stream->time_base, nanoseconds);
+    else if (reader->format->duration > 0)
+        span = reader->format->duration * 1000;
+    if (params->end_ns > 0 && params->end_ns < span)
+        span = params->end_ns;
+    span -= params->start_ns;
+    return span > 0 && rate.num > 0 && rate.den > 0 ? (int64_t)llround((double)span * av_q2d(rate) / 1e9) : 0;
+}
+
+static void read_rotation(const AVStream *stream, mr_media *media) {
+    size_t bytes = 0;
+    const uint8_t *matrix = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &bytes);
+    if (matrix && bytes >= 9 * sizeof(int32_t))
+        mr_rotation_from_matrix((const int32_t *)(const void *)matrix, &media->rotation, &media->flip);
+}
+
+static int describe(file_reader *reader) {
+    AVStream *stream = reader->stream;
+    mr_media *media = mr_reader_describe(&reader->params, mr_input_path(reader->params.uri), stream->codecpar);
+    if (!media)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
+    media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
+    media->rate_den = media->rate_num ? rate.den : 0;
+    media->frames = is_cover(stream) ? 1 : expected_frames(reader, rate);
+    ((AVCodecParameters *)media->codec)->sample_aspect_ratio =
+        av_guess_sample_aspect_ratio(reader->format, stream, NULL);
+    read_rotation(stream, media);
+    reader->media = media;
+    return MR_OK;
+}
+
+/* ---- the container as a whole ---------------------------------------------------------------------------------- */
+
+static void close_container(file_reader *reader) {
+    avformat_close_input(&reader->format);
+    mr_input_close(&reader->input);
+    reader->stream = NULL;
+}
+
+static int open_container(file_reader *reader) {
+    const mr_reader_params *params = &reader->params;
+    int status = mr_input_open(&reader->input, mr_input_path(params->uri), params->stage);
+    if (status)
+        return status;
+    mr_input_set_timeout(&reader->input, params->timeout_ns);
+    status = mr_input_avio(&reader->input);
+    if (!status)
+        status = open_format(reader);
+    if (!status && !(params->probe && header_suffices(reader->format)))
+        status = look_into_streams(reader);
+    if (!status)
+        status = choose_stream(reader);
+    if (!status)
+        status = check_size(reader);
+    if (status)
+        return status;
+    for (unsigned i = 0; i < reader->format->nb_streams; i++)
+        if (reader->format->streams[i] != reader->stream)
+            reader->format->streams[i]->discard = AVDISCARD_ALL;
+    reader->origin = reader->stream->start_time == AV_NOPTS_VALUE ? 0 : reader->stream->start_time;
+    return MR_OK;
+}
+
+static int seek_to_start(file_reader *reader) {
+    int64_t at = reader->origin + av_rescale_q(reader->params.start_ns, nanoseconds, reader->stream->time_base);
+    return avformat_seek_file(reader->format, reader->stream->index, INT64_MIN, at, at, 0);
+}
+
+static int rewind_file(mr_reader *base) {
+    file_reader *reader = (file_reader *)base;
+    mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
+    if (seek_to_start(reader) >= 0)
+        return MR_OK;
+    /* Elementary streams and some others cannot seek by time: they are opened again. */
+    close_container(reader);
+    return open_container(reader);
+}
+
+static void destroy_file(mr_reader *base) {
+    file_reader *reader = (file_reader *)base;
+    close_container(reader);
+    av_packet_free(&reader->packet);
+    mr_media_unref(&reader->media);
+    free(reader);
+}
+
+/* ---- packets --------------------------------------------------------------------------------------------------- */
+
+static int64_t to_ns(const file_reader *reader, int64_t time) {
+    if (time == AV_NOPTS_VALUE)
+        return MR_NO_TIME;
+    return av_rescale_q(time - reader->origin, reader->stream->time_base, nanoseconds);
+}
+
+static void release_av_buffer(void *context) {
+    AVBufferRef *buffer = context;
+    av_buffer_unref(&buffer);
+}
+
+/* Hands the packet's memory over without copying it. */
+static int wrap_packet(file_reader *reader, mr_packet *packet) {
+    AVPacket *from = reader->packet;
+    if (av_packet_make_refcounted(from) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    packet->buffer = mr_buffer_wrap(from->data, (size_t)from->size + AV_INPUT_BUFFER_PADDING_SIZE, release_av_buffer,
+                                    from->buf);
+    if (!packet->buffer)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    packet->data = from->data;
+    packet->bytes = (size_t)from->size;
+    from->buf = NULL;
+    return MR_OK;
+}
+
+static uint32_t flags_of(const AVPacket *packet) {
+    uint32_t flags = 0;
+    if (packet->flags & AV_PKT_FLAG_KEY)
+        flags |= MR_FRAME_KEY;
+    if (packet->flags & AV_PKT_FLAG_DISPOSABLE)
+        flags |= MR_FRAME_DISPOSABLE;
+    if (packet->flags & AV_PKT_FLAG_CORRUPT)
+        flags |= MR_FRAME_CORRUPT;
+    if (packet->flags & AV_PKT_FLAG_DISCARD)
+        flags |= MR_FRAME_HIDDEN;
+    return flags;
+}
+
+/* The next packet of the chosen stream in reader->packet; MR_END at the end of the file. */
+static int next_packet(file_reader *reader) {
+    for (;;) {
+        av_packet_unref(reader->packet);
+        mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
+        int error = av_read_frame(reader->format, reader->packet);
+        if (error == AVERROR(EAGAIN) && !mr_input_interrupted(&reader->input))
+            continue;
+        if (error == AVERROR_EOF && reader->input.avio->error < 0 && reader->input.avio->error != AVERROR_EOF)
+            error = reader->input.avio->error;
+        if (error == AVERROR_EOF)
+            return MR_END;
+        if (error < 0)
+            return mr_fail(mr_av_status(error), "%s: reading ended before the file did: %s", reader->media->path,
+                           mr_av_words(error));
+        if (reader->packet->stream_index == reader->stream->index)
+            return MR_OK;
+    }
+}
+
+/* Nothing that is wanted comes after a packet that is decoded at or after the end. */
+static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
+    int64_t time = packet->dts_ns;
+    if (time == MR_NO_TIME && packet->flags & MR_FRAME_KEY)
+        time = packet->pts_ns;
+    return reader->params.end_ns > 0 && time != MR_NO_TIME && time >= reader->params.end_ns;
+}
+
+static int read_file(mr_reader *base, mr_packet *packet) {
+    file_reader *reader = (file_reader *)base;
+    int status = next_packet(reader);
+    if (status)
+        return status;
+    packet->flags = flags_of(reader->packet);
+    packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
+    packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);
+    packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
+    if (is_past_end(reader, packet))
+        return MR_END;
+    status = wrap_packet(reader, packet);
+    if (status)
+        return status;
+    packet->media = mr_media_ref(reader->media);
+    return MR_OK;
+}
+
+static const mr_reader_type file_type = {.read = read_file, .rewind = rewind_file, .destroy = destroy_file};
+
+int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
+    file_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    *reader = (file_reader){.base.type = &file_type, .params = *params, .input.fd = -1, .packet = av_packet_alloc()};
+    int status = reader->packet ? open_container(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (!status)
+        status = describe(reader);
+    if (!status && params->start_ns > 0 && !params->probe && seek_to_start(reader) < 0)
+        status = mr_fail(MR_ERROR_DATA, "%s: cannot be read from the middle: leave out start", reader->media->path);
+    if (status) {
+        destroy_file(&reader->base);
+        return status;
+    }
+    *result = &reader->base;
+    return MR_OK;
+}

@@ -1,0 +1,251 @@
+/* Still images: every file is one packet, read whole. Sizes and formats may be mixed; each image has a media of its own,
+ * which names its file, while those of one format share its codec parameters, so that a decoder need not be reopened. */
+#include <errno.h>
+#include <libavcodec/avcodec.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stages/media_input.h"
+#include "stages/media_list.h"
+#include "stages/media_reader.h"
+
+enum { MOST_CODECS = 32 };
+/* No image is read that is larger; such a file counts as damaged. */
+static const int64_t most_bytes = (int64_t)1 << 30;
+
+/* Lives until the reader and the last media are gone. */
+typedef struct image_shelf {
+    mr_image_list list;
+    AVCodecParameters *codec[MOST_CODECS];
+    int codecs;
+    pthread_mutex_t lock;
+    struct image_media *idle; /* guarded by lock */
+    int references;           /* guarded by lock */
+} image_shelf;
+
+typedef struct image_media {
+    mr_media media;
+    image_shelf *shelf;
+    struct image_media *next;
+} image_media;
+
+typedef struct image_reader {
+    mr_reader base;
+    mr_reader_params params;
+    image_shelf *shelf;
+    size_t at;
+} image_reader;
+
+/* ---- the shelf ------------------------------------------------------------------------------------------------- */
+
+static void free_shelf(image_shelf *shelf) {
+    for (image_media *media = shelf->idle, *next; media; media = next) {
+        next = media->next;
+        free(media);
+    }
+    for (int i = 0; i < shelf->codecs; i++)
+        avcodec_parameters_free(&shelf->codec[i]);
+    mr_image_list_fini(&shelf->list);
+    pthread_mutex_destroy(&shelf->lock);
+    free(shelf);
+}
+
+/* Drops a reference and, where given, keeps a media for the next image. */
+static void drop_shelf(image_shelf *shelf, image_media *media) {
+    pthread_mutex_lock(&shelf->lock);
+    if (media) {
+        media->next = shelf->idle;
+        shelf->idle = media;
+    }
+    bool last = --shelf->references == 0;
+    pthread_mutex_unlock(&shelf->lock);
+    if (last)
+        free_shelf(shelf);
+}
+
+static void release_media(mr_media *media) {
+    image_media *self = (image_media *)media;
+    drop_shelf(self->shelf, self);
+}
+
+static image_media *take_media(image_shelf *shelf) {
+    pthread_mutex_lock(&shelf->lock);
+    image_media *media = shelf->idle;
+    if (media)
+        shelf->idle = media->next;
+    pthread_mutex_unlock(&shelf->lock);
+    if (!media)
+        media = malloc(sizeof *media);
+    if (!media)
+        return NULL;
+    pthread_mutex_lock(&shelf->lock);
+    shelf->references++;
+    pthread_mutex_unlock(&shelf->lock);
+    return media;
+}
+
+/* The parameters of a codec, made when its first image comes. Only the reader's thread calls this. */
+static AVCodecParameters *codec_of(image_shelf *shelf, enum AVCodecID id) {
+    for (int i = 0; i < shelf->codecs; i++)
+        if (shelf->codec[i]->codec_id == id)
+            return shelf->codec[i];
+    if (shelf->codecs == MOST_CODECS)
+        return NULL;
+    AVCodecParameters *codec = avcodec_parameters_alloc();
+    if (!codec)
+        return NULL;
+    codec->codec_type = AVMEDIA_TYPE_VIDEO;
+    codec->codec_id = id;
+    return shelf->codec[shelf->codecs++] = codec;
+}
+
+static mr_media *describe(image_reader *reader, const mr_image_file *file, enum AVCodecID id) {
+    image_shelf *shelf = reader->shelf;
+    const mr_reader_params *params = &reader->params;
+    AVCodecParameters *codec = codec_of(shelf, id);
+    image_media *media = codec ? take_media(shelf) : NULL;
+    if (!media)
+        return NULL;
+    media->shelf = shelf;
+    media->media = (mr_media){.path = file->path, .label = file->label < 0 ? NULL : shelf->list.label[file->label],
+                              .label_index = file->label, .codec = codec, .frames = (int64_t)shelf->list.count,
+                              .start_ns = params->start_ns, .end_ns = params->end_ns, .every = params->every,
+                              .fps = params->fps, .release = release_media};
+    AVRational rate = av_d2q(params->rate, 1000000);
+    media->media.rate_num = rate.num;
+    media->media.rate_den = rate.den;
+    atomic_init(&media->media.references, 1);
+    return &media->media;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+/* What the first bytes say, else what the name says. The common formats are known by their signatures; the rest is asked
+ * of libavformat. */
+static enum AVCodecID recognise(const char *path, uint8_t *data, size_t bytes) {
+    if (bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
+        return AV_CODEC_ID_PNG;
+    if (bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
+        return AV_CODEC_ID_MJPEG;
+    AVProbeData probe = {.filename = path, .buf = data, .buf_size = bytes < 4096 ? (int)bytes : 4096};
+    const AVInputFormat *format = bytes ? av_probe_input_format(&probe, 1) : NULL;
+    enum AVCodecID codec = format ? mr_input_image_codec(format) : AV_CODEC_ID_NONE;
+    if (!codec)
+        codec = mr_image_codec_by_name(path);
+    return codec ? codec : AV_CODEC_ID_PNG;
+}
+
+static int read_all(int fd, uint8_t *data, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = read(fd, data + done, bytes - done);
+        if (count == 0 || (count < 0 && errno != EINTR))
+            return mr_fail(MR_ERROR_IO, "%s", count ? strerror(errno) : "the file became shorter");
+        done += count > 0 ? (size_t)count : 0;
+    }
+    return MR_OK;
+}
+
+static void release_block(void *block) {
+    av_free(block);
+}
+
+/* The contents of a file in *packet, zero-padded. */
+static int load(const char *path, const mr_stage *stage, mr_packet *packet) {
+    mr_input input;
+    int status = mr_input_open(&input, path, stage);
+    if (status)
+        return status;
+    size_t bytes = (size_t)input.bytes, padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    uint8_t *block = input.bytes > most_bytes ? NULL : av_malloc(padded);
+    if (!block)
+        status = mr_fail(MR_ERROR_DATA, "%s: too large for an image", path);
+    if (!status)
+        status = read_all(input.fd, block, bytes);
+    mr_input_close(&input);
+    if (!status) {
+        memset(block + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+        packet->buffer = mr_buffer_wrap(block, padded, release_block, block);
+        if (!packet->buffer)
+            status = mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    if (status) {
+        av_free(block);
+        return status;
+    }
+    packet->data = block;
+    packet->bytes = bytes;
+    return MR_OK;
+}
+
+static bool is_past_end(const image_reader *reader, int64_t pts_ns) {
+    return reader->at >= reader->shelf->list.count || (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns);
+}
+
+/* A file that cannot be read leaves an empty packet, marked as damaged, so that it is counted like any other. */
+static int read_image(mr_reader *base, mr_packet *packet) {
+    image_reader *reader = (image_reader *)base;
+    double step_ns = 1e9 / reader->params.rate;
+    int64_t pts_ns = llround((double)reader->at * step_ns);
+    if (is_past_end(reader, pts_ns))
+        return MR_END;
+    const mr_image_file *file = &reader->shelf->list.file[reader->at];
+    int status = load(file->path, reader->params.stage, packet);
+    if (status == MR_ERROR_MEMORY)
+        return status;
+    if (status && reader->params.stage)
+        mr_stage_warn(reader->params.stage, "%s", mr_message());
+    packet->flags = MR_FRAME_KEY | (status || packet->bytes == 0 ? MR_FRAME_CORRUPT : 0);
+    packet->media = describe(reader, file, recognise(file->path, packet->data, packet->bytes));
+    if (!packet->media) {
+        mr_buffer_unref(&packet->buffer);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    packet->pts_ns = packet->dts_ns = pts_ns;
+    packet->duration_ns = llround(step_ns);
+    reader->at++;
+    return MR_OK;
+}
+
+static int rewind_images(mr_reader *base) {
+    image_reader *reader = (image_reader *)base;
+    reader->at = (size_t)ceil((double)reader->params.start_ns * reader->params.rate / 1e9);
+    return MR_OK;
+}
+
+static void destroy_images(mr_reader *base) {
+    image_reader *reader = (image_reader *)base;
+    if (reader->shelf)
+        drop_shelf(reader->shelf, NULL);
+    free(reader);
+}
+
+static const mr_reader_type images_type = {.read = read_image, .rewind = rewind_images, .destroy = destroy_images};
+
+int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
+    mr_input_kind kind;
+    int status = mr_input_look(params->uri, &kind);
+    if (status)
+        return status;
+    image_reader *reader = calloc(1, sizeof *reader);
+    image_shelf *shelf = calloc(1, sizeof *shelf);
+    if (!reader || !shelf) {
+        free(reader);
+        free(shelf);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    pthread_mutex_init(&shelf->lock, NULL);
+    shelf->references = 1;
+    *reader = (image_reader){.base.type = &images_type, .params = *params, .shelf = shelf};
+    status = mr_image_list_make(&shelf->list, mr_input_path(params->uri), kind, params->labels);
+    if (status) {
+        destroy_images(&reader->base);
+        return status;
+    }
+    rewind_images(&reader->base);
+    *result = &reader->base;
+    return MR_OK;
+}

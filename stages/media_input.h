@@ -1,0 +1,55 @@
+/* Files on disk, opened so that nothing can be waited for without end and nothing else is opened in their place. Only
+ * regular files are opened: FIFOs, sockets and devices are refused, whatever they are called.
+ *
+ * One thread at a time uses an mr_input. */
+#ifndef MILLRACE_STAGES_MEDIA_INPUT_H
+#define MILLRACE_STAGES_MEDIA_INPUT_H
+
+#include <libavformat/avformat.h>
+#include <stdint.h>
+
+#include "millrace/stage.h"
+
+typedef enum mr_input_kind { MR_INPUT_FILE, MR_INPUT_FOLDER, MR_INPUT_GLOB } mr_input_kind;
+
+/* What a uri names. A name with "*", "?" or "[" that is no file is a glob. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
+ * MR_ERROR_DATA (a FIFO, socket or device). */
+int mr_input_look(const char *uri, mr_input_kind *kind);
+
+/* The path of a uri: what follows "file://", or the uri itself. */
+const char *mr_input_path(const char *uri);
+
+typedef struct mr_input {
+    int fd;
+    int64_t bytes;          /* size when it was opened */
+    int64_t deadline_us;    /* reading fails after this time of av_gettime_relative; 0: none */
+    const mr_stage *stage;  /* asked whether to give up; may be NULL */
+    AVIOContext *avio;      /* reads from fd; NULL until mr_input_avio */
+} mr_input;
+
+/* Opens a regular file; on failure nothing needs closing. Errors as mr_input_look. */
+int mr_input_open(mr_input *input, const char *path, const mr_stage *stage);
+/* Gives the input an AVIOContext that stays valid while `input` does not move. */
+int mr_input_avio(mr_input *input);
+/* Gives calls that read from now on this long. */
+void mr_input_set_timeout(mr_input *input, int64_t timeout_ns);
+/* Non-zero when reading should stop; for AVIOInterruptCB with the input as opaque. */
+int mr_input_interrupted(void *input);
+void mr_input_close(mr_input *input);
+
+/* libavformat's opinion of what the file is, from its first bytes and its name. MR_ERROR_DATA where it has none. */
+int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **format);
+
+/* The codec of a still image format of libavformat ("png_pipe"); AV_CODEC_ID_NONE where the format is no still image, or
+ * one whose files can point at others (SVG). */
+enum AVCodecID mr_input_image_codec(const AVInputFormat *format);
+
+/* FFmpeg's words for an error; per thread, valid until the next call. */
+const char *mr_av_words(int error);
+/* Sends FFmpeg's own log lines to millrace's log, at level debug: what they report is counted and told by the stages. The
+ * log is the process's, so this is done once, by whichever stage opens first. */
+void mr_av_log_capture(void);
+/* The mr_status that fits an AVERROR. */
+int mr_av_status(int error);
+
+#endif

@@ -1,0 +1,234 @@
+/* Test patterns: a libavfilter graph whose pictures become packets of raw video, so that they pass through decode as any
+ * other source does. Only filters are let in that read nothing but their input: filters open files as soon as a graph is
+ * parsed, so the names are checked before. */
+#include <libavcodec/avcodec.h>
+#include <libavfilter/avfilter.h>
+#include <libavfilter/buffersink.h>
+#include <libavutil/avstring.h>
+#include <libavutil/imgutils.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/media_input.h"
+#include "stages/media_reader.h"
+
+static const char *const harmless[] = {
+    "testsrc",   "testsrc2",  "smptebars",  "smptehdbars", "color",     "rgbtestsrc", "yuvtestsrc", "pal75bars",
+    "pal100bars", "allrgb",   "allyuv",     "mandelbrot",  "gradients", "sierpinski", "nullsrc",    "colorspectrum",
+    "colorchart", "mptestsrc", "format",    "scale",       "crop",      "pad",        "hflip",      "vflip",
+    "transpose", "rotate",    "fps",        "settb",       "setpts",    "setsar",     "setdar",     "setparams",
+    "setfield",  "setrange",  "trim",       "fade",        "hue",       "eq",         "noise",      "drawbox",
+    "drawgrid",  "negate",    "null",       "split",       "hstack",    "vstack",     "xstack",     "overlay",
+    "concat",    "interlace", "tinterlace", "gblur",       "boxblur",   "unsharp",    "select",     "colorchannelmixer"};
+
+static const AVRational nanoseconds = {1, 1000000000};
+
+typedef struct lavfi_reader {
+    mr_reader base;
+    mr_reader_params params;
+    AVFilterGraph *graph;
+    AVFilterContext *sink;
+    AVFrame *frame;
+    mr_media *media;
+    int64_t origin; /* time of the first picture, in the sink's time base */
+} lavfi_reader;
+
+/* ---- what is let in -------------------------------------------------------------------------------------------- */
+
+static const char *skip_spaces(const char *at) {
+    return at + strspn(at, " \n\t\r");
+}
+
+static int skip_labels(const char **at) {
+    for (*at = skip_spaces(*at); **at == '['; *at = skip_spaces(*at)) {
+        (*at)++;
+        char *label = av_get_token(at, "]");
+        av_free(label);
+        if (!label || **at != ']')
+            return mr_fail(MR_ERROR_DATA, "lavfi: a link label has no closing bracket");
+        (*at)++;
+    }
+    return MR_OK;
+}
+
+static int check_name(char *name) {
+    name[strcspn(name, "@")] = '\0';
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strcmp(name, harmless[i]) == 0)
+            return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "lavfi: the filter \"%s\" is not let in: only test patterns and filters that open no "
+                                  "files are", name);
+}
+
+/* Goes through the text exactly as libavfilter's parser does, with its own tokenizer. */
+static int check_graph(const char *at) {
+    for (;;) {
+        int status = skip_labels(&at);
+        if (status)
+            return status;
+        char *name = av_get_token(&at, "=,;[");
+        status = name ? check_name(name) : mr_fail(MR_ERROR_MEMORY, "out of memory");
+        av_free(name);
+        if (status)
+            return status;
+        if (*at == '=') {
+            at++;
+            char *arguments = av_get_token(&at, "[],;");
+            av_free(arguments);
+        }
+        status = skip_labels(&at);
+        if (status || *at == '\0')
+            return status;
+        if (*at != ',' && *at != ';')
+            return mr_fail(MR_ERROR_DATA, "lavfi: cannot be understood from \"%s\" on", at);
+        at++;
+    }
+}
+
+/* ---- the graph ------------------------------------------------------------------------------------------------- */
+
+static int build(lavfi_reader *reader, const char *text, AVFilterInOut **in, AVFilterInOut **out) {
+    AVFilterGraph *graph = reader->graph;
+    graph->nb_threads = 1;
+    int error = avfilter_graph_parse2(graph, text, in, out);
+    if (error < 0)
+        return mr_fail(MR_ERROR_DATA, "lavfi: %s: %s", text, mr_av_words(error));
+    if (*in || !*out || (*out)->next ||
+        avfilter_pad_get_type((*out)->filter_ctx->output_pads, (*out)->pad_idx) != AVMEDIA_TYPE_VIDEO)
+        return mr_fail(MR_ERROR_DATA, "lavfi: %s: the graph must have no open input and one open video output", text);
+    error = avfilter_graph_create_filter(&reader->sink, avfilter_get_by_name("buffersink"), "millrace", NULL, NULL, graph);
+    if (error >= 0)
+        error = avfilter_link((*out)->filter_ctx, (unsigned)(*out)->pad_idx, reader->sink, 0);
+    if (error >= 0)
+        error = avfilter_graph_config(graph, NULL);
+    return error < 0 ? mr_fail(MR_ERROR_DATA, "lavfi: %s: %s", text, mr_av_words(error)) : MR_OK;
+}
+
+static int open_graph(lavfi_reader *reader) {
+    const char *text = reader->params.uri + strlen("lavfi:");
+    int status = check_graph(text);
+    if (status)
+        return status;
+    reader->graph = avfilter_graph_alloc();
+    if (!reader->graph)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    AVFilterInOut *in = NULL, *out = NULL;
+    status = build(reader, text, &in, &out);
+    avfilter_inout_free(&in);
+    avfilter_inout_free(&out);
+    if (status)
+        return status;
+    int64_t pixels = (int64_t)av_buffersink_get_w(reader->sink) * av_buffersink_get_h(reader->sink);
+    if (pixels > reader->params.max_pixels)
+        return mr_fail(MR_ERROR_DATA, "lavfi: pictures of %dx%d are larger than max_pixels allows",
+                       av_buffersink_get_w(reader->sink), av_buffersink_get_h(reader->sink));
+    reader->origin = AV_NOPTS_VALUE;
+    return MR_OK;
+}
+
+static int describe(lavfi_reader *reader) {
+    AVCodecParameters *codec = avcodec_parameters_alloc();
+    if (!codec)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    codec->codec_type = AVMEDIA_TYPE_VIDEO;
+    codec->codec_id = AV_CODEC_ID_RAWVIDEO;
+    codec->format = av_buffersink_get_format(reader->sink);
+    codec->width = av_buffersink_get_w(reader->sink);
+    codec->height = av_buffersink_get_h(reader->sink);
+    codec->sample_aspect_ratio = av_buffersink_get_sample_aspect_ratio(reader->sink);
+    codec->codec_tag = avcodec_pix_fmt_to_codec_tag(codec->format);
+    reader->media = mr_reader_describe(&reader->params, reader->params.uri, codec);
+    avcodec_parameters_free(&codec);
+    if (!reader->media)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    AVRational rate = av_buffersink_get_frame_rate(reader->sink);
+    if (rate.num > 0 && rate.den > 0) {
+        reader->media->rate_num = rate.num;
+        reader->media->rate_den = rate.den;
+    }
+    return MR_OK;
+}
+
+/* ---- packets --------------------------------------------------------------------------------------------------- */
+
+static void release_block(void *block) {
+    av_free(block);
+}
+
+static int copy_picture(const AVFrame *frame, mr_packet *packet) {
+    int bytes = av_image_get_buffer_size(frame->format, frame->width, frame->height, 1);
+    uint8_t *block = bytes < 0 ? NULL : av_mallocz((size_t)bytes + AV_INPUT_BUFFER_PADDING_SIZE);
+    if (!block)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    av_image_copy_to_buffer(block, bytes, (const uint8_t *const *)frame->data, frame->linesize, frame->format,
+                            frame->width, frame->height, 1);
+    packet->buffer = mr_buffer_wrap(block, (size_t)bytes + AV_INPUT_BUFFER_PADDING_SIZE, release_block, block);
+    if (!packet->buffer) {
+        av_free(block);
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    }
+    packet->data = block;
+    packet->bytes = (size_t)bytes;
+    return MR_OK;
+}
+
+static int64_t duration_ns(const lavfi_reader *reader) {
+    const mr_media *media = reader->media;
+    return media->rate_num ? av_rescale(1000000000, media->rate_den, media->rate_num) : 0;
+}
+
+static int read_lavfi(mr_reader *base, mr_packet *packet) {
+    lavfi_reader *reader = (lavfi_reader *)base;
+    av_frame_unref(reader->frame);
+    int error = av_buffersink_get_frame(reader->sink, reader->frame);
+    if (error == AVERROR_EOF)
+        return MR_END;
+    if (error < 0)
+        return mr_fail(mr_av_status(error), "%s: %s", reader->params.uri, mr_av_words(error));
+    if (reader->origin == AV_NOPTS_VALUE)
+        reader->origin = reader->frame->pts;
+    int64_t pts_ns = av_rescale_q(reader->frame->pts - reader->origin, av_buffersink_get_time_base(reader->sink),
+                                  nanoseconds);
+    if (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns)
+        return MR_END;
+    int status = copy_picture(reader->frame, packet);
+    if (status)
+        return status;
+    packet->pts_ns = packet->dts_ns = pts_ns;
+    packet->duration_ns = duration_ns(reader);
+    packet->flags = MR_FRAME_KEY;
+    packet->media = mr_media_ref(reader->media);
+    return MR_OK;
+}
+
+static int rewind_lavfi(mr_reader *base) {
+    lavfi_reader *reader = (lavfi_reader *)base;
+    avfilter_graph_free(&reader->graph);
+    return open_graph(reader);
+}
+
+static void destroy_lavfi(mr_reader *base) {
+    lavfi_reader *reader = (lavfi_reader *)base;
+    av_frame_free(&reader->frame);
+    avfilter_graph_free(&reader->graph);
+    mr_media_unref(&reader->media);
+    free(reader);
+}
+
+static const mr_reader_type lavfi_type = {.read = read_lavfi, .rewind = rewind_lavfi, .destroy = destroy_lavfi};
+
+int mr_reader_open_lavfi(mr_reader **result, const mr_reader_params *params) {
+    lavfi_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    *reader = (lavfi_reader){.base.type = &lavfi_type, .params = *params, .frame = av_frame_alloc()};
+    int status = reader->frame ? open_graph(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (!status)
+        status = describe(reader);
+    if (status) {
+        destroy_lavfi(&reader->base);
+        return status;
+    }
+    *result = &reader->base;
+    return MR_OK;
+}

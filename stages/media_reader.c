@@ -1,0 +1,90 @@
+#include "stages/media_reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/media_input.h"
+
+static bool starts_with(const char *text, const char *prefix) {
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether a file is a still image; those are read whole, without libavformat. */
+static int look_for_image(const mr_reader_params *params, bool *is_image) {
+    const char *path = mr_input_path(params->uri);
+    const AVInputFormat *format = NULL;
+    mr_input input;
+    int status = mr_input_open(&input, path, params->stage);
+    if (status)
+        return status;
+    mr_input_set_timeout(&input, params->timeout_ns);
+    status = mr_input_avio(&input);
+    if (!status)
+        status = mr_input_probe(&input, path, &format);
+    mr_input_close(&input);
+    if (!status)
+        *is_image = mr_input_image_codec(format) != AV_CODEC_ID_NONE;
+    return status;
+}
+
+int mr_reader_open(mr_reader **reader, const mr_reader_params *params) {
+    *reader = NULL;
+    const char *uri = params->uri;
+    if (starts_with(uri, "lavfi:"))
+        return mr_reader_open_lavfi(reader, params);
+    if (strcmp(uri, "-") == 0)
+        return mr_fail(MR_ERROR_NO_INPUT, "standard input is not read: name a file");
+    if (strstr(uri, "://") && !starts_with(uri, "file://"))
+        return mr_fail(MR_ERROR_NO_INPUT, "%s: only files on disk are read", uri);
+    mr_input_kind kind;
+    int status = mr_input_look(uri, &kind);
+    if (status)
+        return status;
+    if (params->labels && kind != MR_INPUT_FOLDER)
+        return mr_fail(MR_ERROR_DATA, "%s: labels need a folder that holds one folder for each class", uri);
+    bool is_image = kind != MR_INPUT_FILE;
+    if (!is_image)
+        status = look_for_image(params, &is_image);
+    if (status)
+        return status;
+    return is_image ? mr_reader_open_images(reader, params) : mr_reader_open_file(reader, params);
+}
+
+int mr_reader_read(mr_reader *reader, mr_packet *packet) {
+    *packet = (mr_packet){.pts_ns = MR_NO_TIME, .dts_ns = MR_NO_TIME};
+    return reader->type->read(reader, packet);
+}
+
+int mr_reader_rewind(mr_reader *reader) {
+    return reader->type->rewind(reader);
+}
+
+void mr_reader_destroy(mr_reader **reader) {
+    if (*reader)
+        (*reader)->type->destroy(*reader);
+    *reader = NULL;
+}
+
+static void release_media(mr_media *media) {
+    AVCodecParameters *codec = media->codec;
+    avcodec_parameters_free(&codec);
+    free(media->path);
+    free(media);
+}
+
+mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec) {
+    mr_media *media = calloc(1, sizeof *media);
+    AVCodecParameters *copy = avcodec_parameters_alloc();
+    char *path_copy = strdup(path);
+    if (!media || !copy || !path_copy || avcodec_parameters_copy(copy, codec) < 0) {
+        avcodec_parameters_free(&copy);
+        free(path_copy);
+        free(media);
+        return NULL;
+    }
+    *media = (mr_media){.path = path_copy, .label_index = -1, .codec = copy, .start_ns = params->start_ns,
+                        .end_ns = params->end_ns, .every = params->every, .fps = params->fps,
+                        .release = release_media};
+    atomic_init(&media->references, 1);
+    return media;
+}
