@@ -1,0 +1,61 @@
+/* Reference-counted blocks: those of pools, those that wrap foreign memory, and the media that frames refer to. */
+#include <pthread.h>
+
+#include "engine/base/memory.h"
+#include "engine/data/pool.h"
+#include "millrace/frame.h"
+
+/* Wrappers that are not in use, so that wrapping a decoder's picture allocates nothing. */
+static pthread_mutex_t wrappers_lock = PTHREAD_MUTEX_INITIALIZER;
+static mr_buffer *wrappers;
+
+mr_buffer *mr_buffer_ref(mr_buffer *buffer) {
+    atomic_fetch_add_explicit(&buffer->references, 1, memory_order_relaxed);
+    return buffer;
+}
+
+static void unwrap(mr_buffer *buffer) {
+    if (buffer->release)
+        buffer->release(buffer->context);
+    pthread_mutex_lock(&wrappers_lock);
+    buffer->next = wrappers;
+    wrappers = buffer;
+    pthread_mutex_unlock(&wrappers_lock);
+}
+
+void mr_buffer_unref(mr_buffer **buffer) {
+    mr_buffer *gone = *buffer;
+    *buffer = NULL;
+    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (gone->pool)
+        mr_pool_take_back(gone->pool, gone);
+    else
+        unwrap(gone);
+}
+
+mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *context), void *context) {
+    pthread_mutex_lock(&wrappers_lock);
+    mr_buffer *buffer = wrappers;
+    if (buffer)
+        wrappers = buffer->next;
+    pthread_mutex_unlock(&wrappers_lock);
+    if (!buffer && !(buffer = mr_alloc(sizeof *buffer)))
+        return NULL;
+    *buffer = (mr_buffer){
+        .data = data, .bytes = bytes, .memory = MR_MEMORY_HOST, .release = release, .context = context};
+    atomic_init(&buffer->references, 1);
+    return buffer;
+}
+
+mr_media *mr_media_ref(mr_media *media) {
+    atomic_fetch_add_explicit(&media->references, 1, memory_order_relaxed);
+    return media;
+}
+
+void mr_media_unref(mr_media **media) {
+    mr_media *gone = *media;
+    *media = NULL;
+    if (gone && atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1)
+        gone->release(gone);
+}

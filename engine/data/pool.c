@@ -1,0 +1,193 @@
+#include "engine/data/pool.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "engine/base/memory.h"
+#include "engine/device/device.h"
+#include "millrace/status.h"
+
+typedef struct waiter {
+    mr_pool_function *function;
+    void *context;
+    int free_count;
+} waiter;
+
+struct mr_pool {
+    pthread_mutex_t lock;
+    mr_device *device;
+    mr_memory memory;
+    size_t bytes;
+    int count;   /* most buffers */
+    int made;    /* buffers that exist */
+    int out;     /* buffers in use */
+    bool released;
+    mr_buffer *free; /* last in, first out: the warmest comes next */
+    int waiter_count;
+    waiter waiters[MR_POOL_WAITERS];
+};
+
+int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count) {
+    mr_pool *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a pool");
+    pthread_mutex_init(&made->lock, NULL);
+    made->device = device;
+    made->memory = memory;
+    made->bytes = bytes;
+    made->count = count > 0 ? count : 1;
+    *pool = made;
+    return MR_OK;
+}
+
+static void destroy(mr_pool *pool) {
+    while (pool->free) {
+        mr_buffer *buffer = pool->free;
+        pool->free = buffer->next;
+        mr_device_free(pool->device, pool->memory, buffer->data);
+        mr_free(buffer);
+    }
+    pthread_mutex_destroy(&pool->lock);
+    mr_free(pool);
+}
+
+void mr_pool_release(mr_pool **pool) {
+    mr_pool *gone = *pool;
+    *pool = NULL;
+    if (!gone)
+        return;
+    pthread_mutex_lock(&gone->lock);
+    gone->released = true;
+    bool last = gone->out == 0;
+    pthread_mutex_unlock(&gone->lock);
+    if (last)
+        destroy(gone);
+}
+
+static int make_buffer(mr_pool *pool, mr_buffer **buffer) {
+    mr_buffer *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer");
+    void *data = NULL;
+    int status = mr_device_allocate(pool->device, pool->memory, pool->bytes, &data);
+    if (status) {
+        mr_free(made);
+        return status;
+    }
+    made->data = data;
+    made->bytes = pool->bytes;
+    made->memory = pool->memory;
+    made->device = pool->memory == MR_MEMORY_HOST ? NULL : pool->device;
+    made->pool = pool;
+    *buffer = made;
+    return MR_OK;
+}
+
+/* Takes a free buffer, or the right to make one (NULL); false where all are in use. */
+static bool take(mr_pool *pool, mr_buffer **buffer) {
+    pthread_mutex_lock(&pool->lock);
+    *buffer = pool->free;
+    bool some = *buffer || pool->made < pool->count;
+    if (*buffer)
+        pool->free = (*buffer)->next;
+    else if (some)
+        pool->made++;
+    pool->out += some;
+    pthread_mutex_unlock(&pool->lock);
+    return some;
+}
+
+int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
+    mr_buffer *taken = NULL;
+    if (!take(pool, &taken))
+        return MR_ERROR_AGAIN;
+    if (!taken) {
+        int status = make_buffer(pool, &taken);
+        if (status) {
+            pthread_mutex_lock(&pool->lock);
+            pool->made--;
+            pool->out--;
+            pthread_mutex_unlock(&pool->lock);
+            return status;
+        }
+    }
+    atomic_store_explicit(&taken->references, 1, memory_order_relaxed);
+    *buffer = taken;
+    return MR_OK;
+}
+
+static int free_count(const mr_pool *pool) {
+    return pool->count - pool->out;
+}
+
+/* Takes the waiters whose buffers are there out of the list. Called with the lock. */
+static int take_waiters(mr_pool *pool, waiter *served) {
+    int count = 0, kept = 0;
+    for (int i = 0; i < pool->waiter_count; i++) {
+        if (pool->waiters[i].free_count <= free_count(pool))
+            served[count++] = pool->waiters[i];
+        else
+            pool->waiters[kept++] = pool->waiters[i];
+    }
+    pool->waiter_count = kept;
+    return count;
+}
+
+void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer) {
+    waiter served[MR_POOL_WAITERS];
+    pthread_mutex_lock(&pool->lock);
+    buffer->next = pool->free;
+    pool->free = buffer;
+    pool->out--;
+    int count = pool->waiter_count ? take_waiters(pool, served) : 0;
+    bool last = pool->released && pool->out == 0;
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < count; i++)
+        served[i].function(served[i].context);
+    if (last)
+        destroy(pool);
+}
+
+/* The place of a waiter in the list, a new one for a new context; NULL where the list is full. */
+static waiter *place_for(mr_pool *pool, const void *context) {
+    for (int i = 0; i < pool->waiter_count; i++)
+        if (pool->waiters[i].context == context)
+            return &pool->waiters[i];
+    return pool->waiter_count < MR_POOL_WAITERS ? &pool->waiters[pool->waiter_count++] : NULL;
+}
+
+int mr_pool_notify(mr_pool *pool, int count, mr_pool_function *function, void *context) {
+    pthread_mutex_lock(&pool->lock);
+    /* More than there will ever be would never come. */
+    int wanted = count < pool->count ? count : pool->count;
+    bool now = wanted <= free_count(pool);
+    waiter *place = now ? NULL : place_for(pool, context);
+    if (place)
+        *place = (waiter){function, context, wanted};
+    pthread_mutex_unlock(&pool->lock);
+    if (now)
+        function(context);
+    else if (!place)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "more than %d wait for one pool", MR_POOL_WAITERS);
+    return MR_OK;
+}
+
+void mr_pool_cancel(mr_pool *pool, void *context) {
+    pthread_mutex_lock(&pool->lock);
+    for (int i = 0; i < pool->waiter_count; i++)
+        if (pool->waiters[i].context == context)
+            pool->waiters[i--] = pool->waiters[--pool->waiter_count];
+    pthread_mutex_unlock(&pool->lock);
+}
+
+int mr_pool_free_count(const mr_pool *pool) {
+    mr_pool *locked = (mr_pool *)(uintptr_t)pool;
+    pthread_mutex_lock(&locked->lock);
+    int count = free_count(pool);
+    pthread_mutex_unlock(&locked->lock);
+    return count;
+}
+
+size_t mr_pool_buffer_bytes(const mr_pool *pool) {
+    return pool->bytes;
+}

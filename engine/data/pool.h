@@ -1,0 +1,20 @@
+/* Pools, seen from inside the engine: waiting for buffers without blocking. */
+#ifndef MILLRACE_DATA_POOL_H
+#define MILLRACE_DATA_POOL_H
+
+#include "millrace/frame.h"
+
+typedef void mr_pool_function(void *context);
+
+/* Calls function(context) once when at least `free_count` buffers can be taken (at once where they can now), from the
+ * thread that gives the last of them back. A context that waits already only changes what it waits for. At most
+ * MR_POOL_WAITERS at a time; MR_ERROR_UNAVAILABLE beyond. Any thread; the function must not call the pool. */
+enum { MR_POOL_WAITERS = 16 };
+int mr_pool_notify(mr_pool *pool, int free_count, mr_pool_function *function, void *context);
+/* Forgets what waits with that context. */
+void mr_pool_cancel(mr_pool *pool, void *context);
+
+/* For mr_buffer_unref. */
+void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer);
+
+#endif
