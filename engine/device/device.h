@@ -46,6 +46,11 @@ struct mr_stream {
 /* The device of the host's processors. It always exists and is never destroyed. Work is done before submit returns. */
 mr_device *mr_device_cpu(void);
 
+/* Opens a device by name: "cpu", "sim", "sim:N", "cuda", "cuda:N" (without a number: 0). What stands behind a `?` in the
+ * name of a simulated device sets its parameters: "sim:0?fail_every=7&max_delay=2000000". With `manual` a simulated
+ * device works in simulated time. MR_ERROR_CONFIG: no such kind of device. */
+int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);
+/* Destroys a device on which nothing lives any more; of the cpu only the pointer is cleared. */
 void mr_device_destroy(mr_device **device);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
@@ -57,7 +62,7 @@ void mr_stream_destroy(mr_stream **stream);
  * after it, and only that one. */
 enum { MR_WORK_BYTES = 1024 };
 int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
-/* Makes `event` (fresh or reset) done, with the stream's status, when all work submitted so far is done. */
+/* Makes a fresh `event` done, with the stream's status, when all work submitted so far is done. */
 int mr_stream_record(mr_stream *stream, mr_event *event);
 /* Work submitted after this runs after `event`; a failed event fails the next event recorded
  * on this stream. */
@@ -74,6 +79,7 @@ bool mr_event_done(const mr_event *event);
 int mr_event_status(const mr_event *event);
 mr_device *mr_event_device(const mr_event *event);
 const mr_stage *mr_event_stage(const mr_event *event);
+enum { MR_EVENT_WAITERS = 8 };
 /* Calls function(context) once when the event is done, from the thread that completes it, at once where it is done
  * already. At most MR_EVENT_WAITERS at a time; MR_ERROR_AGAIN beyond. */
 typedef void mr_event_function(void *context);
@@ -97,5 +103,10 @@ typedef struct mr_sim_params {
 int mr_sim_create(mr_device **device, const mr_sim_params *params);
 /* Manual devices: does all work due by now_ns; returns when the next is due, or INT64_MAX. Called by the executor. */
 int64_t mr_sim_advance(mr_device *device, int64_t now_ns);
+
+/* ---- CUDA ------------------------------------------------------------------------------------------------------ */
+
+/* MR_ERROR_UNAVAILABLE, with what is wrong, where this build or this machine has no such device. */
+int mr_cuda_create(mr_device **device, int index);
 
 #endif

@@ -1,0 +1,131 @@
+#include "engine/device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+
+/* ---- opening by name ---------------------------------------------------------------------------------------------- */
+
+/* The number behind "kind:", 0 without one; -1 where it is none, or the name is of another kind. `rest` is set to what
+ * follows. */
+static int index_of(const char *name, const char *kind, const char **rest) {
+    size_t length = strlen(kind);
+    if (strncmp(name, kind, length) != 0)
+        return -1;
+    *rest = name + length;
+    if (**rest != ':')
+        return 0;
+    char *end;
+    long index = strtol(*rest + 1, &end, 10);
+    if (end == *rest + 1 || index < 0 || index > 1023)
+        return -1;
+    *rest = end;
+    return (int)index;
+}
+
+static int set_parameter(mr_sim_params *params, const char *key, size_t length, int64_t value) {
+    const struct {
+        const char *name;
+        int64_t *field;
+    } known[] = {
+        {"min_delay", &params->min_delay_ns},         {"max_delay", &params->max_delay_ns},
+        {"fail_after", &params->fail_after},          {"fail_every", &params->fail_every},
+        {"fail_allocation", &params->fail_allocation},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strlen(known[i].name) == length && strncmp(known[i].name, key, length) == 0) {
+            *known[i].field = value;
+            return MR_OK;
+        }
+    return mr_fail(MR_ERROR_CONFIG, "a simulated device has no parameter \"%.*s\"; it has min_delay, max_delay "
+                   "(nanoseconds), fail_after, fail_every and fail_allocation", (int)length, key);
+}
+
+/* "?key=number&key=number" */
+static int parse_parameters(const char *text, mr_sim_params *params) {
+    while (*text == '?' || *text == '&') {
+        const char *key = text + 1;
+        size_t length = strcspn(key, "=&");
+        char *end = NULL;
+        int64_t value = key[length] == '=' ? strtoll(key + length + 1, &end, 10) : 0;
+        if (!end || end == key + length + 1)
+            return mr_fail(MR_ERROR_CONFIG, "expected key=number behind \"?\" of a simulated device, found \"%s\"", key);
+        int status = set_parameter(params, key, length, value);
+        if (status)
+            return status;
+        text = end;
+    }
+    return *text ? mr_fail(MR_ERROR_CONFIG, "unexpected \"%s\" in the name of a simulated device", text) : MR_OK;
+}
+
+static int open_sim(mr_device **device, int index, const char *rest, uint64_t seed, bool manual) {
+    mr_sim_params params = {
+        .index = index,
+        .seed = seed ? seed + (uint64_t)index : (uint64_t)index + 1,
+        .min_delay_ns = 1000,
+        .max_delay_ns = 200000,
+        .manual = manual,
+    };
+    int status = parse_parameters(rest, &params);
+    return status ? status : mr_sim_create(device, &params);
+}
+
+int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual) {
+    const char *rest = "";
+    *device = NULL;
+    if (strcmp(name, "cpu") == 0) {
+        *device = mr_device_cpu();
+        return MR_OK;
+    }
+    int index = index_of(name, "sim", &rest);
+    if (index >= 0)
+        return open_sim(device, index, rest, seed, manual);
+    index = index_of(name, "cuda", &rest);
+    if (index >= 0 && !*rest)
+        return mr_cuda_create(device, index);
+    return mr_fail(MR_ERROR_CONFIG, "there is no device \"%s\"; use cpu, cuda:N or sim:N", name);
+}
+
+void mr_device_destroy(mr_device **device) {
+    mr_device *gone = *device;
+    *device = NULL;
+    if (gone && gone->type->destroy)
+        gone->type->destroy(gone);
+}
+
+/* ---- the table ---------------------------------------------------------------------------------------------------- */
+
+int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data) {
+    return device->type->allocate(device, memory, bytes, data);
+}
+
+void mr_device_free(mr_device *device, mr_memory memory, void *data) {
+    device->type->free(device, memory, data);
+}
+
+int mr_stream_create(mr_device *device, mr_stream **stream) {
+    return device->type->stream_create(device, stream);
+}
+
+void mr_stream_destroy(mr_stream **stream) {
+    mr_stream *gone = *stream;
+    *stream = NULL;
+    if (gone)
+        gone->device->type->stream_destroy(gone);
+}
+
+int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
+    if (bytes > MR_WORK_BYTES)
+        return mr_fail(MR_ERROR_INTERNAL, "%zu bytes of arguments; device work takes %d", bytes, MR_WORK_BYTES);
+    return stream->device->type->submit(stream, function, arguments, bytes);
+}
+
+int mr_stream_record(mr_stream *stream, mr_event *event) {
+    return stream->device->type->record(stream, event);
+}
+
+int mr_stream_wait(mr_stream *stream, mr_event *event) {
+    return stream->device->type->wait(stream, event);
+}
