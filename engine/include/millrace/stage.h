@@ -39,7 +39,7 @@ typedef enum mr_entry {
 typedef enum mr_answer {
     MR_DONE = 0, /* the inputs of this call are consumed (a source: something was emitted, call again) */
     MR_MORE = 1, /* call again with the same inputs */
-    MR_WAIT = 2, /* sources: nothing now; mr_io_wake_at said when */
+    MR_WAIT = 2, /* nothing now; call again with the same inputs at the time that mr_io_wake_at was told */
     MR_END = 3   /* sources: nothing more will come */
 } mr_answer;
 
@@ -177,7 +177,7 @@ int mr_io_forward(mr_io *io, size_t index);
 void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
 void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
 
-/* Sources that return MR_WAIT: when to be called again. */
+/* With the answer MR_WAIT: when to be called again. */
 void mr_io_wake_at(mr_io *io, int64_t time_ns);
 /* Parks the stage until `pool` has `count` free buffers: return the answer (MR_ERROR_AGAIN) from process. */
 int mr_io_await_pool(mr_io *io, mr_pool *pool, int count);

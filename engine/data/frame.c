@@ -1,0 +1,51 @@
+#include <string.h>
+
+#include "engine/data/receipt.h"
+#include "engine/data/store.h"
+#include "engine/device/device.h"
+#include "millrace/frame.h"
+
+mr_frame *mr_frame_ref(mr_frame *frame) {
+    atomic_fetch_add_explicit(&frame->references, 1, memory_order_relaxed);
+    return frame;
+}
+
+void mr_frame_unref(mr_frame **frame) {
+    mr_frame *gone = *frame;
+    *frame = NULL;
+    /* The only holder needs no locked instruction: nobody else can take a reference any more. */
+    if (!gone || (atomic_load_explicit(&gone->references, memory_order_acquire) != 1 &&
+                  atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1))
+        return;
+    for (int i = 0; i < MR_MAX_PLANES; i++)
+        if (gone->plane[i].buffer)
+            mr_buffer_unref(&gone->plane[i].buffer);
+    if (gone->media)
+        mr_media_unref(&gone->media);
+    if (gone->results)
+        mr_result_unref(&gone->results);
+    if (gone->ready)
+        mr_event_unref(&gone->ready);
+    mr_receipt *receipt = gone->receipt;
+    mr_store_take_frame(gone->store, gone);
+    mr_receipt_unref(&receipt);
+}
+
+int mr_identity_compare(const mr_identity *a, const mr_identity *b) {
+    if (a->epoch != b->epoch)
+        return a->epoch < b->epoch ? -1 : 1;
+    if (a->seq != b->seq)
+        return a->seq < b->seq ? -1 : 1;
+    if (a->sub != b->sub)
+        return a->sub < b->sub ? -1 : 1;
+    if (a->source != b->source)
+        return a->source < b->source ? -1 : 1;
+    return 0;
+}
+
+const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage) {
+    for (const mr_result *result = frame->results; result; result = result->next)
+        if (result->kind == kind && (!stage || strcmp(stage, result->stage) == 0))
+            return result;
+    return NULL;
+}

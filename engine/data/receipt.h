@@ -1,0 +1,28 @@
+/* Receipts: one for each source frame, referenced by every frame that descends from it. It closes when the last of them
+ * is gone, with the gravest outcome that was noted: dropped before delivered before absorbed. Where nothing was noted the
+ * frame is unaccounted for, which is a fault of a stage. Any thread. */
+#ifndef MILLRACE_DATA_RECEIPT_H
+#define MILLRACE_DATA_RECEIPT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "millrace/frame.h"
+
+/* In rising gravity. */
+typedef enum mr_note { MR_NOTE_NONE, MR_NOTE_ABSORBED, MR_NOTE_DELIVERED, MR_NOTE_DROPPED } mr_note;
+
+struct mr_receipt {
+    atomic_int references;
+    _Atomic mr_note note;
+    uint32_t source;
+    const char *stage, *reason; /* of dropped and absorbed; written under the ledger's lock */
+    struct mr_ledger *ledger;
+    mr_receipt *next;
+};
+
+mr_receipt *mr_receipt_ref(mr_receipt *receipt);
+/* Drops *receipt and sets it to NULL; NULL is allowed. The last reference closes it in its ledger. */
+void mr_receipt_unref(mr_receipt **receipt);
+
+#endif

@@ -1,0 +1,151 @@
+#include "engine/data/store.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+struct mr_store {
+    pthread_mutex_t lock;
+    mr_frame *frames;   /* free ones */
+    mr_result *results; /* free ones */
+    size_t out;         /* frames and results in use */
+    bool released;
+};
+
+int mr_store_create(mr_store **store) {
+    mr_store *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a frame store");
+    pthread_mutex_init(&made->lock, NULL);
+    *store = made;
+    return MR_OK;
+}
+
+static void destroy(mr_store *store) {
+    while (store->frames) {
+        mr_frame *frame = store->frames;
+        store->frames = frame->next;
+        mr_free(frame);
+    }
+    while (store->results) {
+        mr_result *result = store->results;
+        store->results = result->next;
+        mr_free(result->classes);
+        mr_free(result);
+    }
+    pthread_mutex_destroy(&store->lock);
+    mr_free(store);
+}
+
+void mr_store_release(mr_store **store) {
+    if (!*store)
+        return;
+    pthread_mutex_lock(&(*store)->lock);
+    (*store)->released = true;
+    bool last = (*store)->out == 0;
+    pthread_mutex_unlock(&(*store)->lock);
+    if (last)
+        destroy(*store);
+    *store = NULL;
+}
+
+/* Counts one piece as back, and unlocks; the one that was last destroys a released store. */
+static void count_back(mr_store *store) {
+    bool last = --store->out == 0 && store->released;
+    pthread_mutex_unlock(&store->lock);
+    if (last)
+        destroy(store);
+}
+
+int mr_store_frame(mr_store *store, mr_frame **frame) {
+    pthread_mutex_lock(&store->lock);
+    mr_frame *taken = store->frames;
+    if (taken)
+        store->frames = taken->next;
+    store->out++;
+    pthread_mutex_unlock(&store->lock);
+    if (!taken && !(taken = mr_alloc(sizeof *taken))) {
+        pthread_mutex_lock(&store->lock);
+        count_back(store);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a frame");
+    }
+    memset(taken, 0, sizeof *taken);
+    atomic_init(&taken->references, 1);
+    taken->pts_ns = taken->dts_ns = MR_NO_TIME;
+    taken->store = store;
+    *frame = taken;
+    return MR_OK;
+}
+
+static bool grow_classes(mr_result *result, size_t capacity) {
+    if (capacity <= result->capacity)
+        return true;
+    mr_class *classes = mr_realloc(result->classes, capacity * sizeof *classes);
+    if (!classes)
+        return false;
+    result->classes = classes;
+    result->capacity = capacity;
+    return true;
+}
+
+int mr_store_result(mr_store *store, size_t capacity, mr_result **result) {
+    pthread_mutex_lock(&store->lock);
+    mr_result *taken = store->results;
+    if (taken)
+        store->results = taken->next;
+    store->out++;
+    pthread_mutex_unlock(&store->lock);
+    if (!taken)
+        taken = mr_calloc(1, sizeof *taken);
+    if (!taken || !grow_classes(taken, capacity)) {
+        pthread_mutex_lock(&store->lock);
+        if (taken) {
+            taken->next = store->results;
+            store->results = taken;
+        }
+        count_back(store);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a result of %zu classes", capacity);
+    }
+    mr_class *classes = taken->classes;
+    size_t room = taken->capacity;
+    memset(taken, 0, sizeof *taken);
+    taken->classes = classes;
+    taken->capacity = room;
+    atomic_init(&taken->references, 1);
+    taken->store = store;
+    *result = taken;
+    return MR_OK;
+}
+
+void mr_store_take_frame(mr_store *store, mr_frame *frame) {
+    pthread_mutex_lock(&store->lock);
+    frame->next = store->frames;
+    store->frames = frame;
+    count_back(store);
+}
+
+void mr_store_take_result(mr_store *store, mr_result *result) {
+    pthread_mutex_lock(&store->lock);
+    result->next = store->results;
+    store->results = result;
+    count_back(store);
+}
+
+mr_result *mr_result_ref(mr_result *result) {
+    atomic_fetch_add_explicit(&result->references, 1, memory_order_relaxed);
+    return result;
+}
+
+void mr_result_unref(mr_result **result) {
+    mr_result *next = *result;
+    *result = NULL;
+    while (next && atomic_fetch_sub_explicit(&next->references, 1, memory_order_acq_rel) == 1) {
+        mr_result *gone = next;
+        next = gone->next;
+        mr_buffer_unref(&gone->buffer);
+        mr_store_take_result(gone->store, gone);
+    }
+}

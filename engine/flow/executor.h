@@ -1,0 +1,69 @@
+/* The executor: runs tasks to completion on one worker thread for each usable core.
+ *
+ * A task is a function that does what it can and returns; it never waits. What it lacks (input, room, a buffer, an event)
+ * wakes it again through mr_task_wake. A wake is never lost: one that comes while the task runs makes it run once more. A
+ * task never runs on two threads at once.
+ *
+ * Order: the task that was woken last by the running task runs next on the same worker, while its data are in the cache;
+ * others queue up in order and may be taken by any worker. A sleeping worker is woken only when work queues up, never for
+ * the task that runs next anyway.
+ *
+ * A task may be given a thread of its own (mr_task_detach), for calls that block.
+ *
+ * Deterministic: with a seed there are no threads at all; mr_executor_drive runs tasks in an order drawn from the seed
+ * and moves a simulated clock on to the next timer or device completion whenever nothing else can run. */
+#ifndef MILLRACE_FLOW_EXECUTOR_H
+#define MILLRACE_FLOW_EXECUTOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/device/device.h"
+
+typedef struct mr_executor mr_executor;
+typedef void mr_task_function(void *context);
+
+/* Embedded in its owner. All fields are the executor's. */
+typedef struct mr_task {
+    mr_executor *executor;
+    mr_task_function *function;
+    void *context;
+    atomic_int state;
+    struct mr_task *next;   /* in the queue */
+    int64_t due_ns;         /* INT64_MAX: no timer */
+    size_t heap_position;   /* in the timer heap, from 1; 0: not in it */
+    struct mr_task_thread *thread; /* a thread of its own, or NULL */
+} mr_task;
+
+/* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
+int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
+int mr_executor_start(mr_executor *executor);
+/* Ends all workers once they have finished the task at hand; tasks still queued are not run. */
+void mr_executor_stop(mr_executor *executor);
+void mr_executor_destroy(mr_executor **executor);
+
+int64_t mr_executor_now_ns(const mr_executor *executor);
+bool mr_executor_is_deterministic(const mr_executor *executor);
+/* Deterministic: a manual simulated device whose work mr_executor_drive does when its time comes. At most 64. */
+int mr_executor_add_device(mr_executor *executor, mr_device *device);
+/* Deterministic: runs until there is nothing left to run or to wait for, or until_ns is reached. False where nothing at all
+ * is left. */
+bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
+
+void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
+/* Gives the task a thread of its own; not in deterministic mode. Before its first wake. */
+int mr_task_detach(mr_task *task, const char *name);
+/* Ends and joins its thread, if it has one; cancels its timer. The task must not be running on a worker. */
+void mr_task_fini(mr_task *task);
+/* Any thread. True where it was idle, so that this very call will make it run. */
+bool mr_task_wake(mr_task *task);
+/* The same in the shape of a callback (events, pools). */
+void mr_task_waker(void *task);
+/* The same, but only if it is idle. */
+bool mr_task_wake_idle(mr_task *task);
+/* Wakes the task at that time; replaces its timer. Timers may be a millisecond late so that many share a wake-up. */
+void mr_task_wake_at(mr_task *task, int64_t time_ns);
+
+#endif

@@ -1,0 +1,382 @@
+#include "engine/flow/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+
+/* ---- making and ending -------------------------------------------------------------------------------------------- */
+
+static void tell_room(void *context) {
+    mr_graph *graph = context;
+    pthread_mutex_lock(&graph->lock);
+    pthread_cond_broadcast(&graph->changed);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+static int create_parts(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    graph->sources = mr_calloc(plan->source_count + 1, sizeof *graph->sources);
+    graph->subscriptions = mr_calloc(plan->vertex_count + 1, sizeof *graph->subscriptions);
+    graph->devices = mr_calloc(plan->vertex_count + 1, sizeof(mr_device *));
+    if (!graph->sources || !graph->subscriptions || !graph->devices)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+    int status = mr_executor_create(&graph->executor, plan->workers, graph->seed);
+    if (!status)
+        status = mr_store_create(&graph->store);
+    if (!status)
+        status = mr_ledger_create(&graph->ledger, plan->source_count);
+    if (!status)
+        status = mr_graph_wire(graph);
+    for (size_t i = 0; !status && i < plan->source_count; i++)
+        mr_task_init(&graph->sources[i].room, graph->executor, tell_room, graph);
+    graph->running = graph->instance_count;
+    return status;
+}
+
+int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
+    mr_graph *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
+    made->plan = plan;
+    made->seed = seed;
+    made->tally_vertex = -1;
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    int status = create_parts(made);
+    if (status)
+        mr_graph_destroy(&made);
+    else
+        *graph = made;
+    return status;
+}
+
+/* Ends the tasks' threads before anything they use goes. */
+static void end_tasks(mr_graph *graph) {
+    if (!graph->executor)
+        return;
+    mr_executor_stop(graph->executor);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
+            mr_task_fini(&graph->instances[i]->entries[e].task);
+    for (size_t i = 0; graph->sources && i < graph->plan->source_count; i++)
+        mr_task_fini(&graph->sources[i].room);
+}
+
+static void destroy_sources(mr_graph *graph) {
+    for (size_t i = 0; graph->sources && i < graph->plan->source_count; i++) {
+        mr_free(graph->sources[i].message);
+        mr_free(graph->sources[i].tally.classes);
+    }
+    mr_free(graph->sources);
+}
+
+static void destroy_devices(mr_graph *graph) {
+    for (size_t v = 0; graph->devices && v < graph->plan->vertex_count; v++) {
+        mr_device *device = graph->devices[v];
+        for (size_t other = v; device && other < graph->plan->vertex_count; other++)
+            if (graph->devices[other] == device)
+                graph->devices[other] = NULL;
+        if (device)
+            mr_device_destroy(&device);
+    }
+    mr_free(graph->devices);
+}
+
+void mr_graph_destroy(mr_graph **graph) {
+    mr_graph *gone = *graph;
+    if (!gone)
+        return;
+    if (gone->started && mr_graph_wait(gone, 0) == MR_ERROR_AGAIN) {
+        mr_graph_stop(gone, true);
+        mr_graph_wait(gone, -1);
+    }
+    end_tasks(gone);
+    mr_graph_unwire(gone);
+    destroy_sources(gone);
+    destroy_devices(gone);
+    mr_free(gone->subscriptions);
+    mr_ledger_release(&gone->ledger);
+    mr_store_release(&gone->store);
+    mr_executor_destroy(&gone->executor);
+    pthread_cond_destroy(&gone->changed);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone);
+    *graph = NULL;
+}
+
+/* ---- starting and stopping ---------------------------------------------------------------------------------------- */
+
+static int open_device(mr_graph *graph, size_t v) {
+    const mr_plan_vertex *vertex = &graph->plan->vertices[v];
+    for (size_t other = 0; other < v; other++)
+        if (strcmp(graph->plan->vertices[other].device, vertex->device) == 0) {
+            graph->devices[v] = graph->devices[other];
+            return MR_OK;
+        }
+    int status = mr_device_open(&graph->devices[v], vertex->device, graph->seed, graph->seed != 0);
+    if (status)
+        return mr_fail(status, "%s: %s: %s", vertex->place, vertex->id, mr_message());
+    bool simulated = graph->seed && graph->devices[v]->type->kind == MR_DEVICE_SIM;
+    return simulated ? mr_executor_add_device(graph->executor, graph->devices[v]) : MR_OK;
+}
+
+static int open_all(mr_graph *graph) {
+    for (size_t v = 0; v < graph->plan->vertex_count; v++) {
+        int status = open_device(graph, v);
+        if (status)
+            return status;
+    }
+    /* Consumers first: a sink that cannot write is found before a source has been touched. */
+    for (size_t i = graph->instance_count; i-- > 0;) {
+        mr_instance *instance = graph->instances[i];
+        int status = mr_instance_open(instance, graph->devices[instance->vertex - graph->plan->vertices]);
+        if (status)
+            return mr_fail(status, "%s: %s: %s", instance->self.place, instance->self.id, mr_message());
+    }
+    return MR_OK;
+}
+
+static int start_threads(mr_graph *graph) {
+    for (size_t i = 0; !graph->seed && i < graph->instance_count; i++) {
+        mr_instance *instance = graph->instances[i];
+        int status = instance->vertex->blocking ? mr_task_detach(&instance->entries[0].task, instance->self.id) : MR_OK;
+        if (status)
+            return status;
+    }
+    return mr_executor_start(graph->executor);
+}
+
+int mr_graph_start(mr_graph *graph) {
+    graph->started_ns = mr_clock_now_ns(mr_clock_real());
+    graph->started_cpu_s = mr_process_cpu_s();
+    int status = open_all(graph);
+    if (!status)
+        status = start_threads(graph);
+    if (status)
+        return status;
+    graph->started_allocations = mr_allocation_count();
+    pthread_mutex_lock(&graph->lock);
+    graph->started = true;
+    pthread_mutex_unlock(&graph->lock);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        if (graph->instances[i]->vertex->is_source)
+            mr_instance_wake(graph->instances[i]);
+    return MR_OK;
+}
+
+void mr_graph_stop(mr_graph *graph, bool at_once) {
+    if (at_once)
+        atomic_store(&graph->cancelled, true);
+    atomic_store(&graph->stopping, true);
+    for (uint32_t s = 0; s < graph->plan->source_count; s++)
+        if (graph->plan->vertices[s].type->external)
+            mr_graph_end_source(graph, s);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        mr_instance_wake(graph->instances[i]);
+    tell_room(graph);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
+
+void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
+    pthread_mutex_lock(&graph->lock);
+    if (instance->vertex->is_source)
+        graph->sources[instance->self.source].ended = true;
+    if (--graph->running == 0) {
+        graph->ended_ns = mr_clock_now_ns(mr_clock_real());
+        graph->ended_cpu_s = mr_process_cpu_s();
+        pthread_cond_broadcast(&graph->changed);
+    }
+    pthread_mutex_unlock(&graph->lock);
+}
+
+static bool has_subscriber(const mr_graph *graph) {
+    for (size_t v = 0; v < graph->plan->vertex_count; v++)
+        if (graph->subscriptions[v].function)
+            return true;
+    return false;
+}
+
+/* Every frame must be accounted for once all has ended; only a program that takes frames may still hold some. */
+static int balance(mr_graph *graph) {
+    for (uint32_t s = 0; s < graph->plan->source_count; s++) {
+        mr_ledger_count count = mr_ledger_source(graph->ledger, s);
+        uint64_t known = count.delivered + count.dropped + count.absorbed;
+        if (count.unaccounted || (count.in != known && !has_subscriber(graph)))
+            return mr_fail(MR_ERROR_INTERNAL,
+                           "the ledger of %s does not balance: %llu frames in, %llu accounted for",
+                           graph->plan->vertices[s].id, (unsigned long long)count.in, (unsigned long long)known);
+    }
+    return MR_OK;
+}
+
+static int outcome(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    int status = graph->status;
+    char message[sizeof graph->message];
+    memcpy(message, graph->message, sizeof message);
+    pthread_mutex_unlock(&graph->lock);
+    return status ? mr_fail(status, "%s", message) : balance(graph);
+}
+
+static bool has_ended(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    bool ended = graph->running == 0;
+    pthread_mutex_unlock(&graph->lock);
+    return ended;
+}
+
+/* Deterministic: the caller's thread is the executor. */
+static int drive(mr_graph *graph, int64_t timeout_ns) {
+    int64_t until = timeout_ns < 0 ? INT64_MAX : mr_executor_now_ns(graph->executor) + timeout_ns;
+    bool more = mr_executor_drive(graph->executor, until);
+    if (has_ended(graph))
+        return outcome(graph);
+    if (!more && timeout_ns < 0)
+        return mr_fail(MR_ERROR_INTERNAL, "the pipeline stalls: %zu stages wait for what nobody brings",
+                       graph->running);
+    return MR_ERROR_AGAIN;
+}
+
+static struct timespec deadline(int64_t timeout_ns) {
+    int64_t until = mr_clock_now_ns(mr_clock_real()) + timeout_ns;
+    return (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+}
+
+int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {
+    if (graph->seed)
+        return drive(graph, timeout_ns);
+    struct timespec until = deadline(timeout_ns < 0 ? 0 : timeout_ns);
+    pthread_mutex_lock(&graph->lock);
+    while (graph->running > 0) {
+        if (timeout_ns < 0)
+            pthread_cond_wait(&graph->changed, &graph->lock);
+        else if (pthread_cond_timedwait(&graph->changed, &graph->lock, &until))
+            break;
+    }
+    bool ended = graph->running == 0;
+    pthread_mutex_unlock(&graph->lock);
+    return ended ? outcome(graph) : MR_ERROR_AGAIN;
+}
+
+/* ---- failures ----------------------------------------------------------------------------------------------------- */
+
+static void keep_first(mr_graph *graph, int status, const char *message) {
+    if (graph->status)
+        return;
+    graph->status = status;
+    snprintf(graph->message, sizeof graph->message, "%s", message);
+}
+
+void mr_graph_fail(mr_graph *graph, int status, const char *message) {
+    pthread_mutex_lock(&graph->lock);
+    keep_first(graph, status, message);
+    pthread_mutex_unlock(&graph->lock);
+    mr_graph_stop(graph, false);
+}
+
+void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message) {
+    const mr_plan_vertex *vertex = &graph->plan->vertices[source];
+    mr_source_state *state = &graph->sources[source];
+    mr_log(MR_LOG_ERROR, "%s: %s: %s", vertex->place, vertex->id, message);
+    pthread_mutex_lock(&graph->lock);
+    if (!state->status) {
+        state->status = status;
+        state->message = mr_strdup(message);
+    }
+    char text[sizeof graph->message];
+    snprintf(text, sizeof text, "%s: %s", vertex->id, message);
+    keep_first(graph, status, text);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+/* ---- counting ----------------------------------------------------------------------------------------------------- */
+
+void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames) {
+    atomic_store_explicit(&graph->sources[source].expected, frames, memory_order_relaxed);
+}
+
+static void tally(mr_tally *tally, const mr_result *result) {
+    if (!result->count || result->classes[0].index < 0)
+        return;
+    size_t index = (size_t)result->classes[0].index;
+    if (index >= tally->room) {
+        size_t room = index + 1 + index / 2;
+        mr_tally_class *classes = mr_realloc(tally->classes, room * sizeof *classes);
+        if (!classes)
+            return; /* Only the summary's list of classes is short of memory. */
+        memset(classes + tally->room, 0, (room - tally->room) * sizeof *classes);
+        tally->classes = classes;
+        tally->room = room;
+    }
+    tally->frames++;
+    tally->classes[index].frames++;
+    tally->classes[index].score += (double)result->classes[0].score;
+    tally->classes[index].label = result->classes[0].label;
+}
+
+void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns) {
+    const mr_result *classes = frame->results ? mr_frame_result(frame, MR_RESULT_CLASSES, NULL) : NULL;
+    int vertex = (int)(sink->vertex - graph->plan->vertices);
+    pthread_mutex_lock(&graph->lock);
+    mr_histogram_add(&graph->latency, now_ns - frame->born_ns);
+    if (classes && graph->tally_vertex < 0)
+        graph->tally_vertex = vertex;
+    if (classes && graph->tally_vertex == vertex)
+        tally(&graph->sources[frame->identity.source].tally, classes);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+/* ---- frames from the program -------------------------------------------------------------------------------------- */
+
+static mr_link *external_inlet(mr_graph *graph, uint32_t source) {
+    return graph->sources[source].instance->ports[0];
+}
+
+int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t timeout_ns) {
+    mr_source_state *state = &graph->sources[source];
+    mr_item item = {.kind = MR_ITEM_FRAME, .source = source, .frame = frame};
+    struct timespec until = deadline(timeout_ns < 0 ? 0 : timeout_ns);
+    for (;;) {
+        if (atomic_load(&graph->stopping))
+            return mr_fail(MR_ERROR_CANCELLED, "the pipeline is stopping");
+        item.entered_ns = mr_executor_now_ns(graph->executor);
+        pthread_mutex_lock(&graph->lock);
+        bool pushed = mr_link_push(external_inlet(graph, source), &item, &state->room);
+        /* The room task needs the graph's lock to tell, so that it cannot do so before the wait begins. */
+        int timed_out = 0;
+        if (!pushed && timeout_ns != 0 && !graph->seed) {
+            if (timeout_ns < 0)
+                pthread_cond_wait(&graph->changed, &graph->lock);
+            else
+                timed_out = pthread_cond_timedwait(&graph->changed, &graph->lock, &until);
+        }
+        pthread_mutex_unlock(&graph->lock);
+        if (pushed)
+            return MR_OK;
+        if (graph->seed && timeout_ns != 0 && mr_executor_drive(graph->executor, item.entered_ns))
+            continue;
+        if (timed_out || timeout_ns == 0 || graph->seed)
+            return mr_fail(MR_ERROR_AGAIN, "%s has no room", graph->plan->vertices[source].id);
+    }
+}
+
+int mr_graph_end_source(mr_graph *graph, uint32_t source) {
+    pthread_mutex_lock(&graph->lock);
+    bool first = !graph->sources[source].pushed_end;
+    graph->sources[source].pushed_end = true;
+    pthread_mutex_unlock(&graph->lock);
+    mr_item end = {.kind = MR_ITEM_END, .source = source};
+    if (first)
+        mr_link_push(external_inlet(graph, source), &end, NULL);
+    return MR_OK;
+}

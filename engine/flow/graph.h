@@ -1,0 +1,102 @@
+/* The running graph: every instance of a plan, wired with links, on one executor. plan -> graph.
+ *
+ * create wires, start opens devices and stages and lets the sources go; the graph has ended when every instance has seen
+ * the end of all its sources. stop asks sources to end (what is in flight is delivered), or, at once, drops what is in
+ * flight. Threads: create, start and destroy from one thread, in this order; all else from any. */
+#ifndef MILLRACE_FLOW_GRAPH_H
+#define MILLRACE_FLOW_GRAPH_H
+
+#include "engine/config/plan.h"
+#include "engine/data/store.h"
+#include "engine/flow/executor.h"
+#include "engine/flow/instance.h"
+#include "engine/flow/ledger.h"
+#include "millrace/millrace.h"
+
+/* How often each class came first, for one source. */
+typedef struct mr_tally_class {
+    uint64_t frames;
+    double score; /* sum */
+    const char *label;
+} mr_tally_class;
+
+typedef struct mr_tally {
+    uint64_t frames;
+    size_t room;
+    mr_tally_class *classes; /* by index */
+} mr_tally;
+
+typedef struct mr_source_state {
+    mr_instance *instance;
+    _Atomic int64_t expected; /* frames announced */
+    mr_task room;             /* external sources: tells a program that waits to push that there is room */
+    int status;               /* first failure; this and what follows is under the graph's lock */
+    char *message;
+    bool ended;
+    bool pushed_end;          /* external: the program said that nothing more comes */
+    mr_tally tally;
+} mr_source_state;
+
+typedef struct mr_subscription {
+    mr_frame_function *function;
+    void *context;
+} mr_subscription;
+
+struct mr_graph {
+    const mr_plan *plan;
+    mr_executor *executor;
+    mr_store *store;
+    mr_ledger *ledger;
+    size_t instance_count, instance_room;
+    mr_instance **instances;        /* in the order of the plan's vertices */
+    mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes that source's frames */
+    size_t *first_inlet;            /* by vertex */
+    mr_route **routes;              /* [vertex][output port] */
+    mr_source_state *sources;
+    mr_subscription *subscriptions; /* by vertex */
+    size_t device_count;
+    mr_device **devices;            /* by vertex; several may be the same */
+
+    pthread_mutex_t lock;           /* guards what follows */
+    pthread_cond_t changed;
+    size_t running;                 /* instances that have not ended */
+    bool started;
+    int status;                     /* first failure */
+    char message[512];
+    int tally_vertex;               /* the sink whose deliveries are tallied; -1: not yet seen */
+    mr_histogram latency;           /* from source to sink */
+    int64_t ended_ns;               /* 0: not yet */
+    double ended_cpu_s;
+
+    _Atomic bool stopping, cancelled;
+    uint64_t seed;
+    int64_t started_ns;
+    double started_cpu_s;
+    uint64_t started_allocations;
+};
+
+int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed);
+void mr_graph_destroy(mr_graph **graph);
+int mr_graph_start(mr_graph *graph);
+void mr_graph_stop(mr_graph *graph, bool at_once);
+/* MR_ERROR_AGAIN while it runs; else the first failure. */
+int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);
+
+/* wiring.c: instances, links and routes. */
+int mr_graph_wire(mr_graph *graph);
+void mr_graph_unwire(mr_graph *graph);
+
+/* For instances. */
+void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance);
+void mr_graph_fail(mr_graph *graph, int status, const char *message);
+void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message);
+/* The container says how many frames will come in from a source. */
+void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames);
+/* Counts a delivered frame: latency, classes. */
+void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns);
+
+/* For programs: frames of an external source. mr_graph_push takes the frame's reference on success only. */
+int mr_graph_push(mr_graph *graph, uint32_t source, mr_frame *frame, int64_t timeout_ns);
+int mr_graph_end_source(mr_graph *graph, uint32_t source);
+
+#endif

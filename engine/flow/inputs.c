@@ -1,0 +1,103 @@
+/* What a call gets: frames are taken from the link until the batch is full, its time is up, or nothing more can join. */
+#include <string.h>
+
+#include "engine/flow/graph.h"
+#include "engine/flow/instance.h"
+
+int mr_input_ready(mr_instance *instance, const mr_frame *frame, mr_task *task) {
+    if (!frame->ready)
+        return 1;
+    if (mr_event_done(frame->ready))
+        return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
+    /* The same device orders the work itself; the host must not look before the device is done. */
+    if (mr_event_device(frame->ready) == instance->self.device)
+        return 1;
+    if (mr_event_notify(frame->ready, mr_task_waker, task))
+        mr_task_wake_at(task, mr_executor_now_ns(task->executor) + 100000); /* Too many wait for it: look again soon. */
+    return 0;
+}
+
+/* Why a frame is not to be processed; NULL where it is. */
+static const char *refusal(const mr_instance *instance) {
+    if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed))
+        return "stopped";
+    return instance->failed ? "failed" : NULL;
+}
+
+/* Drops an input that is not to be processed, or cannot be. */
+static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const char *stage, const char *reason) {
+    mr_instance_settle(instance, slot, item->frame, MR_NOTE_DROPPED, stage, reason);
+    mr_frame_unref(&item->frame);
+}
+
+static bool fill_inbox(mr_instance *instance, size_t wanted) {
+    if (instance->inbox_count)
+        return true;
+    size_t count = wanted > instance->burst ? wanted : instance->burst;
+    instance->inbox_first = 0;
+    instance->inbox_count = mr_link_pop(instance->ports[0], instance->inbox, count > MR_BURST ? MR_BURST : count);
+    return instance->inbox_count > 0;
+}
+
+static void take_from_inbox(mr_instance *instance) {
+    instance->inbox_first++;
+    instance->inbox_count--;
+}
+
+/* Moves the first frame of the inbox into the slot, or drops it. False: it is not ready; `task` will be woken. */
+static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
+    mr_item *item = &instance->inbox[instance->inbox_first];
+    const char *reason = refusal(instance);
+    if (reason && !instance->self.type->external) {
+        refuse(instance, slot, item, instance->self.id, reason);
+    } else {
+        int ready = mr_input_ready(instance, item->frame, task);
+        if (ready == 0)
+            return false;
+        if (ready < 0)
+            refuse(instance, slot, item, mr_event_stage(item->frame->ready)->id, "device error");
+        else
+            mr_slot_add_frame(slot, item);
+    }
+    take_from_inbox(instance);
+    return true;
+}
+
+/* A batch that is not full leaves when its time is up or when every source has ended. */
+static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
+    size_t batch = (size_t)instance->self.batch;
+    if (slot->frame_count == 0)
+        return slot->mark_count > 0;
+    if (slot->frame_count == batch || mr_link_ended(instance->ports[0]))
+        return true;
+    if (instance->vertex->batch_timeout_ns <= 0)
+        return false;
+    int64_t now = mr_executor_now_ns(task->executor);
+    if (instance->batch_due_ns == INT64_MAX)
+        instance->batch_due_ns = now + instance->vertex->batch_timeout_ns;
+    if (now >= instance->batch_due_ns)
+        return true;
+    mr_task_wake_at(task, instance->batch_due_ns);
+    return false;
+}
+
+bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
+    size_t batch = (size_t)instance->self.batch;
+    while (slot->frame_count < batch && fill_inbox(instance, batch - slot->frame_count)) {
+        mr_item *item = &instance->inbox[instance->inbox_first];
+        if (item->kind == MR_ITEM_FRAME) {
+            if (!take_frame(instance, slot, task))
+                return false;
+        } else {
+            if (item->kind == MR_ITEM_END || instance->tells_gone)
+                mr_slot_add_mark(slot, item);
+            take_from_inbox(instance);
+        }
+        if (slot->mark_count && slot->frame_count == 0)
+            break;
+    }
+    if (!leaves(instance, slot, task))
+        return false;
+    instance->batch_due_ns = INT64_MAX;
+    return true;
+}

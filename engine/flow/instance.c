@@ -1,0 +1,296 @@
+#include "engine/flow/instance.h"
+
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/flow/graph.h"
+
+/* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the cache. */
+static const int64_t QUANTUM_NS = 100000;
+/* Stages faster than this take several frames from their queue at once. */
+static const int64_t FAST_NS = 5000;
+
+static void lock(mr_instance *instance) {
+    if (instance->shared)
+        pthread_mutex_lock(&instance->lock);
+}
+
+static void unlock(mr_instance *instance) {
+    if (instance->shared)
+        pthread_mutex_unlock(&instance->lock);
+}
+
+static bool is_source(const mr_instance *instance) {
+    return instance->port_count == 0;
+}
+
+/* ---- claiming ---------------------------------------------------------------------------------------------------- */
+
+static bool gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
+    if (is_source(instance))
+        return !instance->ended;
+    if (instance->port_count > 1)
+        return mr_instance_join(instance, slot, task);
+    return mr_instance_gather(instance, slot, task);
+}
+
+/* The next slot with its inputs, or NULL: something is missing, and what supplies it wakes the instance. */
+static mr_slot *claim(mr_instance *instance, mr_task *task) {
+    if (instance->stuck || instance->claimed - instance->freed == instance->slot_count)
+        return NULL;
+    mr_slot *slot = mr_instance_slot(instance, instance->claimed);
+    if (!gather(instance, slot, task))
+        return NULL;
+    slot->state = MR_SLOT_RUNNING;
+    instance->claimed++;
+    return slot;
+}
+
+/* ---- calling the stage type --------------------------------------------------------------------------------------- */
+
+static void complain(mr_instance *instance, int status) {
+    mr_log_level level = instance->complained ? MR_LOG_DEBUG : MR_LOG_ERROR;
+    instance->complained = true;
+    mr_log(level, "%s: %s: %s", instance->self.place, instance->self.id,
+           *mr_message() ? mr_message() : mr_status_words(status));
+}
+
+static void settle_all(mr_instance *instance, mr_slot *slot, mr_note note, const char *reason) {
+    for (size_t i = 0; i < slot->frame_count; i++)
+        if (!slot->settled[i] && slot->frames[i]) {
+            mr_instance_settle(instance, slot, slot->frames[i], note, instance->self.id, reason);
+            slot->settled[i] = true;
+        }
+}
+
+/* A call has failed: the source ends, a sink takes no more, any other stage drops these inputs. */
+static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
+    const mr_stage_type *type = instance->self.type;
+    if (!type->inputs) {
+        mr_graph_fail_source(instance->graph, instance->self.source, status, mr_message());
+        instance->ended = true;
+        return;
+    }
+    complain(instance, status);
+    if (!type->outputs || instance->vertex->on_error == MR_ON_ERROR_FAIL) {
+        instance->failed = !type->outputs;
+        mr_graph_fail(instance->graph, status, mr_message());
+    }
+    settle_all(instance, slot, MR_NOTE_DROPPED, status == MR_ERROR_IO ? "io error" : "error");
+}
+
+static void deliver_all(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
+    for (size_t i = 0; i < slot->frame_count; i++)
+        if (!slot->settled[i]) {
+            mr_receipt_note(slot->frames[i]->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+            mr_graph_deliver(instance->graph, instance, slot->frames[i], now_ns);
+            slot->settled[i] = true;
+        }
+}
+
+static int call_map(mr_stage *self, mr_io *io) {
+    mr_frame *input = mr_io_input(io), *output = NULL;
+    mr_format format = self->outputs[0];
+    int status = self->type->shape ? self->type->shape(self, input, &format) : MR_OK;
+    if (!status)
+        status = mr_io_acquire(io, 0, &format, input, &output);
+    if (!status)
+        status = self->type->map(self, mr_io_stream(io), input, output);
+    if (status) {
+        mr_frame_unref(&output);
+        return status;
+    }
+    return mr_io_emit(io, 0, output);
+}
+
+/* A frame that the program pushed becomes a source frame. */
+static int call_external(mr_instance *instance, mr_io *io) {
+    mr_frame *frame = mr_io_input(io);
+    frame->identity = (mr_identity){.source = instance->self.source, .seq = instance->claimed - 1};
+    frame->born_ns = io->now_ns;
+    int status = mr_ledger_open(instance->graph->ledger, instance->self.source, &frame->receipt);
+    return status ? status : mr_io_forward(io, 0);
+}
+
+/* Work of this call on an asynchronous device ends with an event; what was emitted is ready when it is done. */
+static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
+    mr_instance *instance = entry->instance;
+    if (instance->self.device->type->kind == MR_DEVICE_CPU)
+        return MR_OK;
+    mr_event_unref(&slot->event);
+    int status = mr_event_create(&slot->event, instance->self.device, &instance->self);
+    if (!status)
+        status = mr_stream_record(entry->stream, slot->event);
+    for (size_t i = slot->output_next; !status && i < slot->output_count; i++) {
+        if (!slot->outputs[i].made)
+            continue;
+        mr_frame *frame = slot->outputs[i].item.frame;
+        mr_event_unref(&frame->ready);
+        frame->ready = mr_event_ref(slot->event);
+        slot->outputs[i].made = false;
+    }
+    return status;
+}
+
+static int call_process(mr_entry_task *entry, mr_slot *slot) {
+    mr_instance *instance = entry->instance;
+    mr_stage *self = &instance->self;
+    for (size_t i = 0; i < slot->frame_count; i++)
+        if (slot->frames[i]->ready && mr_event_device(slot->frames[i]->ready) == self->device)
+            mr_stream_wait(entry->stream, slot->frames[i]->ready);
+    int answer;
+    if (self->type->external)
+        answer = call_external(instance, &entry->io);
+    else if (self->type->map)
+        answer = call_map(self, &entry->io);
+    else
+        answer = self->type->process(self, &entry->io);
+    if (answer >= 0) {
+        int status = mark_ready(entry, slot);
+        answer = status ? status : answer;
+    }
+    return answer;
+}
+
+static void add_relaxed(_Atomic uint64_t *counter, uint64_t more) {
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+/* Counts one consumed call: frames, time inside, latency since each frame entered the queue. */
+static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns) {
+    add_relaxed(&entry->in, slot->frame_count);
+    for (size_t i = 0; i < slot->frame_count; i++)
+        mr_histogram_add(&entry->latency, now_ns - slot->entered_ns[i]);
+}
+
+static void clock_call(mr_entry_task *entry) {
+    int64_t now = mr_executor_now_ns(entry->task.executor);
+    int64_t spent = now - entry->io.now_ns;
+    atomic_store_explicit(&entry->busy_ns, atomic_load_explicit(&entry->busy_ns, memory_order_relaxed) + spent,
+                          memory_order_relaxed);
+    if (!entry->instance->shared)
+        entry->instance->burst = spent < FAST_NS ? MR_BURST : 1;
+    entry->io.now_ns = now;
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+static void pass_mark_on(mr_instance *instance, mr_slot *slot, const mr_item *mark) {
+    for (size_t port = 0; port < instance->vertex->output_count; port++)
+        mr_slot_add_output(instance, slot, (uint32_t)port, mark, false);
+}
+
+/* Passes the slot's marks on, flushing what the stage still holds of sources that have ended. False: flush is to be called
+ * again once there is room or a buffer. */
+static bool finish_marks(mr_entry_task *entry, mr_slot *slot) {
+    mr_instance *instance = entry->instance;
+    mr_stage *self = &instance->self;
+    for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
+        mr_item *mark = &slot->marks[slot->mark_next];
+        if (mark->kind == MR_ITEM_END && self->type->flush && !instance->failed) {
+            int answer = self->type->flush(self, &entry->io, mark->source);
+            if (answer >= 0 && mark_ready(entry, slot))
+                answer = MR_ERROR_DEVICE;
+            if (answer == MR_MORE || answer == MR_ERROR_AGAIN)
+                return false;
+            if (answer < 0)
+                fail_call(instance, slot, answer);
+        }
+        pass_mark_on(instance, slot, mark);
+    }
+    return true;
+}
+
+static int end_source(mr_instance *instance, mr_slot *slot) {
+    mr_item end = {.kind = MR_ITEM_END, .source = instance->self.source};
+    instance->ended = true;
+    int status = mr_slot_add_mark(slot, &end);
+    return status ? status : MR_DONE;
+}
+
+/* ---- one step ----------------------------------------------------------------------------------------------------- */
+
+static int call_source(mr_entry_task *entry, mr_slot *slot) {
+    mr_instance *instance = entry->instance;
+    if (atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed))
+        return end_source(instance, slot);
+    int answer = call_process(entry, slot);
+    if (answer == MR_WAIT) {
+        mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
+        return answer;
+    }
+    if (answer == MR_ERROR_AGAIN)
+        return answer;
+    if (answer < 0) {
+        fail_call(instance, slot, answer);
+        return end_source(instance, slot);
+    }
+    return answer == MR_END ? end_source(instance, slot) : MR_DONE;
+}
+
+/* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or MR_ERROR_AGAIN
+ * it is to be called again when the entry is woken. */
+static int step(mr_entry_task *entry, mr_slot *slot) {
+    mr_instance *instance = entry->instance;
+    int answer = MR_DONE;
+    mr_io_begin(&entry->io, entry, slot, entry->io.now_ns);
+    if (is_source(instance)) {
+        answer = slot->processed ? MR_DONE : call_source(entry, slot);
+        clock_call(entry);
+    } else if (!slot->processed && slot->frame_count) {
+        answer = call_process(entry, slot);
+        clock_call(entry);
+        if (answer == MR_WAIT)
+            mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
+        if (answer < 0 && answer != MR_ERROR_AGAIN)
+            fail_call(instance, slot, answer);
+        if (answer == MR_DONE && !instance->self.type->outputs)
+            deliver_all(instance, slot, entry->io.now_ns);
+        if (answer == MR_DONE || (answer < 0 && answer != MR_ERROR_AGAIN))
+            count_call(entry, slot, entry->io.now_ns);
+    }
+    if (answer == MR_MORE || answer == MR_WAIT || answer == MR_ERROR_AGAIN)
+        return answer;
+    slot->processed = true;
+    return finish_marks(entry, slot) ? MR_DONE : MR_ERROR_AGAIN;
+}
+
+void mr_instance_run(void *context) {
+    mr_entry_task *entry = context;
+    mr_instance *instance = entry->instance;
+    int64_t begun = mr_executor_now_ns(entry->task.executor);
+    entry->io.now_ns = begun;
+    for (;;) {
+        lock(instance);
+        mr_instance_retire(instance, entry);
+        if (!entry->slot)
+            entry->slot = claim(instance, &entry->task);
+        bool blocked = instance->stuck && !instance->shared;
+        unlock(instance);
+        if (!entry->slot || blocked)
+            return;
+        int answer = step(entry, entry->slot);
+        lock(instance);
+        if (answer == MR_DONE) {
+            entry->slot->state = MR_SLOT_DONE;
+            entry->slot = NULL;
+        }
+        mr_instance_retire(instance, entry);
+        unlock(instance);
+        if (answer == MR_WAIT || answer == MR_ERROR_AGAIN)
+            return;
+        if (entry->io.now_ns - begun > QUANTUM_NS) {
+            mr_task_wake(&entry->task);
+            return;
+        }
+    }
+}
+
+void mr_instance_wake(void *context) {
+    mr_instance *instance = context;
+    for (size_t i = 0; instance->shared && i < instance->entry_count; i++)
+        if (mr_task_wake_idle(&instance->entries[i].task))
+            return;
+    mr_task_wake(&instance->entries[0].task);
+}

@@ -1,0 +1,160 @@
+/* A running stage: one instance of a stage type, its inputs, its slots, its outputs. Internal to engine/flow.
+ *
+ * An instance has one or more entries (tasks), each of which may be inside the stage type at once. They share a ring of
+ * slots; a slot holds one call's inputs, outputs and event:
+ *
+ *     free -> gathering (inputs are collected) -> running (an entry calls the stage type) -> done (all outputs are known)
+ *          -> held (outputs are pushed; the device still works on it) -> free
+ *
+ * Slots are claimed, pushed and freed in order, which gives three things at once: results stay in order however many
+ * workers are inside, copies and compute of neighbouring frames overlap, and nothing is recycled while a device reads it.
+ *
+ * An entry never waits. Without input, slot, room or buffer it returns, and whoever supplies that wakes it: a link its
+ * consumer or its producers, an event or a pool whoever asked for it.
+ *
+ * Threads: what is shared by entries is guarded by `lock`, which is taken only where there are several. */
+#ifndef MILLRACE_FLOW_INSTANCE_H
+#define MILLRACE_FLOW_INSTANCE_H
+
+#include <pthread.h>
+
+#include "engine/config/plan.h"
+#include "engine/flow/executor.h"
+#include "engine/flow/ledger.h"
+#include "engine/flow/link.h"
+#include "engine/observe/histogram.h"
+
+typedef struct mr_graph mr_graph;
+typedef struct mr_instance mr_instance;
+
+/* One thing to be pushed, to every consumer of a port. */
+typedef struct mr_output {
+    uint32_t port;
+    uint32_t next; /* consumer that gets it next */
+    bool made;     /* by this call: its payload is ready when the call's device work is done */
+    mr_item item;
+} mr_output;
+
+typedef enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_RUNNING, MR_SLOT_DONE, MR_SLOT_HELD } mr_slot_state;
+
+typedef struct mr_slot {
+    mr_slot_state state;
+    bool processed;        /* the stage type has consumed the inputs */
+    size_t frame_count;
+    mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
+    int64_t *entered_ns;   /* when each entered the queue */
+    bool *settled;         /* dropped, absorbed or forwarded */
+    size_t mark_count, mark_room, mark_next;
+    mr_item *marks;        /* that came with or before the inputs; passed on behind their outputs */
+    size_t output_count, output_room, output_next;
+    mr_output *outputs;
+    size_t held_count, held_room;
+    mr_buffer **held;      /* scratch buffers that device work may still use */
+    mr_event *event;       /* of the device work; NULL: none */
+    bool awaited;          /* the event will wake an entry */
+} mr_slot;
+
+enum { MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = 16 };
+
+struct mr_io {
+    mr_instance *instance;
+    struct mr_entry_task *entry;
+    mr_slot *slot;
+    int64_t now_ns;
+};
+
+/* One entry: a task that may be inside the stage type. */
+typedef struct mr_entry_task {
+    mr_instance *instance;
+    mr_task task;
+    mr_io io;
+    mr_slot *slot;       /* unfinished: process is to be called again */
+    mr_stream *stream;
+    _Atomic uint64_t in, out;
+    _Atomic int64_t busy_ns;
+    mr_histogram latency;
+} mr_entry_task;
+
+typedef struct mr_port_pools {
+    mr_pool *pool[MR_POOLS]; /* of different buffer sizes, most recently used first */
+} mr_port_pools;
+
+/* Where an output port leads: for each consumer, the link that takes a source's frames (NULL: takes none). */
+typedef struct mr_route {
+    size_t consumer_count;
+    mr_link *const **links; /* [consumer][source] */
+} mr_route;
+
+struct mr_instance {
+    mr_stage self;
+    mr_graph *graph;
+    const mr_plan_vertex *vertex;
+    pthread_mutex_t lock;
+    bool shared;             /* several entries: the lock is taken */
+    bool tells_gone;         /* a join comes behind: what goes no further leaves a mark */
+    bool opened;
+    bool failed;             /* a sink that cannot write any more: what comes is dropped */
+    bool complained;         /* its first error was logged */
+
+    size_t port_count;
+    mr_link **ports;         /* input links, one a port */
+    mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
+    size_t inbox_first, inbox_count, burst;
+    size_t join_turn;        /* of several ports: the source that is looked at first */
+    int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
+    size_t ends_left;        /* sources that have not ended here */
+    bool ended;
+
+    size_t slot_count;       /* a power of two */
+    mr_slot *slots;
+    uint64_t freed, pushed, claimed; /* slots, ever; freed <= pushed <= claimed */
+    bool stuck;              /* an output found no room */
+    bool reported;           /* its end was reported to the graph */
+
+    mr_route *routes;        /* one an output port; owned by the graph */
+    mr_port_pools *pools;    /* one an output port */
+    pthread_mutex_t pool_lock;
+    size_t entry_count;
+    mr_entry_task *entries;
+    _Atomic int64_t wake_ns; /* sources: when process asked to be called again */
+};
+
+static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) {
+    return &instance->slots[number & (instance->slot_count - 1)];
+}
+
+int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source);
+/* Calls the stage type's close. The executor must have stopped. */
+void mr_instance_destroy(mr_instance **instance);
+/* Prepares its tasks and calls the stage type's open. */
+int mr_instance_open(mr_instance *instance, mr_device *device);
+/* The task of an entry: does what can be done now. */
+void mr_instance_run(void *entry);
+/* Wakes an entry: something has changed. Any thread. */
+void mr_instance_wake(void *instance);
+/* Adds a frame or mark for one output port to the slot. Takes the frame's reference; on failure (no memory) it is dropped
+ * in the stage's name. */
+int mr_slot_add_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *item, bool made);
+int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
+/* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
+void mr_slot_add_frame(mr_slot *slot, const mr_item *item);
+/* Notes what becomes of a frame that goes no further, and leaves a gone mark for joins behind. */
+void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
+                        const char *reason);
+
+/* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake `task`. */
+bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task);
+/* join.c: the same for stages with several ports: one frame of each, matched by identity. */
+bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task);
+/* Readiness of an input: 1 it may be used, 0 not yet (task will be woken), negative: its producer's device work failed. */
+int mr_input_ready(mr_instance *instance, const mr_frame *frame, mr_task *task);
+
+/* outputs.c: pushes what finished slots hold, in order, and frees slots whose device work is done. Called with the lock. */
+void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);
+/* Drops the slot's references and makes it free. */
+void mr_slot_reset(mr_slot *slot);
+
+/* io.c: prepares io for a call. */
+void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
+
+#endif

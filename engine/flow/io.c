@@ -1,0 +1,322 @@
+/* What a stage type may ask of the engine while it runs: mr_io_* and mr_stage_* of stage.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/data/pool.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/instance.h"
+
+void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns) {
+    io->instance = entry->instance;
+    io->entry = entry;
+    io->slot = slot;
+    io->now_ns = now_ns;
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------- */
+
+mr_frame *mr_io_input(const mr_io *io) {
+    return io->slot->frame_count ? io->slot->frames[0] : NULL;
+}
+
+mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index) {
+    size_t at = io->instance->port_count > 1 ? port : index;
+    return at < io->slot->frame_count ? io->slot->frames[at] : NULL;
+}
+
+size_t mr_io_count(const mr_io *io) {
+    return io->instance->port_count > 1 ? io->slot->frame_count > 0 : io->slot->frame_count;
+}
+
+int mr_io_entry(const mr_io *io) {
+    return (int)(io->entry - io->instance->entries);
+}
+
+mr_stream *mr_io_stream(const mr_io *io) {
+    return io->entry->stream;
+}
+
+int64_t mr_io_now_ns(const mr_io *io) {
+    return mr_executor_now_ns(io->entry->task.executor);
+}
+
+/* ---- pools -------------------------------------------------------------------------------------------------------- */
+
+static void lock_pools(mr_instance *instance) {
+    if (instance->shared)
+        pthread_mutex_lock(&instance->pool_lock);
+}
+
+static void unlock_pools(mr_instance *instance) {
+    if (instance->shared)
+        pthread_mutex_unlock(&instance->pool_lock);
+}
+
+/* Moves the pool at `index` to the front. */
+static mr_pool *to_front(mr_port_pools *pools, int index) {
+    mr_pool *pool = pools->pool[index];
+    memmove(&pools->pool[1], &pools->pool[0], (size_t)index * sizeof pool);
+    return pools->pool[0] = pool;
+}
+
+/* The pool of that buffer size. A new size opens a new pool in the place of the one that was unused for longest, which
+ * lives on until its last buffer is back. */
+static int find_pool(mr_instance *instance, size_t port, size_t bytes, mr_pool **pool) {
+    mr_port_pools *pools = &instance->pools[port];
+    int index = 0;
+    while (index < MR_POOLS - 1 && pools->pool[index] && mr_pool_buffer_bytes(pools->pool[index]) != bytes)
+        index++;
+    if (!pools->pool[index] || mr_pool_buffer_bytes(pools->pool[index]) != bytes) {
+        mr_pool *made = NULL;
+        int status = mr_pool_create(&made, mr_device_cpu(), MR_MEMORY_HOST, bytes, instance->self.output_buffers);
+        if (status)
+            return status;
+        mr_pool_release(&pools->pool[index]);
+        pools->pool[index] = made;
+    }
+    *pool = to_front(pools, index);
+    return MR_OK;
+}
+
+static int acquire(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
+    mr_instance *instance = io->instance;
+    mr_pool *pool = NULL;
+    lock_pools(instance);
+    int status = find_pool(instance, port, bytes, &pool);
+    if (!status)
+        status = mr_pool_acquire(pool, buffer);
+    if (status == MR_ERROR_AGAIN)
+        status = mr_io_await_pool(io, pool, 1);
+    unlock_pools(instance);
+    return status;
+}
+
+int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
+    int status = mr_pool_notify(pool, count, mr_task_waker, &io->entry->task);
+    return status ? status : MR_ERROR_AGAIN;
+}
+
+static bool hold(mr_slot *slot, mr_buffer *buffer) {
+    if (slot->held_count == slot->held_room) {
+        size_t room = slot->held_room ? slot->held_room * 2 : 4;
+        mr_buffer **held = mr_realloc(slot->held, room * sizeof(mr_buffer *));
+        if (!held)
+            return false;
+        slot->held = held;
+        slot->held_room = room;
+    }
+    slot->held[slot->held_count++] = mr_buffer_ref(buffer);
+    return true;
+}
+
+int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
+    mr_buffer *taken = NULL;
+    int status = acquire(io, port, bytes, &taken);
+    if (status)
+        return status;
+    if (!hold(io->slot, taken)) {
+        mr_buffer_unref(&taken);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer of %s", io->instance->self.id);
+    }
+    *buffer = taken;
+    return MR_OK;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------- */
+
+int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
+    mr_frame *made = NULL;
+    int status = mr_store_frame(io->instance->graph->store, &made);
+    if (status)
+        return status;
+    made->identity = from->identity;
+    made->pts_ns = from->pts_ns;
+    made->duration_ns = from->duration_ns;
+    made->born_ns = from->born_ns;
+    made->format.payload = MR_PAYLOAD_RESULTS;
+    if (from->media)
+        made->media = mr_media_ref(from->media);
+    if (from->results)
+        made->results = mr_result_ref(from->results);
+    if (from->receipt)
+        made->receipt = mr_receipt_ref(from->receipt);
+    *frame = made;
+    return MR_OK;
+}
+
+static const size_t ALIGNMENT = 64;
+
+static size_t aligned(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Lays the planes of `format` out in one block; with `data` also fills the frame's planes in. Returns its size. */
+static size_t lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer) {
+    if (format->payload != MR_PAYLOAD_PICTURE) {
+        size_t bytes = mr_tensor_bytes(format);
+        if (buffer)
+            frame->plane[0] = (mr_plane){.buffer = buffer, .data = buffer->data, .bytes = bytes};
+        return bytes;
+    }
+    size_t offset = 0;
+    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
+        size_t stride = aligned(mr_plane_row_bytes(format->pixel, i, format->width));
+        size_t bytes = stride * (size_t)mr_plane_rows(format->pixel, i, format->height);
+        if (buffer)
+            frame->plane[i] = (mr_plane){i ? mr_buffer_ref(buffer) : buffer, buffer->data + offset,
+                                         (ptrdiff_t)stride, bytes};
+        offset += bytes;
+    }
+    return offset;
+}
+
+int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame) {
+    size_t bytes = lay_out(format, NULL, NULL);
+    if (!bytes)
+        return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame whose size is not known", io->instance->self.id);
+    mr_buffer *buffer = NULL;
+    mr_frame *made = NULL;
+    int status = acquire(io, port, aligned(bytes), &buffer);
+    if (!status)
+        status = mr_io_derive(io, from, &made);
+    if (status) {
+        mr_buffer_unref(&buffer);
+        return status;
+    }
+    made->format = *format;
+    lay_out(format, made, buffer);
+    *frame = made;
+    return MR_OK;
+}
+
+int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
+    mr_instance *instance = io->instance;
+    mr_frame *made = NULL;
+    int status = mr_store_frame(instance->graph->store, &made);
+    if (!status)
+        status = mr_ledger_open(instance->graph->ledger, instance->self.source, &made->receipt);
+    if (status) {
+        mr_frame_unref(&made);
+        return status;
+    }
+    made->identity = *identity;
+    made->identity.source = instance->self.source;
+    made->born_ns = io->now_ns;
+    made->format.payload = MR_PAYLOAD_RESULTS;
+    *frame = made;
+    return MR_OK;
+}
+
+int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result) {
+    mr_result *made = NULL;
+    int status = mr_store_result(io->instance->graph->store, capacity, &made);
+    if (status)
+        return status;
+    made->kind = kind;
+    made->stage = io->instance->self.id;
+    made->next = frame->results;
+    frame->results = made;
+    *result = made;
+    return MR_OK;
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------------------------ */
+
+static int emit(mr_io *io, size_t port, mr_frame *frame, bool made) {
+    mr_instance *instance = io->instance;
+    mr_item item = {.kind = MR_ITEM_FRAME,
+                    .source = frame->identity.source,
+                    .frame = frame,
+                    .identity = frame->identity,
+                    .entered_ns = io->now_ns};
+    if (frame->media && frame->media->frames && !instance->self.type->inputs)
+        mr_graph_expect_frames(instance->graph, item.source, frame->media->frames);
+    mr_entry_task *entry = io->entry;
+    atomic_store_explicit(&entry->out, atomic_load_explicit(&entry->out, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    return mr_slot_add_output(instance, io->slot, (uint32_t)port, &item, made);
+}
+
+int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
+    return emit(io, port, frame, true);
+}
+
+int mr_io_forward(mr_io *io, size_t index) {
+    mr_slot *slot = io->slot;
+    mr_frame *frame = slot->frames[index];
+    slot->settled[index] = true;
+    slot->frames[index] = NULL;
+    return emit(io, 0, frame, false);
+}
+
+static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {
+    mr_slot *slot = io->slot;
+    for (size_t i = 0; i < slot->frame_count; i++)
+        if (slot->frames[i] == frame)
+            slot->settled[i] = true;
+    mr_instance_settle(io->instance, slot, frame, note, io->instance->self.id, reason);
+}
+
+void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason) {
+    settle(io, frame, MR_NOTE_DROPPED, reason);
+}
+
+void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason) {
+    settle(io, frame, MR_NOTE_ABSORBED, reason);
+}
+
+void mr_io_wake_at(mr_io *io, int64_t time_ns) {
+    atomic_store_explicit(&io->instance->wake_ns, time_ns, memory_order_relaxed);
+}
+
+void mr_io_fail_source(mr_io *io, uint32_t source, int status) {
+    mr_graph_fail_source(io->instance->graph, source, status, mr_message());
+}
+
+/* ---- the stage itself --------------------------------------------------------------------------------------------- */
+
+static const mr_instance *instance_of(const mr_stage *self) {
+    return self->flow;
+}
+
+bool mr_stage_cancelled(const mr_stage *self) {
+    mr_graph *graph = instance_of(self)->graph;
+    if (atomic_load_explicit(&graph->cancelled, memory_order_relaxed))
+        return true;
+    return !self->type->inputs && atomic_load_explicit(&graph->stopping, memory_order_relaxed);
+}
+
+const char *mr_stage_source_id(const mr_stage *self, uint32_t source) {
+    return instance_of(self)->graph->plan->vertices[source].id;
+}
+
+static void say(mr_log_level level, const mr_stage *self, const char *format, va_list arguments) {
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    mr_log(level, "%s: %s", self->id, text);
+}
+
+void mr_stage_warn(const mr_stage *self, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(MR_LOG_WARNING, self, format, arguments);
+    va_end(arguments);
+}
+
+void mr_stage_info(const mr_stage *self, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(MR_LOG_INFO, self, format, arguments);
+    va_end(arguments);
+}
+
+void mr_stage_deliver(const mr_stage *self, const mr_frame *frame) {
+    const mr_instance *instance = instance_of(self);
+    mr_graph *graph = instance->graph;
+    const mr_subscription *subscription = &graph->subscriptions[instance->vertex - graph->plan->vertices];
+    if (subscription->function)
+        subscription->function(subscription->context, mr_stage_source_id(self, frame->identity.source), frame);
+}

@@ -1,0 +1,148 @@
+/* Joins: a stage with several input ports gets one frame of each, matched by identity.
+ *
+ * Within a source every port's frames come in the order of their identities, so it is enough to compare the first of each
+ * lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gone mark says so before
+ * a later frame arrives, and an end says it for all that could follow. */
+#include "engine/flow/graph.h"
+#include "engine/flow/instance.h"
+
+typedef enum verdict { WAITS, TAKEN, PASSED } verdict;
+
+/* Where each port stands with one source. */
+typedef struct heads {
+    mr_item item[MR_MAX_PORTS];
+    size_t missing; /* ports that have nothing queued */
+    size_t ended;   /* ports at their end */
+    const mr_identity *first; /* the smallest identity among frames and gone marks; NULL: none */
+} heads;
+
+static void look(mr_instance *instance, uint32_t source, heads *at) {
+    *at = (heads){0};
+    for (size_t port = 0; port < instance->port_count; port++) {
+        mr_item *item = &at->item[port];
+        item->kind = MR_ITEM_END;
+        bool comes = mr_link_has_source(instance->ports[port], source);
+        if (comes && !mr_link_head(instance->ports[port], source, item))
+            at->missing++;
+        else if (item->kind == MR_ITEM_END)
+            at->ended++;
+        else if (!at->first || mr_identity_compare(&item->identity, at->first) < 0)
+            at->first = &item->identity;
+    }
+}
+
+static bool stands_at(const mr_item *item, const mr_identity *identity) {
+    return item->kind != MR_ITEM_END && mr_identity_compare(&item->identity, identity) == 0;
+}
+
+/* True where every port's first item is the frame `first`. */
+static bool all_match(const mr_instance *instance, const heads *at) {
+    for (size_t port = 0; port < instance->port_count; port++)
+        if (at->item[port].kind != MR_ITEM_FRAME || !stands_at(&at->item[port], at->first))
+            return false;
+    return true;
+}
+
+/* Takes what stands at `first` from its ports; it has no partner in the others. */
+static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, heads *at) {
+    mr_identity first = *at->first;
+    for (size_t port = 0; port < instance->port_count; port++) {
+        mr_item item;
+        if (!stands_at(&at->item[port], &first))
+            continue;
+        mr_link_take(instance->ports[port], source, &item);
+        if (item.kind != MR_ITEM_FRAME)
+            continue;
+        mr_receipt_note(item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "unmatched");
+        mr_frame_unref(&item.frame);
+    }
+    mr_item gone = {.kind = MR_ITEM_GONE, .source = source, .identity = first};
+    if (instance->tells_gone)
+        mr_slot_add_mark(slot, &gone);
+}
+
+/* Readiness of all frames that match: as mr_input_ready, of the first that is not 1. */
+static int all_ready(mr_instance *instance, const heads *at, mr_task *task, const mr_frame **failed) {
+    for (size_t port = 0; port < instance->port_count; port++) {
+        int ready = mr_input_ready(instance, at->item[port].frame, task);
+        if (ready != 1) {
+            *failed = at->item[port].frame;
+            return ready;
+        }
+    }
+    return 1;
+}
+
+static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, const char *stage, const char *reason) {
+    for (size_t port = 0; port < instance->port_count; port++) {
+        mr_item item;
+        mr_link_take(instance->ports[port], source, &item);
+        if (!reason) {
+            mr_slot_add_frame(slot, &item);
+            continue;
+        }
+        mr_receipt_note(item.frame->receipt, MR_NOTE_DROPPED, stage, reason);
+        if (port == 0)
+            mr_instance_settle(instance, slot, item.frame, MR_NOTE_DROPPED, stage, reason);
+        mr_frame_unref(&item.frame);
+    }
+}
+
+static verdict take_match(mr_instance *instance, mr_slot *slot, uint32_t source, const heads *at, mr_task *task) {
+    const mr_frame *failed = NULL;
+    int ready = all_ready(instance, at, task, &failed);
+    if (ready == 0)
+        return WAITS;
+    const char *stage = instance->self.id, *reason = NULL;
+    if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed)) {
+        reason = "stopped";
+    } else if (ready < 0) {
+        stage = mr_event_stage(failed->ready)->id;
+        reason = "device error";
+    }
+    take_all(instance, slot, source, stage, reason);
+    return reason ? PASSED : TAKEN;
+}
+
+static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
+    mr_item end;
+    for (size_t port = 0; port < instance->port_count; port++)
+        if (mr_link_has_source(instance->ports[port], source))
+            mr_link_take(instance->ports[port], source, &end);
+    mr_slot_add_mark(slot, &end);
+}
+
+/* Moves one source on by one identity. */
+static verdict advance(mr_instance *instance, mr_slot *slot, uint32_t source, mr_task *task) {
+    heads at;
+    look(instance, source, &at);
+    if (at.missing)
+        return WAITS;
+    if (at.ended == instance->port_count) {
+        take_ends(instance, slot, source);
+        return TAKEN;
+    }
+    if (all_match(instance, &at))
+        return take_match(instance, slot, source, &at, task);
+    pass_over(instance, slot, source, &at);
+    return PASSED;
+}
+
+bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task) {
+    size_t count = instance->vertex->source_count;
+    for (size_t i = 0; i < count; i++) {
+        /* Sources take turns: the search starts behind the one that was served last. */
+        size_t turn = (instance->join_turn + i) % count;
+        uint32_t source = instance->vertex->sources[turn];
+        if (instance->self.source != MR_SOURCE_NONE && source != instance->self.source)
+            continue;
+        verdict found;
+        while ((found = advance(instance, slot, source, task)) == PASSED)
+            ;
+        if (found == TAKEN) {
+            instance->join_turn = (turn + 1) % count;
+            return true;
+        }
+    }
+    return slot->mark_count > 0;
+}

@@ -1,0 +1,35 @@
+/* One source's queue in a link: a ring of items that grows for marks, and who waits for room in it. Not locked: the link
+ * does that. */
+#ifndef MILLRACE_FLOW_LANE_H
+#define MILLRACE_FLOW_LANE_H
+
+#include "engine/flow/link.h"
+
+enum { MR_LANE_WAITERS = 4 };
+
+typedef struct mr_lane {
+    mr_item *ring;
+    uint32_t room;           /* of the ring; a power of two */
+    uint32_t first, count;   /* items */
+    uint32_t frames;         /* of them, frames */
+    uint32_t ends_expected;  /* producers that have not sent their end mark */
+    bool waits_for_key;      /* packets are dropped until the next key frame */
+    bool listed;             /* among the link's lanes that have items */
+    struct mr_lane *next;
+    mr_task *waiter[MR_LANE_WAITERS];
+    uint32_t waiter_count;
+} mr_lane;
+
+mr_item *mr_lane_at(const mr_lane *lane, uint32_t index);
+/* Adds an item at the end. The ring has room for all the frames of a full lane and its end; it grows for gone marks, which
+ * are only hints: where there is no memory for that, those queued are discarded, and nothing else is lost. */
+void mr_lane_append(mr_lane *lane, const mr_item *item);
+void mr_lane_take(mr_lane *lane, mr_item *item);
+
+/* Makes room by the policy's rules in the name of `stage`. True: the new item may be appended (drop-oldest made room);
+ * false: the new item itself was turned into a gone mark, which is to be appended instead. */
+bool mr_lane_shed(mr_lane *lane, mr_policy policy, const char *stage, mr_item *incoming);
+/* A packet that comes while the lane waits for a key frame: true where it must be dropped. */
+bool mr_lane_skips(mr_lane *lane, const char *stage, mr_item *incoming);
+
+#endif

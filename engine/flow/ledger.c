@@ -1,0 +1,186 @@
+#include "engine/flow/ledger.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+
+/* One source's page. Frames are counted in without the lock; the rest is entered under it. */
+typedef struct page {
+    _Atomic uint64_t in;
+    uint64_t delivered, dropped, absorbed, unaccounted;
+    mr_ledger_line *lines;
+    size_t line_count;
+} page;
+
+struct mr_ledger {
+    pthread_mutex_t lock;
+    mr_receipt *free;
+    size_t open;
+    bool released;
+    size_t page_count;
+    page *pages;
+};
+
+int mr_ledger_create(mr_ledger **ledger, size_t source_count) {
+    mr_ledger *made = mr_calloc(1, sizeof *made);
+    if (!made || !(made->pages = mr_calloc(source_count + 1, sizeof *made->pages))) {
+        mr_free(made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the ledger of %zu sources", source_count);
+    }
+    pthread_mutex_init(&made->lock, NULL);
+    made->page_count = source_count;
+    *ledger = made;
+    return MR_OK;
+}
+
+static void destroy(mr_ledger *ledger) {
+    while (ledger->free) {
+        mr_receipt *receipt = ledger->free;
+        ledger->free = receipt->next;
+        mr_free(receipt);
+    }
+    for (size_t i = 0; i < ledger->page_count; i++)
+        mr_free(ledger->pages[i].lines);
+    mr_free(ledger->pages);
+    pthread_mutex_destroy(&ledger->lock);
+    mr_free(ledger);
+}
+
+void mr_ledger_release(mr_ledger **ledger) {
+    if (!*ledger)
+        return;
+    pthread_mutex_lock(&(*ledger)->lock);
+    (*ledger)->released = true;
+    bool last = (*ledger)->open == 0;
+    pthread_mutex_unlock(&(*ledger)->lock);
+    if (last)
+        destroy(*ledger);
+    *ledger = NULL;
+}
+
+int mr_ledger_open(mr_ledger *ledger, uint32_t source, mr_receipt **receipt) {
+    pthread_mutex_lock(&ledger->lock);
+    mr_receipt *taken = ledger->free;
+    if (taken)
+        ledger->free = taken->next;
+    else
+        taken = mr_alloc(sizeof *taken);
+    if (taken)
+        ledger->open++;
+    pthread_mutex_unlock(&ledger->lock);
+    if (!taken)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
+    *taken = (mr_receipt){.source = source, .ledger = ledger};
+    atomic_init(&taken->references, 1);
+    atomic_fetch_add_explicit(&ledger->pages[source].in, 1, memory_order_relaxed);
+    *receipt = taken;
+    return MR_OK;
+}
+
+void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason) {
+    if (!receipt)
+        return;
+    mr_note noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
+    if (note == MR_NOTE_DELIVERED) {
+        while (noted < note && !atomic_compare_exchange_weak_explicit(&receipt->note, &noted, note,
+                                                                      memory_order_relaxed, memory_order_relaxed))
+            ;
+        return;
+    }
+    pthread_mutex_lock(&receipt->ledger->lock);
+    while (noted < note) {
+        if (!atomic_compare_exchange_weak_explicit(&receipt->note, &noted, note, memory_order_relaxed,
+                                                   memory_order_relaxed))
+            continue;
+        receipt->stage = stage;
+        receipt->reason = reason;
+        break;
+    }
+    pthread_mutex_unlock(&receipt->ledger->lock);
+}
+
+/* Adds one frame to the line of that stage and reason. */
+static void enter_line(page *account, mr_outcome outcome, const char *stage, const char *reason) {
+    for (size_t i = 0; i < account->line_count; i++) {
+        mr_ledger_line *line = &account->lines[i];
+        if (line->outcome == outcome && strcmp(line->stage, stage) == 0 && strcmp(line->reason, reason) == 0) {
+            line->frames++;
+            return;
+        }
+    }
+    mr_ledger_line *lines = mr_realloc(account->lines, (account->line_count + 1) * sizeof *lines);
+    if (!lines)
+        return; /* The total still counts it; only the breakdown is short of memory. */
+    account->lines = lines;
+    lines[account->line_count++] = (mr_ledger_line){outcome, stage, reason, 1};
+}
+
+static void enter(page *account, const mr_receipt *receipt) {
+    switch (atomic_load_explicit(&receipt->note, memory_order_relaxed)) {
+    case MR_NOTE_DELIVERED:
+        account->delivered++;
+        break;
+    case MR_NOTE_DROPPED:
+        account->dropped++;
+        enter_line(account, MR_OUTCOME_DROPPED, receipt->stage, receipt->reason);
+        break;
+    case MR_NOTE_ABSORBED:
+        account->absorbed++;
+        enter_line(account, MR_OUTCOME_ABSORBED, receipt->stage, receipt->reason);
+        break;
+    case MR_NOTE_NONE:
+        account->unaccounted++;
+        break;
+    }
+}
+
+static void close_receipt(mr_receipt *receipt) {
+    mr_ledger *ledger = receipt->ledger;
+    pthread_mutex_lock(&ledger->lock);
+    enter(&ledger->pages[receipt->source], receipt);
+    receipt->next = ledger->free;
+    ledger->free = receipt;
+    bool last = --ledger->open == 0 && ledger->released;
+    pthread_mutex_unlock(&ledger->lock);
+    if (last)
+        destroy(ledger);
+}
+
+mr_receipt *mr_receipt_ref(mr_receipt *receipt) {
+    atomic_fetch_add_explicit(&receipt->references, 1, memory_order_relaxed);
+    return receipt;
+}
+
+void mr_receipt_unref(mr_receipt **receipt) {
+    mr_receipt *gone = *receipt;
+    *receipt = NULL;
+    if (gone && (atomic_load_explicit(&gone->references, memory_order_acquire) == 1 ||
+                 atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1))
+        close_receipt(gone);
+}
+
+mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source) {
+    page *account = &ledger->pages[source];
+    pthread_mutex_lock(&ledger->lock);
+    mr_ledger_count count = {
+        .in = atomic_load_explicit(&account->in, memory_order_relaxed),
+        .delivered = account->delivered,
+        .dropped = account->dropped,
+        .absorbed = account->absorbed,
+        .unaccounted = account->unaccounted,
+    };
+    pthread_mutex_unlock(&ledger->lock);
+    return count;
+}
+
+size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, mr_ledger_line **lines) {
+    page *account = &ledger->pages[source];
+    pthread_mutex_lock(&ledger->lock);
+    size_t count = account->line_count;
+    *lines = mr_alloc((count + 1) * sizeof **lines);
+    if (*lines && count)
+        memcpy(*lines, account->lines, count * sizeof **lines);
+    pthread_mutex_unlock(&ledger->lock);
+    return *lines ? count : 0;
+}

@@ -1,0 +1,30 @@
+/* The ledger: what became of every source frame.
+ *
+ *     in = delivered + dropped{stage, reason} + absorbed{stage, reason} + in flight      for every source
+ *
+ * A source frame opens a receipt here; the receipt's close enters it. Stage ids and reasons are kept by pointer and must
+ * outlive the ledger. Any thread. The ledger lives until it was released and its last receipt has closed. */
+#ifndef MILLRACE_FLOW_LEDGER_H
+#define MILLRACE_FLOW_LEDGER_H
+
+#include "engine/data/receipt.h"
+#include "millrace/millrace.h"
+
+typedef struct mr_ledger mr_ledger;
+
+int mr_ledger_create(mr_ledger **ledger, size_t source_count);
+void mr_ledger_release(mr_ledger **ledger);
+
+/* Counts one frame in, with one reference to its receipt. MR_ERROR_MEMORY: nothing was counted. */
+int mr_ledger_open(mr_ledger *ledger, uint32_t source, mr_receipt **receipt);
+/* Notes an outcome; the gravest counts. `receipt` may be NULL. */
+void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
+
+typedef struct mr_ledger_count {
+    uint64_t in, delivered, dropped, absorbed, unaccounted;
+} mr_ledger_count;
+mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source);
+/* Copies the dropped and absorbed lines of one source to *lines (mr_free); returns how many. */
+size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, mr_ledger_line **lines);
+
+#endif

@@ -1,0 +1,148 @@
+/* Making, opening and destroying instances. */
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/data/pool.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/instance.h"
+
+static size_t power_of_two(size_t least) {
+    size_t power = 1;
+    while (power < least)
+        power *= 2;
+    return power;
+}
+
+static int create_slots(mr_instance *instance) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    size_t wanted = (size_t)vertex->in_flight;
+    if (wanted < 2 * (size_t)vertex->entries && vertex->entries > 1)
+        wanted = 2 * (size_t)vertex->entries;
+    instance->slot_count = power_of_two(wanted);
+    instance->slots = mr_calloc(instance->slot_count, sizeof *instance->slots);
+    size_t room = instance->port_count > (size_t)vertex->batch ? instance->port_count : (size_t)vertex->batch;
+    for (size_t i = 0; instance->slots && i < instance->slot_count; i++) {
+        mr_slot *slot = &instance->slots[i];
+        slot->frames = mr_calloc(room + 1, sizeof(mr_frame *));
+        slot->entered_ns = mr_calloc(room + 1, sizeof *slot->entered_ns);
+        slot->settled = mr_calloc(room + 1, sizeof *slot->settled);
+        if (!slot->frames || !slot->entered_ns || !slot->settled)
+            return MR_ERROR_MEMORY;
+    }
+    return instance->slots ? MR_OK : MR_ERROR_MEMORY;
+}
+
+static int create_parts(mr_instance *instance) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    instance->entry_count = vertex->entries > 1 ? (size_t)vertex->entries : 1;
+    instance->shared = instance->entry_count > 1;
+    instance->burst = instance->shared ? 1 : MR_BURST;
+    instance->entries = mr_calloc(instance->entry_count, sizeof *instance->entries);
+    instance->ports = mr_calloc(instance->port_count + 1, sizeof(mr_link *));
+    instance->pools = mr_calloc(vertex->output_count + 1, sizeof *instance->pools);
+    if (!instance->entries || !instance->ports || !instance->pools)
+        return MR_ERROR_MEMORY;
+    if (vertex->type->state_bytes && !(instance->self.state = mr_calloc(1, vertex->type->state_bytes)))
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < instance->entry_count; i++) {
+        instance->entries[i].instance = instance;
+        mr_task_init(&instance->entries[i].task, instance->graph->executor, mr_instance_run, &instance->entries[i]);
+    }
+    return create_slots(instance);
+}
+
+int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source) {
+    mr_instance *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->pool_lock, NULL);
+    made->graph = graph;
+    made->vertex = vertex;
+    made->port_count = vertex->is_source ? vertex->type->external : vertex->input_count;
+    made->batch_due_ns = INT64_MAX;
+    made->ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
+    made->self = (mr_stage){
+        .id = vertex->id,
+        .type = vertex->type,
+        .options = vertex->options,
+        .place = vertex->place,
+        .input_count = vertex->input_count,
+        .inputs = vertex->inputs,
+        .outputs = vertex->outputs,
+        .source = source,
+        .source_id = source == MR_SOURCE_NONE ? NULL : graph->plan->vertices[source].id,
+        .entries = vertex->entries > 1 ? vertex->entries : 1,
+        .threads = vertex->threads,
+        .batch = vertex->batch > 1 ? vertex->batch : 1,
+        .output_buffers = vertex->output_buffers,
+        .flow = made,
+    };
+    if (create_parts(made)) {
+        mr_instance_destroy(&made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
+    }
+    *instance = made;
+    return MR_OK;
+}
+
+int mr_instance_open(mr_instance *instance, mr_device *device) {
+    instance->self.device = device;
+    for (size_t i = 0; i < instance->entry_count; i++) {
+        int status = mr_stream_create(device, &instance->entries[i].stream);
+        if (status)
+            return status;
+    }
+    instance->opened = true;
+    return instance->self.type->open ? instance->self.type->open(&instance->self) : MR_OK;
+}
+
+static void destroy_slots(mr_instance *instance) {
+    for (size_t i = 0; instance->slots && i < instance->slot_count; i++) {
+        mr_slot *slot = &instance->slots[i];
+        if (slot->frames)
+            mr_slot_reset(slot);
+        mr_free(slot->frames);
+        mr_free(slot->entered_ns);
+        mr_free(slot->settled);
+        mr_free(slot->marks);
+        mr_free(slot->outputs);
+        mr_free(slot->held);
+    }
+    mr_free(instance->slots);
+}
+
+static void destroy_inputs(mr_instance *instance) {
+    for (size_t i = 0; i < instance->inbox_count; i++) {
+        mr_item *item = &instance->inbox[instance->inbox_first + i];
+        if (item->kind == MR_ITEM_FRAME)
+            mr_frame_unref(&item->frame);
+    }
+    for (size_t i = 0; instance->ports && i < instance->port_count; i++)
+        mr_link_destroy(&instance->ports[i]);
+    mr_free(instance->ports);
+}
+
+void mr_instance_destroy(mr_instance **instance) {
+    mr_instance *gone = *instance;
+    if (!gone)
+        return;
+    if (gone->opened && gone->self.type->close)
+        gone->self.type->close(&gone->self);
+    destroy_slots(gone);
+    destroy_inputs(gone);
+    for (size_t i = 0; gone->entries && i < gone->entry_count; i++) {
+        mr_task_fini(&gone->entries[i].task);
+        mr_stream_destroy(&gone->entries[i].stream);
+    }
+    for (size_t port = 0; gone->pools && port < gone->vertex->output_count; port++)
+        for (int i = 0; i < MR_POOLS; i++)
+            mr_pool_release(&gone->pools[port].pool[i]);
+    mr_free(gone->pools);
+    mr_free(gone->entries);
+    mr_free(gone->self.state);
+    pthread_mutex_destroy(&gone->lock);
+    pthread_mutex_destroy(&gone->pool_lock);
+    mr_free(gone);
+    *instance = NULL;
+}

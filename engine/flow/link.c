@@ -1,0 +1,218 @@
+#include "engine/flow/link.h"
+
+#include <pthread.h>
+
+#include "engine/base/memory.h"
+#include "engine/flow/lane.h"
+
+struct mr_link {
+    pthread_mutex_t lock;
+    mr_link_params params;
+    int32_t *lane_of; /* by source; -1: it does not come here */
+    mr_lane *lanes;
+    mr_lane *head, *tail; /* lanes that have items, in the order in which they are served */
+    size_t open;          /* lanes whose end has not been taken */
+};
+
+static int create_lanes(mr_link *link) {
+    const mr_link_params *params = &link->params;
+    link->lane_of = mr_alloc((params->source_count + 1) * sizeof *link->lane_of);
+    link->lanes = mr_calloc(params->lane_count + 1, sizeof *link->lanes);
+    if (!link->lane_of || !link->lanes)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < params->source_count; i++)
+        link->lane_of[i] = -1;
+    uint32_t room = 4;
+    while (room < (uint32_t)params->capacity + 1)
+        room *= 2;
+    for (size_t i = 0; i < params->lane_count; i++) {
+        link->lane_of[params->sources[i]] = (int32_t)i;
+        link->lanes[i].ring = mr_alloc(room * sizeof(mr_item));
+        link->lanes[i].room = room;
+        if (!link->lanes[i].ring)
+            return MR_ERROR_MEMORY;
+    }
+    return MR_OK;
+}
+
+int mr_link_create(mr_link **link, const mr_link_params *params) {
+    mr_link *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the queue of %s", params->stage);
+    made->params = *params;
+    made->open = params->lane_count;
+    pthread_mutex_init(&made->lock, NULL);
+    if (create_lanes(made)) {
+        mr_link_destroy(&made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the queue of %s (%zu sources)", params->stage,
+                       params->lane_count);
+    }
+    *link = made;
+    return MR_OK;
+}
+
+static void empty_lane(mr_lane *lane) {
+    mr_item item;
+    while (lane->count) {
+        mr_lane_take(lane, &item);
+        if (item.kind == MR_ITEM_FRAME)
+            mr_frame_unref(&item.frame);
+    }
+    mr_free(lane->ring);
+}
+
+void mr_link_destroy(mr_link **link) {
+    mr_link *gone = *link;
+    if (!gone)
+        return;
+    for (size_t i = 0; gone->lanes && i < gone->params.lane_count; i++)
+        empty_lane(&gone->lanes[i]);
+    mr_free(gone->lanes);
+    mr_free(gone->lane_of);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone);
+    *link = NULL;
+}
+
+bool mr_link_has_source(const mr_link *link, uint32_t source) {
+    return link->lane_of[source] >= 0;
+}
+
+static mr_lane *lane_of(mr_link *link, uint32_t source) {
+    return &link->lanes[link->lane_of[source]];
+}
+
+void mr_link_expect(mr_link *link, uint32_t source) {
+    lane_of(link, source)->ends_expected++;
+}
+
+static void list_lane(mr_link *link, mr_lane *lane) {
+    if (lane->listed)
+        return;
+    lane->listed = true;
+    lane->next = NULL;
+    if (link->tail)
+        link->tail->next = lane;
+    else
+        link->head = lane;
+    link->tail = lane;
+}
+
+static mr_lane *unlist_first(mr_link *link) {
+    mr_lane *lane = link->head;
+    link->head = lane->next;
+    if (!link->head)
+        link->tail = NULL;
+    lane->listed = false;
+    return lane;
+}
+
+static void add_waiter(mr_lane *lane, mr_task *producer) {
+    for (uint32_t i = 0; i < lane->waiter_count; i++)
+        if (lane->waiter[i] == producer)
+            return;
+    if (producer && lane->waiter_count < MR_LANE_WAITERS)
+        lane->waiter[lane->waiter_count++] = producer;
+}
+
+/* Applies the policy to a frame that finds its lane full. False: the producer must wait. */
+static bool admit(mr_link *link, mr_lane *lane, mr_item *item, mr_task *producer) {
+    if (mr_lane_skips(lane, link->params.stage, item) || (int)lane->frames < link->params.capacity)
+        return true;
+    if (link->params.policy == MR_POLICY_BLOCK) {
+        add_waiter(lane, producer);
+        return false;
+    }
+    mr_lane_shed(lane, link->params.policy, link->params.stage, item);
+    return true;
+}
+
+/* Appends an item, if it still says something: the end mark of a producer that others share the lane with does not. */
+static bool enter_item(mr_link *link, mr_lane *lane, mr_item *item) {
+    if (item->kind == MR_ITEM_END && --lane->ends_expected > 0)
+        return false;
+    mr_lane_append(lane, item);
+    list_lane(link, lane);
+    return true;
+}
+
+bool mr_link_push(mr_link *link, const mr_item *item, mr_task *producer) {
+    mr_item moved = *item;
+    bool news = false;
+    pthread_mutex_lock(&link->lock);
+    mr_lane *lane = lane_of(link, item->source);
+    bool admitted = item->kind != MR_ITEM_FRAME || admit(link, lane, &moved, producer);
+    if (admitted)
+        news = enter_item(link, lane, &moved);
+    pthread_mutex_unlock(&link->lock);
+    if (news)
+        link->params.wake(link->params.context);
+    return admitted;
+}
+
+/* Producers that wait are woken once half of the lane is free, so that they do not run for one frame at a time. */
+static uint32_t take_waiters(mr_link *link, mr_lane *lane, mr_task **tasks) {
+    if (!lane->waiter_count || (int)lane->frames > link->params.capacity / 2)
+        return 0;
+    uint32_t count = lane->waiter_count;
+    for (uint32_t i = 0; i < count; i++)
+        tasks[i] = lane->waiter[i];
+    lane->waiter_count = 0;
+    return count;
+}
+
+static void take_first(mr_link *link, mr_lane *lane, mr_item *item) {
+    mr_lane_take(lane, item);
+    if (item->kind == MR_ITEM_END)
+        link->open--;
+}
+
+enum { WAKE_AT_ONCE = 32 };
+
+size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
+    mr_task *tasks[WAKE_AT_ONCE];
+    uint32_t task_count = 0;
+    size_t popped = 0;
+    pthread_mutex_lock(&link->lock);
+    while (popped < count && link->head && task_count <= WAKE_AT_ONCE - MR_LANE_WAITERS) {
+        mr_lane *lane = unlist_first(link);
+        take_first(link, lane, &items[popped++]);
+        if (lane->count)
+            list_lane(link, lane);
+        task_count += take_waiters(link, lane, tasks + task_count);
+    }
+    pthread_mutex_unlock(&link->lock);
+    for (uint32_t i = 0; i < task_count; i++)
+        mr_task_wake(tasks[i]);
+    return popped;
+}
+
+bool mr_link_head(mr_link *link, uint32_t source, mr_item *item) {
+    if (!mr_link_has_source(link, source))
+        return false;
+    pthread_mutex_lock(&link->lock);
+    mr_lane *lane = lane_of(link, source);
+    bool some = lane->count > 0;
+    if (some)
+        *item = *mr_lane_at(lane, 0);
+    pthread_mutex_unlock(&link->lock);
+    return some;
+}
+
+void mr_link_take(mr_link *link, uint32_t source, mr_item *item) {
+    mr_task *tasks[MR_LANE_WAITERS];
+    pthread_mutex_lock(&link->lock);
+    mr_lane *lane = lane_of(link, source);
+    take_first(link, lane, item);
+    uint32_t task_count = take_waiters(link, lane, tasks);
+    pthread_mutex_unlock(&link->lock);
+    for (uint32_t i = 0; i < task_count; i++)
+        mr_task_wake(tasks[i]);
+}
+
+bool mr_link_ended(mr_link *link) {
+    pthread_mutex_lock(&link->lock);
+    bool ended = link->open == 0;
+    pthread_mutex_unlock(&link->lock);
+    return ended;
+}

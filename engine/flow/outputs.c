@@ -1,0 +1,162 @@
+/* Slots: what a call has given is pushed in order of the calls, and a slot is free again when its device work is done. */
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/instance.h"
+
+/* ---- filling a slot ----------------------------------------------------------------------------------------------- */
+
+/* Makes room for one more element in an array of a slot. */
+static bool room_for(void **array, size_t count, size_t *room, size_t element) {
+    if (count < *room)
+        return true;
+    size_t wanted = *room ? *room * 2 : 4;
+    void *grown = mr_realloc(*array, wanted * element);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = wanted;
+    return true;
+}
+
+int mr_slot_add_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *item, bool made) {
+    if (!room_for((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs)) {
+        mr_frame *frame = item->frame;
+        if (frame)
+            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, "out of memory");
+        mr_frame_unref(&frame);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the outputs of %s", instance->self.id);
+    }
+    slot->outputs[slot->output_count++] = (mr_output){.port = port, .item = *item, .made = made};
+    return MR_OK;
+}
+
+int mr_slot_add_mark(mr_slot *slot, const mr_item *mark) {
+    if (!room_for((void **)&slot->marks, slot->mark_count, &slot->mark_room, sizeof *slot->marks))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a mark");
+    slot->marks[slot->mark_count++] = *mark;
+    return MR_OK;
+}
+
+void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
+    slot->frames[slot->frame_count] = item->frame;
+    slot->entered_ns[slot->frame_count] = item->entered_ns;
+    slot->settled[slot->frame_count++] = false;
+}
+
+void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
+                        const char *reason) {
+    mr_receipt_note(frame->receipt, note, stage, reason);
+    /* A packet is numbered otherwise than the pictures that come of it: joins behind do not wait for its number. */
+    if (!instance->tells_gone || frame->format.payload == MR_PAYLOAD_PACKET)
+        return;
+    mr_item gone = {.kind = MR_ITEM_GONE, .source = frame->identity.source, .identity = frame->identity};
+    for (size_t port = 0; port < instance->vertex->output_count; port++)
+        mr_slot_add_output(instance, slot, (uint32_t)port, &gone, false);
+}
+
+void mr_slot_reset(mr_slot *slot) {
+    for (size_t i = 0; i < slot->frame_count; i++)
+        mr_frame_unref(&slot->frames[i]);
+    for (size_t i = 0; i < slot->held_count; i++)
+        mr_buffer_unref(&slot->held[i]);
+    for (size_t i = slot->output_next; i < slot->output_count; i++)
+        mr_frame_unref(&slot->outputs[i].item.frame);
+    if (slot->event)
+        mr_event_unref(&slot->event);
+    slot->frame_count = slot->held_count = 0;
+    slot->mark_count = slot->mark_next = 0;
+    slot->output_count = slot->output_next = 0;
+    slot->processed = slot->awaited = false;
+    slot->state = MR_SLOT_FREE;
+}
+
+/* ---- pushing ------------------------------------------------------------------------------------------------------ */
+
+/* Pushes to the consumers that have not got it; the last of them gets the slot's own reference. False: one has no room. */
+static bool push_output(mr_instance *instance, mr_output *output, mr_entry_task *entry) {
+    const mr_route *route = &instance->routes[output->port];
+    uint32_t source = output->item.source;
+    while (output->next < route->consumer_count) {
+        mr_link *link = route->links[output->next][source];
+        if (!link) {
+            output->next++;
+            continue;
+        }
+        mr_item item = output->item;
+        item.entered_ns = entry->io.now_ns;
+        bool last = output->next + 1 == route->consumer_count;
+        if (item.frame && !last)
+            mr_frame_ref(item.frame);
+        if (!mr_link_push(link, &item, &entry->task)) {
+            if (item.frame && !last)
+                mr_frame_unref(&item.frame);
+            return false;
+        }
+        output->next++;
+        if (last)
+            output->item.frame = NULL;
+    }
+    if (output->item.frame) {
+        mr_receipt_note(output->item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "not taken");
+        mr_frame_unref(&output->item.frame);
+    }
+    return true;
+}
+
+static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    for (; slot->output_next < slot->output_count; slot->output_next++)
+        if (!push_output(instance, &slot->outputs[slot->output_next], entry))
+            return false;
+    slot->output_count = slot->output_next = 0;
+    return true;
+}
+
+/* Ends that have been pushed are seen by all that come behind. */
+static void count_ends(mr_instance *instance, const mr_slot *slot) {
+    for (size_t i = 0; i < slot->mark_count; i++)
+        instance->ends_left -= slot->marks[i].kind == MR_ITEM_END;
+}
+
+static void push_done(mr_instance *instance, mr_entry_task *entry) {
+    instance->stuck = false;
+    while (instance->pushed < instance->claimed) {
+        mr_slot *slot = mr_instance_slot(instance, instance->pushed);
+        bool mine = slot->state == MR_SLOT_DONE;
+        /* What an unfinished call has given so far goes on too, unless another worker may be adding to it. */
+        if (!mine && instance->shared)
+            return;
+        if (!push_slot(instance, slot, entry)) {
+            instance->stuck = true;
+            return;
+        }
+        if (!mine)
+            return;
+        count_ends(instance, slot);
+        slot->state = MR_SLOT_HELD;
+        instance->pushed++;
+    }
+}
+
+static void free_held(mr_instance *instance, mr_task *task) {
+    while (instance->freed < instance->pushed) {
+        mr_slot *slot = mr_instance_slot(instance, instance->freed);
+        if (slot->event && !mr_event_done(slot->event)) {
+            if (!slot->awaited)
+                slot->awaited = mr_event_notify(slot->event, mr_task_waker, task) == MR_OK;
+            return;
+        }
+        mr_slot_reset(slot);
+        instance->freed++;
+    }
+    if (instance->ends_left == 0 && instance->freed == instance->claimed && !instance->reported) {
+        instance->reported = true;
+        mr_graph_instance_ended(instance->graph, instance);
+    }
+}
+
+void mr_instance_retire(mr_instance *instance, mr_entry_task *entry) {
+    push_done(instance, entry);
+    free_held(instance, &entry->task);
+}

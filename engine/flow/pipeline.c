@@ -1,0 +1,179 @@
+/* millrace.h: a pipeline for a program. */
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/pipeline.h"
+
+int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
+    *pipeline = NULL;
+    mr_pipeline *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
+    const mr_spec_params spec = {
+        .types = params->types,
+        .path = params->path,
+        .text = params->text,
+        .override_count = params->override_count,
+        .overrides = params->overrides,
+        .input_count = params->input_count,
+        .inputs = params->inputs,
+        .output = params->output,
+    };
+    const mr_plan_params plan = {
+        .workers = params->seed ? 1 : params->workers,
+        .offline = params->offline,
+        .deterministic = params->seed != 0,
+    };
+    made->offline = params->offline;
+    int status = mr_plan_load(&made->plan, &spec, &plan, diagnostics);
+    if (!status && !params->offline)
+        status = mr_graph_create(&made->graph, made->plan, params->seed);
+    if (status)
+        mr_pipeline_destroy(&made);
+    *pipeline = made;
+    return status;
+}
+
+void mr_pipeline_destroy(mr_pipeline **pipeline) {
+    mr_pipeline *gone = *pipeline;
+    if (!gone)
+        return;
+    mr_graph_destroy(&gone->graph);
+    mr_plan_destroy(&gone->plan);
+    mr_free(gone);
+    *pipeline = NULL;
+}
+
+/* The vertex of that id among sources or among stages; NULL with a message. */
+static const mr_plan_vertex *find(const mr_pipeline *pipeline, const char *id, bool source) {
+    for (size_t v = 0; v < pipeline->plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &pipeline->plan->vertices[v];
+        if (vertex->is_source == source && strcmp(vertex->id, id) == 0)
+            return vertex;
+    }
+    mr_fail(MR_ERROR_USAGE, "pipeline %s has no %s \"%s\"", pipeline->plan->name, source ? "source" : "stage", id);
+    return NULL;
+}
+
+static const mr_plan_vertex *find_external(const mr_pipeline *pipeline, const char *id) {
+    const mr_plan_vertex *vertex = find(pipeline, id, true);
+    if (vertex && !vertex->type->external) {
+        mr_fail(MR_ERROR_USAGE, "source %s is of type %s; frames can be pushed into sources of type push only", id,
+                vertex->type->name);
+        return NULL;
+    }
+    return vertex;
+}
+
+int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context) {
+    const mr_plan_vertex *vertex = find(pipeline, stage, false);
+    if (!vertex)
+        return MR_ERROR_USAGE;
+    pipeline->graph->subscriptions[vertex - pipeline->plan->vertices] = (mr_subscription){function, context};
+    return MR_OK;
+}
+
+int mr_pipeline_start(mr_pipeline *pipeline) {
+    if (pipeline->offline)
+        return mr_fail(MR_ERROR_USAGE, "a pipeline that was only proven (offline) cannot be started");
+    return mr_graph_start(pipeline->graph);
+}
+
+/* ---- pushing ------------------------------------------------------------------------------------------------------ */
+
+static bool same_kind(const mr_format *planned, const mr_format *pushed) {
+    mr_format both;
+    return mr_format_meet(planned, pushed, &both);
+}
+
+/* Planes of the program's memory, whose release belongs to the first of them. */
+static int wrap(mr_frame *frame, const mr_push *push) {
+    bool picture = push->format.payload == MR_PAYLOAD_PICTURE;
+    int planes = picture ? mr_pixel_describe(push->format.pixel)->planes : 1;
+    for (int i = 0; i < planes; i++) {
+        size_t rows = picture ? (size_t)mr_plane_rows(push->format.pixel, i, push->format.height) : 1;
+        size_t bytes = picture ? rows * (size_t)push->stride[i] : mr_tensor_bytes(&push->format);
+        void *data = (void *)(uintptr_t)push->data[i];
+        mr_buffer *buffer = mr_buffer_wrap(data, bytes, i ? NULL : push->release, i ? NULL : push->context);
+        if (!buffer)
+            return mr_fail(MR_ERROR_MEMORY, "no memory for a pushed frame");
+        frame->plane[i] = (mr_plane){buffer, buffer->data, push->stride[i], bytes};
+    }
+    return MR_OK;
+}
+
+static void copy_rows(uint8_t *to, size_t to_stride, const uint8_t *from, ptrdiff_t from_stride, size_t bytes,
+                      size_t rows) {
+    for (size_t row = 0; row < rows; row++)
+        memcpy(to + row * to_stride, from + (ptrdiff_t)row * from_stride, bytes);
+}
+
+static int copy(mr_frame *frame, const mr_push *push) {
+    bool picture = push->format.payload == MR_PAYLOAD_PICTURE;
+    int planes = picture ? mr_pixel_describe(push->format.pixel)->planes : 1;
+    for (int i = 0; i < planes; i++) {
+        size_t rows = picture ? (size_t)mr_plane_rows(push->format.pixel, i, push->format.height) : 1;
+        size_t bytes = picture ? mr_plane_row_bytes(push->format.pixel, i, push->format.width)
+                               : mr_tensor_bytes(&push->format);
+        uint8_t *data = mr_alloc(rows * bytes);
+        mr_buffer *buffer = data ? mr_buffer_wrap(data, rows * bytes, mr_free, data) : NULL;
+        if (!buffer) {
+            mr_free(data);
+            return mr_fail(MR_ERROR_MEMORY, "no memory for a pushed frame");
+        }
+        copy_rows(data, bytes, push->data[i], push->stride[i], bytes, rows);
+        frame->plane[i] = (mr_plane){buffer, data, (ptrdiff_t)bytes, rows * bytes};
+    }
+    return MR_OK;
+}
+
+static void release_nothing(void *context) {
+    (void)context;
+}
+
+/* A push that failed leaves the memory with the program: its release must not be called. */
+static void disown(mr_frame *frame, const mr_push *push) {
+    if (push->release && frame->plane[0].buffer)
+        frame->plane[0].buffer->release = release_nothing;
+}
+
+int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns) {
+    const mr_plan_vertex *vertex = find_external(pipeline, source);
+    if (!vertex)
+        return MR_ERROR_USAGE;
+    char planned[MR_FORMAT_TEXT], pushed[MR_FORMAT_TEXT];
+    if (!same_kind(&vertex->outputs[0], &push->format))
+        return mr_fail(MR_ERROR_DATA, "%s takes %s, but %s was pushed", source,
+                       mr_format_print(&vertex->outputs[0], planned, sizeof planned),
+                       mr_format_print(&push->format, pushed, sizeof pushed));
+    mr_frame *frame = NULL;
+    int status = mr_store_frame(pipeline->graph->store, &frame);
+    if (status)
+        return status;
+    frame->format = push->format;
+    frame->pts_ns = push->pts_ns;
+    status = push->release ? wrap(frame, push) : copy(frame, push);
+    if (!status)
+        status = mr_graph_push(pipeline->graph, vertex->source, frame, timeout_ns);
+    if (status) {
+        disown(frame, push);
+        mr_frame_unref(&frame);
+    }
+    return status;
+}
+
+int mr_pipeline_end(mr_pipeline *pipeline, const char *source) {
+    const mr_plan_vertex *vertex = find_external(pipeline, source);
+    return vertex ? mr_graph_end_source(pipeline->graph, vertex->source) : MR_ERROR_USAGE;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
+
+void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once) {
+    mr_graph_stop(pipeline->graph, at_once);
+}
+
+int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns) {
+    return mr_graph_wait(pipeline->graph, timeout_ns);
+}

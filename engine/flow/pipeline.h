@@ -1,0 +1,14 @@
+/* What a pipeline is made of. Internal to engine/flow; programs use millrace.h. */
+#ifndef MILLRACE_FLOW_PIPELINE_H
+#define MILLRACE_FLOW_PIPELINE_H
+
+#include "engine/config/plan.h"
+#include "engine/flow/graph.h"
+
+struct mr_pipeline {
+    mr_plan *plan;
+    mr_graph *graph; /* NULL where it was only proven */
+    bool offline;
+};
+
+#endif

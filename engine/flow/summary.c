@@ -1,0 +1,168 @@
+/* What has happened so far, read from the running graph. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/flow/pipeline.h"
+
+const char *mr_version(void) {
+    return MR_VERSION;
+}
+
+/* ---- sources ------------------------------------------------------------------------------------------------------ */
+
+static int by_frames(const void *a, const void *b) {
+    const mr_class_count *first = a, *second = b;
+    if (first->frames != second->frames)
+        return first->frames < second->frames ? 1 : -1;
+    return first->index - second->index;
+}
+
+/* Keeps the most frequent classes, most frequent first. */
+static void rank_classes(const mr_tally *tally, mr_source_summary *summary) {
+    enum { TOP = sizeof summary->classes / sizeof summary->classes[0] };
+    mr_class_count best[TOP + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < tally->room; i++) {
+        const mr_tally_class *class = &tally->classes[i];
+        if (!class->frames)
+            continue;
+        best[count++] =
+            (mr_class_count){(int32_t)i, class->label, class->frames, class->score / (double)class->frames};
+        qsort(best, count, sizeof best[0], by_frames);
+        count = count > TOP ? TOP : count;
+    }
+    memcpy(summary->classes, best, count * sizeof best[0]);
+    summary->class_count = count;
+    summary->classified = tally->frames;
+}
+
+static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary *summary) {
+    mr_source_state *state = &graph->sources[source];
+    mr_ledger_count count = mr_ledger_source(graph->ledger, source);
+    *summary = (mr_source_summary){
+        .id = graph->plan->vertices[source].id,
+        .in = count.in,
+        .delivered = count.delivered,
+        .dropped = count.dropped,
+        .absorbed = count.absorbed,
+        .unaccounted = count.unaccounted,
+        .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
+        .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
+    };
+    summary->line_count = mr_ledger_lines(graph->ledger, source, &summary->lines);
+    pthread_mutex_lock(&graph->lock);
+    summary->ended = state->ended;
+    summary->status = state->status;
+    summary->message = state->message ? state->message : "";
+    rank_classes(&state->tally, summary);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------- */
+
+static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, uint64_t *latency) {
+    summary->in += atomic_load_explicit(&entry->in, memory_order_relaxed);
+    summary->out += atomic_load_explicit(&entry->out, memory_order_relaxed);
+    summary->busy_ns += atomic_load_explicit(&entry->busy_ns, memory_order_relaxed);
+    mr_histogram_sum(&entry->latency, latency);
+}
+
+/* Sums up the instances of one vertex, which stand together from `first` on; returns how many. */
+static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first, mr_stage_summary *summary) {
+    const mr_plan_vertex *planned = &graph->plan->vertices[vertex];
+    uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
+    size_t count = 0;
+    *summary = (mr_stage_summary){.id = planned->id, .type = planned->type->name, .device = planned->device};
+    for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++)
+        for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
+            add_entry(&graph->instances[i]->entries[e], summary, latency);
+    summary->instances = (int)count;
+    summary->p50_ns = mr_histogram_percentile(latency, 0.5);
+    summary->p99_ns = mr_histogram_percentile(latency, 0.99);
+    return count;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+
+static void add_line(mr_summary *summary, const mr_ledger_line *line) {
+    for (size_t i = 0; i < summary->line_count; i++) {
+        mr_ledger_line *known = &summary->lines[i];
+        if (known->outcome == line->outcome && strcmp(known->stage, line->stage) == 0 &&
+            strcmp(known->reason, line->reason) == 0) {
+            known->frames += line->frames;
+            return;
+        }
+    }
+    mr_ledger_line *lines = mr_realloc(summary->lines, (summary->line_count + 1) * sizeof *lines);
+    if (!lines)
+        return;
+    summary->lines = lines;
+    lines[summary->line_count++] = *line;
+}
+
+static void add_source(mr_summary *summary, const mr_source_summary *source) {
+    summary->in += source->in;
+    summary->delivered += source->delivered;
+    summary->dropped += source->dropped;
+    summary->absorbed += source->absorbed;
+    summary->in_flight += source->in_flight;
+    summary->balanced &= source->unaccounted == 0;
+    for (size_t i = 0; i < source->line_count; i++)
+        add_line(summary, &source->lines[i]);
+}
+
+static void summarize_run(mr_graph *graph, mr_summary *summary) {
+    uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
+    pthread_mutex_lock(&graph->lock);
+    int64_t until = graph->ended_ns ? graph->ended_ns : mr_clock_now_ns(mr_clock_real());
+    double cpu = graph->ended_ns ? graph->ended_cpu_s : mr_process_cpu_s();
+    mr_histogram_sum(&graph->latency, latency);
+    pthread_mutex_unlock(&graph->lock);
+    summary->wall_s = (double)(until - graph->started_ns) * 1e-9;
+    summary->cpu_s = cpu - graph->started_cpu_s;
+    summary->peak_bytes = mr_process_peak_bytes();
+    summary->latency_p50_ns = mr_histogram_percentile(latency, 0.5);
+    summary->latency_p99_ns = mr_histogram_percentile(latency, 0.99);
+    summary->allocations = mr_allocation_count() - graph->started_allocations;
+}
+
+int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
+    mr_graph *graph = pipeline->graph;
+    if (!graph)
+        return mr_fail(MR_ERROR_USAGE, "a pipeline that was only proven (offline) has nothing to sum up");
+    mr_summary *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
+    made->pipeline = graph->plan->name;
+    made->balanced = true;
+    made->sources = mr_calloc(graph->plan->source_count + 1, sizeof *made->sources);
+    made->stages = mr_calloc(graph->plan->vertex_count + 1, sizeof *made->stages);
+    if (!made->sources || !made->stages) {
+        mr_summary_destroy(&made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
+    }
+    summarize_run(graph, made);
+    for (uint32_t s = 0; s < graph->plan->source_count; s++) {
+        summarize_source(graph, s, &made->sources[made->source_count++]);
+        add_source(made, &made->sources[s]);
+    }
+    for (size_t v = 0, instance = 0; v < graph->plan->vertex_count; v++)
+        instance += summarize_stage(graph, v, instance, &made->stages[made->stage_count++]);
+    *summary = made;
+    return MR_OK;
+}
+
+void mr_summary_destroy(mr_summary **summary) {
+    if (!*summary)
+        return;
+    for (size_t s = 0; s < (*summary)->source_count; s++)
+        mr_free((*summary)->sources[s].lines);
+    mr_free((*summary)->sources);
+    mr_free((*summary)->stages);
+    mr_free((*summary)->lines);
+    mr_free(*summary);
+    *summary = NULL;
+}

@@ -1,0 +1,241 @@
+/* From a plan to instances, the links between them, and the routes that say which link takes which source's frames. */
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/flow/graph.h"
+
+static bool is_per_source(const mr_plan_vertex *vertex) {
+    return !vertex->is_source && vertex->entry == MR_ENTRY_PER_SOURCE;
+}
+
+/* External sources have an inlet too: what the program pushes. */
+static size_t inlet_count(const mr_plan_vertex *vertex) {
+    return vertex->is_source ? vertex->type->external : vertex->input_count;
+}
+
+static mr_link **inlet(mr_graph *graph, size_t vertex, size_t port) {
+    return graph->inlets[graph->first_inlet[vertex] + port];
+}
+
+/* ---- instances ---------------------------------------------------------------------------------------------------- */
+
+static int add_instance(mr_graph *graph, size_t vertex, uint32_t source) {
+    if (graph->instance_count == graph->instance_room) {
+        size_t room = graph->instance_room * 2 + 16;
+        mr_instance **instances = mr_realloc(graph->instances, room * sizeof *instances);
+        if (!instances)
+            return mr_fail(MR_ERROR_MEMORY, "no memory for %zu stages", room);
+        graph->instances = instances;
+        graph->instance_room = room;
+    }
+    mr_instance **instance = &graph->instances[graph->instance_count];
+    int status = mr_instance_create(instance, graph, &graph->plan->vertices[vertex], source);
+    if (!status)
+        graph->instance_count++;
+    return status;
+}
+
+static int create_instances(mr_graph *graph, size_t v) {
+    const mr_plan_vertex *vertex = &graph->plan->vertices[v];
+    if (vertex->is_source) {
+        int status = add_instance(graph, v, vertex->source);
+        if (!status)
+            graph->sources[vertex->source].instance = graph->instances[graph->instance_count - 1];
+        return status;
+    }
+    if (!is_per_source(vertex))
+        return add_instance(graph, v, MR_SOURCE_NONE);
+    for (size_t i = 0; i < vertex->source_count; i++) {
+        int status = add_instance(graph, v, vertex->sources[i]);
+        if (status)
+            return status;
+    }
+    return MR_OK;
+}
+
+/* ---- links -------------------------------------------------------------------------------------------------------- */
+
+/* Marks which sources' frames come to one input port. */
+static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *comes) {
+    size_t count = 0;
+    memset(comes, 0, plan->source_count * sizeof *comes);
+    for (size_t e = 0; e < plan->edge_count; e++) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        if (edge->to != vertex || edge->to_port != port)
+            continue;
+        const mr_plan_vertex *from = &plan->vertices[edge->from];
+        for (size_t i = 0; i < from->source_count; i++)
+            if (!comes[from->sources[i]]) {
+                comes[from->sources[i]] = true;
+                count++;
+            }
+    }
+    if (plan->vertices[vertex].is_source) {
+        comes[plan->vertices[vertex].source] = true;
+        count = 1;
+    }
+    return count;
+}
+
+/* One link into one instance's port; enters it in the port's table for each source it takes. */
+static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const uint32_t *sources, size_t count) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    size_t v = (size_t)(vertex - graph->plan->vertices);
+    mr_link_params params = {
+        .source_count = graph->plan->source_count,
+        .sources = sources,
+        .lane_count = count,
+        .capacity = vertex->queue > 0 ? vertex->queue : 4,
+        .policy = vertex->policy,
+        .stage = vertex->id,
+        .wake = mr_instance_wake,
+        .context = instance,
+    };
+    int status = mr_link_create(&instance->ports[port], &params);
+    for (size_t i = 0; !status && i < count; i++)
+        inlet(graph, v, port)[sources[i]] = instance->ports[port];
+    return status;
+}
+
+/* Gives each instance of a vertex its link on one port. */
+static int link_port(mr_graph *graph, size_t v, size_t port, const uint32_t *sources, size_t count) {
+    for (size_t i = 0; i < graph->instance_count; i++) {
+        mr_instance *instance = graph->instances[i];
+        if (instance->vertex != &graph->plan->vertices[v])
+            continue;
+        bool one = instance->self.source != MR_SOURCE_NONE;
+        int status = one ? add_link(graph, instance, port, &instance->self.source, 1)
+                         : add_link(graph, instance, port, sources, count);
+        if (status)
+            return status;
+    }
+    return MR_OK;
+}
+
+static int create_links(mr_graph *graph, size_t v) {
+    const mr_plan *plan = graph->plan;
+    bool *comes = mr_calloc(plan->source_count + 1, sizeof *comes);
+    uint32_t *sources = mr_calloc(plan->source_count + 1, sizeof *sources);
+    int status = comes && sources ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for links");
+    for (size_t port = 0; !status && port < inlet_count(&plan->vertices[v]); port++) {
+        size_t wanted = port_sources(plan, (int)v, (int)port, comes), count = 0;
+        for (uint32_t s = 0; count < wanted; s++)
+            if (comes[s])
+                sources[count++] = s;
+        status = link_port(graph, v, port, sources, count);
+    }
+    mr_free(comes);
+    mr_free(sources);
+    return status;
+}
+
+/* Tells each link how many producers will end each source. */
+static void expect_ends(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    for (size_t e = 0; e < plan->edge_count; e++) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_plan_vertex *from = &plan->vertices[edge->from];
+        for (size_t i = 0; i < from->source_count; i++)
+            mr_link_expect(inlet(graph, (size_t)edge->to, (size_t)edge->to_port)[from->sources[i]], from->sources[i]);
+    }
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (plan->vertices[v].is_source && plan->vertices[v].type->external)
+            mr_link_expect(inlet(graph, v, 0)[plan->vertices[v].source], plan->vertices[v].source);
+}
+
+/* ---- routes ------------------------------------------------------------------------------------------------------- */
+
+static int add_consumer(mr_route *route, mr_link *const *links) {
+    mr_link *const **grown = mr_realloc(route->links, (route->consumer_count + 1) * sizeof *grown);
+    if (!grown)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for routes");
+    route->links = grown;
+    route->links[route->consumer_count++] = links;
+    return MR_OK;
+}
+
+static int create_routes(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (!(graph->routes[v] = mr_calloc(plan->vertices[v].output_count + 1, sizeof(mr_route))))
+            return mr_fail(MR_ERROR_MEMORY, "no memory for routes");
+    for (size_t e = 0; e < plan->edge_count; e++) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        int status = add_consumer(&graph->routes[edge->from][edge->from_port],
+                                  inlet(graph, (size_t)edge->to, (size_t)edge->to_port));
+        if (status)
+            return status;
+    }
+    for (size_t i = 0; i < graph->instance_count; i++)
+        graph->instances[i]->routes = graph->routes[graph->instances[i]->vertex - plan->vertices];
+    return MR_OK;
+}
+
+/* A stage tells what is gone if a join comes anywhere behind it. Vertices are in topological order. */
+static void mark_tellers(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    bool *tells = mr_calloc(plan->vertex_count + 1, sizeof *tells);
+    for (size_t v = plan->vertex_count; tells && v-- > 0;)
+        for (size_t e = 0; e < plan->edge_count; e++)
+            if (plan->edges[e].from == (int)v)
+                tells[v] |= tells[plan->edges[e].to] || plan->vertices[plan->edges[e].to].input_count > 1;
+    for (size_t i = 0; tells && i < graph->instance_count; i++)
+        graph->instances[i]->tells_gone = tells[graph->instances[i]->vertex - plan->vertices];
+    mr_free(tells);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+
+static int create_inlets(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    size_t count = 0;
+    graph->first_inlet = mr_calloc(plan->vertex_count + 1, sizeof *graph->first_inlet);
+    graph->routes = mr_calloc(plan->vertex_count + 1, sizeof(mr_route *));
+    if (!graph->first_inlet || !graph->routes)
+        return MR_ERROR_MEMORY;
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        graph->first_inlet[v] = count;
+        count += inlet_count(&plan->vertices[v]);
+    }
+    graph->first_inlet[plan->vertex_count] = count;
+    if (!(graph->inlets = mr_calloc(count + 1, sizeof(mr_link **))))
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (!(graph->inlets[i] = mr_calloc(plan->source_count + 1, sizeof(mr_link *))))
+            return MR_ERROR_MEMORY;
+    return MR_OK;
+}
+
+int mr_graph_wire(mr_graph *graph) {
+    int status = create_inlets(graph);
+    if (status)
+        return mr_fail(status, "no memory for the graph");
+    for (size_t v = 0; !status && v < graph->plan->vertex_count; v++)
+        status = create_instances(graph, v);
+    for (size_t v = 0; !status && v < graph->plan->vertex_count; v++)
+        status = create_links(graph, v);
+    if (!status)
+        status = create_routes(graph);
+    if (status)
+        return status;
+    expect_ends(graph);
+    mark_tellers(graph);
+    return MR_OK;
+}
+
+void mr_graph_unwire(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    while (graph->instance_count > 0)
+        mr_instance_destroy(&graph->instances[--graph->instance_count]);
+    mr_free(graph->instances);
+    for (size_t i = 0; graph->inlets && i < graph->first_inlet[plan->vertex_count]; i++)
+        mr_free(graph->inlets[i]);
+    mr_free(graph->inlets);
+    mr_free(graph->first_inlet);
+    for (size_t v = 0; graph->routes && v < plan->vertex_count; v++) {
+        for (size_t port = 0; graph->routes[v] && port < plan->vertices[v].output_count; port++)
+            mr_free(graph->routes[v][port].links);
+        mr_free(graph->routes[v]);
+    }
+    mr_free(graph->routes);
+}

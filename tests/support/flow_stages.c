@@ -1,0 +1,222 @@
+#include "tests/support/flow_stages.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/device/device.h"
+
+collected collection[COLLECT_ROOM];
+size_t collection_count, largest_batch, smallest_batch;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void flow_stages_reset(void) {
+    collection_count = largest_batch = 0;
+    smallest_batch = SIZE_MAX;
+}
+
+typedef struct options {
+    int64_t frames, fail_at, every, period_ns;
+} options;
+
+static const mr_option option_table[] = {
+    {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "10", .help = "Frames."},
+    {.name = "fail_at", .kind = MR_OPTION_INT, .offset = offsetof(options, fail_at), .fallback = "-1", .help = "Seq."},
+    {.name = "every", .kind = MR_OPTION_INT, .offset = offsetof(options, every), .fallback = "2", .help = "One of."},
+    {.name = "period", .kind = MR_OPTION_DURATION, .offset = offsetof(options, period_ns), .fallback = "0ms",
+     .help = "Time a frame."},
+    MR_OPTIONS_END,
+};
+
+static const mr_format results_only = {.payload = MR_PAYLOAD_RESULTS};
+static const mr_port one_input[] = {{.name = "in", .help = "frames"}, {0}};
+static const mr_port many_inputs[] = {{.name = "in", .help = "frames", .many = true}, {0}};
+static const mr_port one_output[] = {{.name = "out", .help = "frames"}, {0}};
+
+/* ---- count: a source ---- */
+typedef struct count_state {
+    uint64_t next;
+    int64_t due_ns;
+} count_state;
+
+static int count_negotiate(mr_negotiation *negotiation) {
+    negotiation->outputs[0] = results_only;
+    return MR_OK;
+}
+
+static int count_process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    count_state *state = self->state;
+    if ((int64_t)state->next == given->frames)
+        return MR_END;
+    if ((int64_t)state->next == given->fail_at)
+        return mr_fail(MR_ERROR_DATA, "frame %d cannot be read", (int)state->next);
+    if (mr_io_now_ns(io) < state->due_ns) {
+        mr_io_wake_at(io, state->due_ns);
+        return MR_WAIT;
+    }
+    state->due_ns += given->period_ns;
+    mr_frame *frame;
+    int status = mr_io_originate(io, &(mr_identity){.seq = state->next}, &frame);
+    if (status)
+        return status;
+    state->next++;
+    return mr_io_emit(io, 0, frame);
+}
+
+/* ---- filters ---- */
+static int pass_process(mr_stage *self, mr_io *io) {
+    (void)self;
+    return mr_io_forward(io, 0);
+}
+
+static int gate_process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    mr_frame *frame = mr_io_input(io);
+    if ((int64_t)frame->identity.seq % given->every == 0)
+        return mr_io_forward(io, 0);
+    mr_io_absorb(io, frame, "gate");
+    return MR_DONE;
+}
+
+static int twice_process(mr_stage *self, mr_io *io) {
+    (void)self;
+    for (uint32_t sub = 0; sub < 2; sub++) {
+        mr_frame *frame;
+        int status = mr_io_derive(io, mr_io_input(io), &frame);
+        if (status)
+            return status;
+        frame->identity.sub = sub;
+        mr_io_emit(io, 0, frame);
+    }
+    return MR_DONE;
+}
+
+static int scale_negotiate(mr_negotiation *negotiation) {
+    negotiation->outputs[0] = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1});
+    return MR_OK;
+}
+
+typedef struct scale_work {
+    int64_t *to;
+    const int64_t *from;
+    int64_t seq;
+} scale_work;
+
+/* Adds one to the value that the stage before wrote; the first writes its frame's number. */
+static int scale_work_run(void *arguments) {
+    scale_work *work = arguments;
+    *work->to = work->from ? *work->from + 1 : work->seq;
+    return MR_OK;
+}
+
+static int scale_map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
+    (void)self;
+    scale_work work = {.to = (int64_t *)(void *)output->plane[0].data,
+                       .from = (const int64_t *)(const void *)input->plane[0].data,
+                       .seq = (int64_t)input->identity.seq};
+    return mr_stream_submit(stream, scale_work_run, &work, sizeof work);
+}
+
+static int batcher_process(mr_stage *self, mr_io *io) {
+    (void)self;
+    size_t count = mr_io_count(io);
+    pthread_mutex_lock(&lock);
+    largest_batch = count > largest_batch ? count : largest_batch;
+    smallest_batch = count < smallest_batch ? count : smallest_batch;
+    pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < count; i++)
+        mr_io_forward(io, i);
+    return MR_DONE;
+}
+
+static int broken_process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    if ((int64_t)mr_io_input(io)->identity.seq == given->fail_at)
+        return mr_fail(MR_ERROR_DATA, "frame %d does not fit", (int)given->fail_at);
+    return mr_io_forward(io, 0);
+}
+
+static int meet_process(mr_stage *self, mr_io *io) {
+    const mr_frame *first = mr_io_input_at(io, 0, 0);
+    for (size_t port = 1; port < self->input_count; port++)
+        if (mr_identity_compare(&first->identity, &mr_io_input_at(io, port, 0)->identity))
+            return mr_fail(MR_ERROR_INTERNAL, "frames of different identities were joined");
+    mr_frame *frame;
+    int status = mr_io_derive(io, first, &frame);
+    return status ? status : mr_io_emit(io, 0, frame);
+}
+
+static int forgetful_process(mr_stage *self, mr_io *io) {
+    (void)self;
+    (void)io;
+    return MR_DONE;
+}
+
+/* ---- slow: holds each frame until its time has passed, as a stage with delay does ---- */
+typedef struct slow_state {
+    int64_t until_ns;
+} slow_state;
+
+static int slow_process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    slow_state *state = self->state;
+    int64_t now = mr_io_now_ns(io);
+    if (!state->until_ns)
+        state->until_ns = now + given->period_ns;
+    if (now < state->until_ns) {
+        mr_io_wake_at(io, state->until_ns);
+        return MR_WAIT;
+    }
+    state->until_ns = 0;
+    return mr_io_forward(io, 0);
+}
+
+/* ---- collect: a sink ---- */
+static int collect_process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    const mr_frame *frame = mr_io_input(io);
+    if ((int64_t)frame->identity.seq == given->fail_at)
+        return mr_fail(MR_ERROR_IO, "no space left");
+    pthread_mutex_lock(&lock);
+    if (collection_count < COLLECT_ROOM) {
+        collected *entry = &collection[collection_count++];
+        *entry = (collected){.identity = frame->identity, .first = strcmp(self->id, "first") == 0};
+        if (frame->format.payload == MR_PAYLOAD_TENSOR)
+            entry->value = *(const uint64_t *)(const void *)frame->plane[0].data;
+    }
+    pthread_mutex_unlock(&lock);
+    return MR_DONE;
+}
+
+#define COMMON .options = option_table, .options_bytes = sizeof(options), .summary = "for tests"
+static const mr_stage_type count_type = {.name = "count", COMMON, .outputs = one_output, .negotiate = count_negotiate,
+                                         .state_bytes = sizeof(count_state), .process = count_process};
+static const mr_stage_type pass_type = {.name = "pass", COMMON, .inputs = one_input, .outputs = one_output,
+                                        .process = pass_process};
+static const mr_stage_type gate_type = {.name = "gate", COMMON, .inputs = one_input, .outputs = one_output,
+                                        .process = gate_process};
+static const mr_stage_type twice_type = {.name = "twice", COMMON, .inputs = one_input, .outputs = one_output,
+                                         .process = twice_process};
+static const mr_stage_type scale_type = {.name = "scale", COMMON, .inputs = one_input, .outputs = one_output,
+                                         .negotiate = scale_negotiate, .map = scale_map};
+static const mr_stage_type batcher_type = {.name = "batcher", COMMON, .inputs = one_input, .outputs = one_output,
+                                           .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process};
+static const mr_stage_type slow_type = {.name = "slow", COMMON, .inputs = one_input, .outputs = one_output,
+                                        .entry = MR_ENTRY_SHARED, .state_bytes = sizeof(slow_state),
+                                        .process = slow_process};
+static const mr_stage_type broken_type = {.name = "broken", COMMON, .inputs = one_input, .outputs = one_output,
+                                          .process = broken_process};
+static const mr_stage_type meet_type = {.name = "meet", COMMON, .inputs = many_inputs, .outputs = one_output,
+                                        .entry = MR_ENTRY_SHARED, .process = meet_process};
+static const mr_stage_type forgetful_type = {.name = "forgetful", COMMON, .inputs = one_input, .outputs = one_output,
+                                             .process = forgetful_process};
+static const mr_stage_type collect_type = {.name = "collect", COMMON, .inputs = one_input, .entry = MR_ENTRY_SHARED,
+                                           .process = collect_process};
+
+const mr_stage_type *const *flow_stage_types(void) {
+    static const mr_stage_type *const types[] = {
+        &count_type, &pass_type,   &gate_type, &twice_type,     &scale_type,   &batcher_type,
+        &slow_type,  &broken_type, &meet_type, &forgetful_type, &collect_type, NULL,
+    };
+    return types;
+}

@@ -1,0 +1,26 @@
+/* Small stage types for tests of the flow: nothing of FFmpeg or models, every misbehaviour on demand. */
+#ifndef MILLRACE_TESTS_FLOW_STAGES_H
+#define MILLRACE_TESTS_FLOW_STAGES_H
+
+#include "millrace/millrace.h"
+
+/* Types: `count` (source: `frames`, every `period`, fails behind `fail_at`), `pass`, `gate` (lets one of `every` through),
+ * `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors through the device's stream), `batcher` (notes
+ * its batch sizes), `slow` (takes `period` of the clock for each frame), `broken` (fails at `fail_at`), `meet` (joins),
+ * `forgetful` (loses frames without a word), `collect` (sink; fails at `fail_at`). */
+const mr_stage_type *const *flow_stage_types(void);
+
+/* What the last run's `collect` stages saw, in order; guarded against workers. */
+typedef struct collected {
+    mr_identity identity;
+    uint64_t value; /* of scale's tensor; 0 where there is none */
+    bool first;     /* by the collector called "first" */
+} collected;
+enum { COLLECT_ROOM = 100000 };
+extern collected collection[COLLECT_ROOM];
+extern size_t collection_count;
+/* Largest and smallest batch that `batcher` saw. */
+extern size_t largest_batch, smallest_batch;
+void flow_stages_reset(void);
+
+#endif
