@@ -1,0 +1,59 @@
+/* Filter tables: the weights with which one axis of a plane is resized.
+ *
+ * A filter is built once for an axis (source length, region, destination length, interpolation) and then constant.
+ * Weights are int16 with `bits` bits after the point; those of one result sum to exactly 1 << bits. As many bits are used
+ * as fit an int16 and keep every sum within an int32.
+ *
+ * Definitions, each taken so that a single plane equals the reference implementation:
+ *   nearest   floor(i * scale), OpenCV INTER_NEAREST
+ *   bilinear  at centres, borders repeated, OpenCV INTER_LINEAR; antialiased: triangle widened by the scale, cut at the
+ *             border and normalised, Pillow BILINEAR
+ *   bicubic   Keys' kernel with a = -0.75, borders repeated, OpenCV INTER_CUBIC; antialiased: a = -0.5, widened,
+ *             cut and normalised, Pillow BICUBIC
+ *   area      share of each source sample that the destination pixel covers, OpenCV INTER_AREA (where the scale is a whole
+ *             number Pillow BOX is the same). It antialiases by itself.
+ *
+ * Ownership: the table owns its arrays. Errors: MR_ERROR_MEMORY. */
+#ifndef MILLRACE_KERNELS_FILTER_H
+#define MILLRACE_KERNELS_FILTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum mr_interpolation { MR_NEAREST, MR_BILINEAR, MR_BICUBIC, MR_AREA } mr_interpolation;
+
+
+typedef struct mr_filter {
+    int count;        /* results */
+    int bits;         /* of the weights, after the point */
+    int begin, end;   /* source samples that are read at all: begin <= x < end */
+    int taps;         /* most taps of a result */
+    int chunks;       /* horizontal tables: chunks of 8 taps that every result has, zeros included; vertical: 0 */
+    int32_t *first;   /* of each result: its first source sample; horizontal: less `begin`, padded to whole groups */
+    int32_t *length;  /* of each result: its number of taps */
+    int16_t *weights; /* vertical: `taps` a result; horizontal: as mr_filter_weight says */
+} mr_filter;
+
+/* What is to be resized, on one axis of one plane. Positions are continuous: sample k covers k..k+1. */
+typedef struct mr_axis {
+    double start, step;   /* destination pixel i covers start + i * step .. start + (i + 1) * step */
+    int low, high;        /* samples that may be read: low <= x < high */
+    int count;            /* destination pixels */
+    bool reverse;         /* the last result first (mirrored) */
+    int most_bits;        /* limit on `bits` that keeps sums within an int32 */
+    bool horizontal;
+} mr_axis;
+
+int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation interpolation, bool antialias);
+/* Accepts a zeroed or half-built filter. */
+void mr_filter_fini(mr_filter *filter);
+
+/* Where weight `tap` of result `i` stands in a horizontal table. A group of 16 results has, for each chunk of 8 taps, four
+ * 64-byte vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of horizontal
+ * adds leave the results in order. */
+static inline long mr_filter_weight(const mr_filter *filter, int i, int tap) {
+    int group = i / 16, lane = i % 16 / 4, vector = i % 4;
+    return (((long)group * filter->chunks + tap / 8) * 4 + vector) * 32 + lane * 8 + tap % 8;
+}
+
+#endif

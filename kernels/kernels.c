@@ -1,0 +1,44 @@
+#include "kernels/kernels.h"
+
+#include <pthread.h>
+
+static mr_kernels best;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+mr_isa mr_isa_detect(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c"))
+        return MR_ISA_C;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return MR_ISA_AVX512;
+    return MR_ISA_AVX2;
+#else
+    return MR_ISA_C;
+#endif
+}
+
+const char *mr_isa_name(mr_isa isa) {
+    static const char *const names[MR_ISA_COUNT] = {"c", "avx2", "avx512"};
+    return names[isa];
+}
+
+void mr_kernels_init(mr_kernels *kernels, mr_isa max_isa) {
+    mr_isa here = mr_isa_detect(), isa = here < max_isa ? here : max_isa;
+    mr_kernels_fill_c(kernels);
+    if (isa >= MR_ISA_AVX2)
+        mr_kernels_fill_avx2(kernels);
+    if (isa >= MR_ISA_AVX512)
+        mr_kernels_fill_avx512(kernels);
+    kernels->isa = isa;
+}
+
+static void fill_best(void) {
+    mr_kernels_init(&best, MR_ISA_AVX512);
+}
+
+const mr_kernels *mr_kernels_get(void) {
+    pthread_once(&once, fill_best);
+    return &best;
+}

@@ -1,0 +1,115 @@
+/* Arithmetic of single pixels, written once: inline functions that compile as C and as CUDA.
+ *
+ * Between the passes a sample is an int16 in units of 1/64 of an 8-bit code, whatever the depth of the source: 8-bit
+ * sample 255 is 16320, 10-bit sample 1023 is 16368. Filters may overshoot to -48..303 codes, which still fits; after the
+ * last pass samples are held within the codes of their depth.
+ *
+ * Colour: ITU-R BT.601-7, BT.709-6 and BT.2020-2 (non-constant luminance), from the luma coefficients Kr and Kb:
+ *   R = Y + 2 (1 - Kr) Cr,  B = Y + 2 (1 - Kb) Cb,  G = Y - (2 Kb (1 - Kb) Cb + 2 Kr (1 - Kr) Cr) / (1 - Kr - Kb)
+ * where Y is 0..1 and Cb, Cr are -0.5..0.5. Limited range: Y = (code - 16) / 219, C = (code - 128) / 224 in 8-bit codes;
+ * full range of n bits: Y = code / (2^n - 1), C = (code - 2^(n-1)) / (2^n - 1). */
+#ifndef MILLRACE_KERNELS_PIXEL_H
+#define MILLRACE_KERNELS_PIXEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __CUDACC__
+#define MR_PIXEL_INLINE static __host__ __device__ inline
+#else
+#define MR_PIXEL_INLINE static inline
+#endif
+
+enum { MR_SAMPLE_BITS = 6 }; /* bits after the point of a sample between the passes */
+
+/* How a 16-bit word becomes a signed sample: 16-bit depths are moved by half their range, so that they fit an int16, and
+ * `offset` brings the weighted sum back. */
+typedef struct mr_word {
+    int32_t down;   /* bits to shift right (P010: 6) */
+    int32_t flip;   /* 0x8000 for 16-bit depths, else 0 */
+    int32_t offset; /* added to the weighted sum before it is shifted */
+} mr_word;
+
+/* From samples to finished floats. With Y, U, V in 1/64 codes:
+ *   y = Y * luma - black;  u = U - 8192;  v = V - 8192
+ *   R = y + rv v;  G = (y - gu u) - gv v;  B = y + bu u, each held within 0..255,
+ *   result = (value - mean) * scale.
+ * rgb: the three samples are R, G, B already and only `luma` and `black` apply to each. */
+typedef struct mr_color {
+    int32_t rgb;
+    float luma, black;
+    float rv, gu, gv, bu;
+    float mean[3], scale[3]; /* of R, G, B */
+} mr_color;
+
+MR_PIXEL_INLINE int32_t mr_word_sample(uint16_t word, mr_word how) {
+    return (int16_t)(uint16_t)((word >> how.down) ^ how.flip);
+}
+
+/* One result of the vertical pass; see kernels.h. */
+MR_PIXEL_INLINE int16_t mr_weigh8(const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift) {
+    int32_t sum = 1 << (shift - 1);
+    for (int t = 0; t < taps; t++)
+        sum += weights[t] * src[t * stride];
+    return (int16_t)(sum >> shift);
+}
+
+MR_PIXEL_INLINE int16_t mr_weigh16(const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift,
+                                   mr_word how) {
+    int32_t sum = (1 << (shift - 1)) + how.offset;
+    for (int t = 0; t < taps; t++) {
+        uint16_t word;
+        memcpy(&word, src + t * stride, sizeof word);
+        sum += weights[t] * mr_word_sample(word, how);
+    }
+    return (int16_t)(sum >> shift);
+}
+
+MR_PIXEL_INLINE float mr_hold_255(float value) {
+    float low = value > 0.0f ? value : 0.0f;
+    return low < 255.0f ? low : 255.0f;
+}
+
+MR_PIXEL_INLINE void mr_color_convert(const mr_color *color, int16_t a, int16_t b, int16_t c, float out[3]) {
+    float y = (float)a * color->luma - color->black;
+    if (color->rgb) {
+        out[0] = y;
+        out[1] = (float)b * color->luma - color->black;
+        out[2] = (float)c * color->luma - color->black;
+    } else {
+        float u = (float)(b - 8192), v = (float)(c - 8192);
+        out[0] = y + color->rv * v;
+        out[1] = (y - color->gu * u) - color->gv * v;
+        out[2] = y + color->bu * u;
+    }
+    for (int i = 0; i < 3; i++)
+        out[i] = (mr_hold_255(out[i]) - color->mean[i]) * color->scale[i];
+}
+
+MR_PIXEL_INLINE uint8_t mr_float_to_u8(float value) {
+    return (uint8_t)(mr_hold_255(value) + 0.5f);
+}
+
+/* IEEE 754 binary32 -> binary16, round to nearest even; overflow becomes infinity, NaN stays a quiet NaN. */
+MR_PIXEL_INLINE uint16_t mr_float_to_half(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
+    if (magnitude >= 0x477ff000u)
+        return (uint16_t)(sign | 0x7c00u);
+    if (magnitude < 0x33000001u)
+        return (uint16_t)sign;
+    uint32_t exponent = magnitude >> 23;
+    if (exponent < 113) { /* subnormal: the mantissa with its hidden bit is shifted into place */
+        uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u, shift = 126 - exponent;
+        uint32_t half = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
+        return (uint16_t)(sign | (half + (rest > middle || (rest == middle && (half & 1)))));
+    }
+    uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+    return (uint16_t)(sign | ((rounded - (112u << 23)) >> 13));
+}
+
+#endif

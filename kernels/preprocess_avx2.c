@@ -1,0 +1,223 @@
+/* The row operations with AVX2. The same integer arithmetic as the C reference and the same float operations in the same
+ * order, so results are equal bit for bit. */
+#include <immintrin.h>
+
+#include "kernels/kernels.h"
+
+enum { BLOCK = 32 }; /* columns of the vertical pass that are computed at once */
+
+static __m256i load(const void *from) {
+    return _mm256_loadu_si256(from);
+}
+
+/* Weights of two rows side by side in every 32 bits; of one row where it is the last. */
+static __m256i weight_pair(const int16_t *weights, int left) {
+    int32_t pair = left > 1 ? (int32_t)((uint32_t)(uint16_t)weights[1] << 16 | (uint16_t)weights[0])
+                            : (int32_t)(uint16_t)weights[0];
+    return _mm256_set1_epi32(pair);
+}
+
+static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
+    for (int i = 0; i < ahead.rows; i++)
+        _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T0);
+}
+
+static void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                            int shift) {
+    const __m256i zero = _mm256_setzero_si256(), half = _mm256_set1_epi32(1 << (shift - 1));
+    const __m128i count = _mm_cvtsi32_si128(shift);
+    __m256i sum[4] = {half, half, half, half};
+    for (int t = 0; t < taps; t += 2) {
+        __m256i pair = weight_pair(weights + t, taps - t);
+        __m256i a = load(src + t * stride), b = load(src + (t + 1 < taps ? t + 1 : t) * stride);
+        __m256i low = _mm256_unpacklo_epi8(a, b), high = _mm256_unpackhi_epi8(a, b);
+        sum[0] = _mm256_add_epi32(sum[0], _mm256_madd_epi16(_mm256_unpacklo_epi8(low, zero), pair));
+        sum[1] = _mm256_add_epi32(sum[1], _mm256_madd_epi16(_mm256_unpackhi_epi8(low, zero), pair));
+        sum[2] = _mm256_add_epi32(sum[2], _mm256_madd_epi16(_mm256_unpacklo_epi8(high, zero), pair));
+        sum[3] = _mm256_add_epi32(sum[3], _mm256_madd_epi16(_mm256_unpackhi_epi8(high, zero), pair));
+    }
+    __m256i first = _mm256_packs_epi32(_mm256_sra_epi32(sum[0], count), _mm256_sra_epi32(sum[1], count));
+    __m256i second = _mm256_packs_epi32(_mm256_sra_epi32(sum[2], count), _mm256_sra_epi32(sum[3], count));
+    _mm256_storeu_si256((void *)dst, _mm256_permute2x128_si256(first, second, 0x20));
+    _mm256_storeu_si256((void *)(dst + 16), _mm256_permute2x128_si256(first, second, 0x31));
+}
+
+static void vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                           int width, int shift, mr_ahead ahead) {
+    int x = 0;
+    for (; x + BLOCK <= width; x += BLOCK) {
+        if (x % 64 == 0)
+            fetch(ahead, stride, x);
+        vertical8_block(dst + x, src + x, stride, weights, taps, shift);
+    }
+    if (x < width && width >= BLOCK) {
+        vertical8_block(dst + width - BLOCK, src + width - BLOCK, stride, weights, taps, shift);
+        return;
+    }
+    for (; x < width; x++)
+        dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
+}
+
+static void vertical16_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                             int shift, mr_word word) {
+    const __m256i start = _mm256_set1_epi32((1 << (shift - 1)) + word.offset);
+    const __m256i flip = _mm256_set1_epi16((int16_t)(uint16_t)word.flip);
+    const __m128i count = _mm_cvtsi32_si128(shift), down = _mm_cvtsi32_si128(word.down);
+    __m256i low = start, high = start;
+    for (int t = 0; t < taps; t += 2) {
+        __m256i pair = weight_pair(weights + t, taps - t);
+        __m256i a = load(src + t * stride), b = load(src + (t + 1 < taps ? t + 1 : t) * stride);
+        a = _mm256_xor_si256(_mm256_srl_epi16(a, down), flip);
+        b = _mm256_xor_si256(_mm256_srl_epi16(b, down), flip);
+        low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), pair));
+        high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), pair));
+    }
+    __m256i row = _mm256_packs_epi32(_mm256_sra_epi32(low, count), _mm256_sra_epi32(high, count));
+    _mm256_storeu_si256((void *)dst, row);
+}
+
+static void vertical16_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                            int width, int shift, mr_word word, mr_ahead ahead) {
+    int x = 0;
+    for (; x + 16 <= width; x += 16) {
+        if (x % 32 == 0)
+            fetch(ahead, stride, 2 * x);
+        vertical16_block(dst + x, src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
+    }
+    if (x < width && width >= 16) {
+        vertical16_block(dst + width - 16, src + 2 * ((ptrdiff_t)width - 16), stride, weights, taps, shift, word);
+        return;
+    }
+    for (; x < width; x++)
+        dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
+}
+
+/* Eight results of a group: 0..7 (half 0) or 8..15 (half 1). */
+static __m256i horizontal_eight(const int16_t *src, const int32_t *first, const int16_t *weights, int chunks) {
+    __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                      _mm256_setzero_si256()};
+    for (int chunk = 0; chunk < chunks; chunk++)
+        for (int j = 0; j < 4; j++) {
+            __m128i low = _mm_loadu_si128((const void *)(src + first[j] + chunk * 8));
+            __m128i high = _mm_loadu_si128((const void *)(src + first[j + 4] + chunk * 8));
+            __m256i weight = _mm256_load_si256((const void *)(weights + (chunk * 4 + j) * 32));
+            sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(_mm256_set_m128i(high, low), weight));
+        }
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(sum[0], sum[1]), _mm256_hadd_epi32(sum[2], sum[3]));
+}
+
+static void horizontal_avx2(int16_t *dst, const int16_t *src, const mr_filter *filter, int limit) {
+    const __m256i half = _mm256_set1_epi32(1 << (filter->bits - 1));
+    const __m256i low = _mm256_setzero_si256(), high = _mm256_set1_epi16((int16_t)limit);
+    const __m128i count = _mm_cvtsi32_si128(filter->bits);
+    const int16_t *weights = filter->weights;
+    for (int i = 0; i < filter->count; i += 16, weights += filter->chunks * 128) {
+        __m256i a = horizontal_eight(src, filter->first + i, weights, filter->chunks);
+        __m256i b = horizontal_eight(src, filter->first + i + 8, weights + 16, filter->chunks);
+        a = _mm256_sra_epi32(_mm256_add_epi32(a, half), count);
+        b = _mm256_sra_epi32(_mm256_add_epi32(b, half), count);
+        __m256i row = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+        _mm256_storeu_si256((void *)(dst + i), _mm256_min_epi16(_mm256_max_epi16(row, low), high));
+    }
+}
+
+/* For 8 results of one component: which bytes of vector k of `step` vectors go where. */
+static __m128i split_mask(int step, int offset, int k) {
+    uint8_t mask[16];
+    for (int i = 0; i < 8; i++) {
+        int at = i * step + offset - 8 * k;
+        bool here = at >= 0 && at < 8;
+        mask[2 * i] = here ? (uint8_t)(2 * at) : 0x80;
+        mask[2 * i + 1] = here ? (uint8_t)(2 * at + 1) : 0x80;
+    }
+    return _mm_loadu_si128((const void *)mask);
+}
+
+static void split_one(int16_t *dst, const int16_t *src, int step, int offset, int width) {
+    __m128i mask[4];
+    for (int k = 0; k < step; k++)
+        mask[k] = split_mask(step, offset, k);
+    for (int x = 0; x < width; x += 8) {
+        __m128i row = _mm_setzero_si128();
+        for (int k = 0; k < step; k++) {
+            __m128i part = _mm_loadu_si128((const void *)(src + x * step + 8 * k));
+            row = _mm_or_si128(row, _mm_shuffle_epi8(part, mask[k]));
+        }
+        _mm_storeu_si128((void *)(dst + x), row);
+    }
+}
+
+static void split_avx2(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width) {
+    for (int c = 0; c < parts; c++)
+        split_one(dst[c], src, step, offset[c], width);
+}
+
+static __m256 widen(const int16_t *src, int less) {
+    __m256i wide = _mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)src));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(wide, _mm256_set1_epi32(less)));
+}
+
+static __m256 times(float factor, __m256 value) {
+    return _mm256_mul_ps(_mm256_set1_ps(factor), value);
+}
+
+static void finish(float *dst, __m256 value, const mr_color *color, int channel) {
+    __m256 held = _mm256_min_ps(_mm256_max_ps(value, _mm256_setzero_ps()), _mm256_set1_ps(255.0f));
+    __m256 centered = _mm256_sub_ps(held, _mm256_set1_ps(color->mean[channel]));
+    _mm256_storeu_ps(dst, times(color->scale[channel], centered));
+}
+
+static void convert_avx2(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width) {
+    const __m256 black = _mm256_set1_ps(color->black);
+    for (int x = 0; x < width; x += 8) {
+        __m256 y = _mm256_sub_ps(times(color->luma, widen(src[0] + x, 0)), black), g, b, r;
+        if (color->rgb) {
+            r = y;
+            g = _mm256_sub_ps(times(color->luma, widen(src[1] + x, 0)), black);
+            b = _mm256_sub_ps(times(color->luma, widen(src[2] + x, 0)), black);
+        } else {
+            __m256 u = widen(src[1] + x, 8192), v = widen(src[2] + x, 8192);
+            r = _mm256_add_ps(y, times(color->rv, v));
+            g = _mm256_sub_ps(_mm256_sub_ps(y, times(color->gu, u)), times(color->gv, v));
+            b = _mm256_add_ps(y, times(color->bu, u));
+        }
+        finish(dst[0] + x, r, color, 0);
+        finish(dst[1] + x, g, color, 1);
+        finish(dst[2] + x, b, color, 2);
+    }
+}
+
+static __m256i round_eight(const float *src) {
+    __m256 held = _mm256_min_ps(_mm256_max_ps(_mm256_loadu_ps(src), _mm256_setzero_ps()), _mm256_set1_ps(255.0f));
+    return _mm256_cvttps_epi32(_mm256_add_ps(held, _mm256_set1_ps(0.5f)));
+}
+
+static void to_u8_avx2(uint8_t *dst, const float *src, int width) {
+    int x = 0;
+    for (; x + 16 <= width; x += 16) {
+        __m256i words = _mm256_packs_epi32(round_eight(src + x), round_eight(src + x + 8));
+        words = _mm256_permute4x64_epi64(words, 0xd8);
+        __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+        _mm_storeu_si128((void *)(dst + x), bytes);
+    }
+    for (; x < width; x++)
+        dst[x] = mr_float_to_u8(src[x]);
+}
+
+static void to_f16_avx2(uint16_t *dst, const float *src, int width) {
+    int x = 0;
+    for (; x + 8 <= width; x += 8)
+        _mm_storeu_si128((void *)(dst + x), _mm256_cvtps_ph(_mm256_loadu_ps(src + x), _MM_FROUND_TO_NEAREST_INT));
+    for (; x < width; x++)
+        dst[x] = mr_float_to_half(src[x]);
+}
+
+void mr_kernels_fill_avx2(mr_kernels *kernels) {
+    kernels->vertical8 = vertical8_avx2;
+    kernels->vertical16 = vertical16_avx2;
+    kernels->horizontal = horizontal_avx2;
+    kernels->split = split_avx2;
+    kernels->convert = convert_avx2;
+    kernels->to_u8 = to_u8_avx2;
+    kernels->to_f16 = to_f16_avx2;
+}

@@ -1,0 +1,63 @@
+/* The row operations in C: the reference that every other variant equals bit for bit. */
+#include "kernels/kernels.h"
+
+static void vertical8_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
+                        int shift, mr_ahead ahead) {
+    (void)ahead;
+    for (int x = 0; x < width; x++)
+        dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
+}
+
+static void vertical16_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
+                         int shift, mr_word word, mr_ahead ahead) {
+    (void)ahead;
+    for (int x = 0; x < width; x++)
+        dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
+}
+
+static void horizontal_c(int16_t *dst, const int16_t *src, const mr_filter *filter, int limit) {
+    for (int i = 0; i < filter->count; i++) {
+        const int16_t *from = src + filter->first[i];
+        int32_t sum = 1 << (filter->bits - 1);
+        for (int t = 0; t < filter->length[i]; t++)
+            sum += from[t] * filter->weights[mr_filter_weight(filter, i, t)];
+        sum >>= filter->bits;
+        dst[i] = (int16_t)(sum < 0 ? 0 : sum > limit ? limit : sum);
+    }
+}
+
+static void split_c(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width) {
+    for (int c = 0; c < parts; c++)
+        for (int x = 0; x < width; x++)
+            dst[c][x] = src[x * step + offset[c]];
+}
+
+static void convert_c(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width) {
+    for (int x = 0; x < width; x++) {
+        float out[3];
+        mr_color_convert(color, src[0][x], src[1][x], src[2][x], out);
+        for (int c = 0; c < 3; c++)
+            dst[c][x] = out[c];
+    }
+}
+
+static void to_u8_c(uint8_t *dst, const float *src, int width) {
+    for (int x = 0; x < width; x++)
+        dst[x] = mr_float_to_u8(src[x]);
+}
+
+static void to_f16_c(uint16_t *dst, const float *src, int width) {
+    for (int x = 0; x < width; x++)
+        dst[x] = mr_float_to_half(src[x]);
+}
+
+void mr_kernels_fill_c(mr_kernels *kernels) {
+    *kernels = (mr_kernels){.isa = MR_ISA_C,
+                            .vertical8 = vertical8_c,
+                            .vertical16 = vertical16_c,
+                            .horizontal = horizontal_c,
+                            .split = split_c,
+                            .convert = convert_c,
+                            .to_u8 = to_u8_c,
+                            .to_f16 = to_f16_c};
+}

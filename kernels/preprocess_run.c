@@ -1,0 +1,216 @@
+#include <string.h>
+
+#include "kernels/preprocess_plan.h"
+
+/* One run: what every step of it needs. */
+typedef struct run {
+    const mr_preprocess *plan;
+    const mr_kernels *kernels;
+    const mr_picture *source;
+    uint8_t *dst, *scratch;
+} run;
+
+static int16_t *samples(const run *r, size_t at) {
+    return (int16_t *)(void *)(r->scratch + at);
+}
+
+static float *finished_row(const run *r, int c) {
+    return (float *)(void *)(r->scratch + r->plan->scratch.finished) + (size_t)c * r->plan->scratch.finished_stride;
+}
+
+/* Rows that the next result needs and this one did not, to be fetched while this one is computed. */
+static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptrdiff_t stride) {
+    if (i + 1 >= y->count)
+        return (mr_ahead){NULL, 0};
+    int from = y->first[i + 1], to = from + y->length[i + 1];
+    if (from >= y->first[i]) {
+        int seen = y->first[i] + y->length[i];
+        from = from > seen ? from : seen;
+    } else if (to > y->first[i]) {
+        to = y->first[i];
+    }
+    return (mr_ahead){column + from * stride, to > from ? to - from : 0};
+}
+
+/* Vertical pass of row i of one plane, over the columns that the horizontal pass will read. */
+static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int16_t *row) {
+    const mr_preprocess *plan = r->plan;
+    const mr_filter *x = plane->x, *y = plane->y;
+    ptrdiff_t stride = r->source->stride[p];
+    const uint8_t *column = r->source->data[p] + (ptrdiff_t)x->begin * plane->step * plane->sample_bytes;
+    const uint8_t *first = column + y->first[i] * stride;
+    const int16_t *weights = y->weights + (ptrdiff_t)i * y->taps;
+    /* The last pixel's own samples end the row: an interleaved layout may have nothing behind them. */
+    int width = (x->end - x->begin) * plane->step, shift = y->bits + plan->depth - 8 - MR_SAMPLE_BITS;
+    mr_ahead ahead = rows_ahead(y, i, column, stride);
+    if (plane->sample_bytes == 1) {
+        r->kernels->vertical8(row, first, stride, weights, y->length[i], width, shift, ahead);
+        return;
+    }
+    mr_word word = plan->word;
+    word.offset = word.flip << y->bits;
+    r->kernels->vertical16(row, first, stride, weights, y->length[i], width, shift, word, ahead);
+}
+
+static void resize_row(const run *r, int i, int16_t *const out[3]) {
+    const mr_preprocess *plan = r->plan;
+    for (int p = 0; p < plan->planes; p++) {
+        const plane_plan *plane = &plan->plane[p];
+        if (plane->parts == 0)
+            continue;
+        int16_t *row = samples(r, plan->scratch.row);
+        int16_t *part[3] = {row, NULL, NULL};
+        weigh_rows(r, plane, p, i, row);
+        if (plane->step > 1) {
+            for (int c = 0; c < plane->parts; c++)
+                part[c] = samples(r, plan->scratch.part[c]);
+            r->kernels->split(part, row, plane->step, plane->offset, plane->parts, plane->x->end - plane->x->begin);
+        }
+        for (int c = 0; c < plane->parts; c++)
+            r->kernels->horizontal(out[plane->component[c]], part[c], plane->x, plan->limit);
+    }
+}
+
+static int16_t pick(const mr_preprocess *plan, const uint8_t *row, int x) {
+    if (plan->depth <= 8)
+        return (int16_t)(row[x] << MR_SAMPLE_BITS);
+    uint16_t word;
+    memcpy(&word, row + 2 * (ptrdiff_t)x, sizeof word);
+    return (int16_t)((uint32_t)(word >> plan->word.down) << (8 + MR_SAMPLE_BITS) >> plan->depth);
+}
+
+static void pick_row(const run *r, int i, int16_t *const out[3]) {
+    const mr_preprocess *plan = r->plan;
+    for (int p = 0; p < plan->planes; p++) {
+        const plane_plan *plane = &plan->plane[p];
+        const uint8_t *row = r->source->data[p] + (plan->nearest_y[i] >> plane->shift_y) * r->source->stride[p];
+        for (int c = 0; c < plane->parts; c++)
+            for (int x = 0; x < plan->columns; x++)
+                out[plane->component[c]][x] =
+                    pick(plan, row, (plan->nearest_x[x] >> plane->shift_x) * plane->step + plane->offset[c]);
+    }
+}
+
+static void make_row(const run *r, int i, int16_t *const out[3]) {
+    if (r->plan->params.interpolation == MR_NEAREST)
+        pick_row(r, i, out);
+    else
+        resize_row(r, i, out);
+}
+
+/* Interleaves three rows of elements of one size. */
+#define INTERLEAVE(name, type)                                                                                         \
+    static void name(uint8_t *dst, const uint8_t *const src[3], int width) {                                           \
+        type *out = (type *)(void *)dst;                                                                               \
+        const type *a = (const type *)(const void *)src[0], *b = (const type *)(const void *)src[1];                   \
+        const type *c = (const type *)(const void *)src[2];                                                            \
+        for (int x = 0; x < width; x++) {                                                                              \
+            out[3 * x] = a[x];                                                                                         \
+            out[3 * x + 1] = b[x];                                                                                     \
+            out[3 * x + 2] = c[x];                                                                                     \
+        }                                                                                                              \
+    }
+INTERLEAVE(interleave8, uint8_t)
+INTERLEAVE(interleave16, uint16_t)
+INTERLEAVE(interleave32, uint32_t)
+#undef INTERLEAVE
+
+/* Floats -> the destination's type; `to` holds a whole row. */
+static void store_as(const run *r, uint8_t *to, const float *from, int width) {
+    if (r->plan->params.dtype == MR_DTYPE_U8)
+        r->kernels->to_u8(to, from, width);
+    else if (r->plan->params.dtype == MR_DTYPE_F16)
+        r->kernels->to_f16((uint16_t *)(void *)to, from, width);
+    else
+        memcpy(to, from, (size_t)width * sizeof(float));
+}
+
+/* Writes the three finished rows as row `y` of the destination. */
+static void store_row(const run *r, int y) {
+    const mr_preprocess_params *p = &r->plan->params;
+    size_t element = mr_dtype_bytes(p->dtype), row_bytes = (size_t)p->width * element;
+    size_t narrow_stride = r->plan->scratch.finished_stride * sizeof(float);
+    const uint8_t *narrow[3];
+    for (int c = 0; c < 3; c++) {
+        const float *from = finished_row(r, p->bgr ? 2 - c : c);
+        uint8_t *to = r->dst + ((size_t)c * (size_t)p->height + (size_t)y) * row_bytes;
+        if (p->layout == MR_LAYOUT_NHWC)
+            to = r->scratch + r->plan->scratch.narrow + (size_t)c * narrow_stride;
+        store_as(r, to, from, p->width);
+        narrow[c] = to;
+    }
+    if (p->layout != MR_LAYOUT_NHWC)
+        return;
+    uint8_t *to = r->dst + 3 * (size_t)y * row_bytes;
+    if (element == 1)
+        interleave8(to, narrow, p->width);
+    else if (element == 2)
+        interleave16(to, narrow, p->width);
+    else
+        interleave32(to, narrow, p->width);
+}
+
+static void fill_padding(const run *r, int from, int to) {
+    for (int c = 0; c < 3; c++)
+        for (int x = from; x < to; x++)
+            finished_row(r, c)[x] = r->plan->pad[c];
+}
+
+/* Converts one row of small samples and stores it with its padding. Conversion works on whole vectors and may write past
+ * its end, so the padding to the right comes after it. */
+static void finish_row(const run *r, int y, int16_t *const small[3]) {
+    const mr_preprocess *plan = r->plan;
+    bool gray = plan->components == 1;
+    const int16_t *const src[3] = {small[0], gray ? small[0] : small[1], gray ? small[0] : small[2]};
+    float *out[3];
+    for (int c = 0; c < 3; c++)
+        out[c] = finished_row(r, c) + plan->inner_x;
+    r->kernels->convert(out, src, &plan->color, plan->inner_width);
+    fill_padding(r, plan->inner_x + plan->inner_width, plan->params.width);
+    store_row(r, plan->inner_y + y);
+}
+
+static void run_rows(const run *r) {
+    int16_t *small[3];
+    for (int c = 0; c < 3; c++)
+        small[c] = samples(r, r->plan->scratch.small[c]);
+    for (int y = 0; y < r->plan->rows; y++) {
+        make_row(r, y, small);
+        finish_row(r, y, small);
+    }
+}
+
+/* A quarter turn: every row of the resized planes becomes a column before the rest is done. */
+static void run_transposed(const run *r) {
+    const mr_preprocess *plan = r->plan;
+    int16_t *line[3], *small[3];
+    for (int c = 0; c < 3; c++)
+        line[c] = samples(r, plan->scratch.line[c]);
+    for (int i = 0; i < plan->rows; i++) {
+        make_row(r, i, line);
+        for (int c = 0; c < plan->components; c++) {
+            int16_t *column = samples(r, plan->scratch.small[c]) + i;
+            for (int x = 0; x < plan->columns; x++)
+                column[(ptrdiff_t)x * plan->stride] = line[c][x];
+        }
+    }
+    for (int y = 0; y < plan->columns; y++) {
+        for (int c = 0; c < 3; c++)
+            small[c] = samples(r, plan->scratch.small[c]) + (ptrdiff_t)y * plan->stride;
+        finish_row(r, y, small);
+    }
+}
+
+void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
+                       void *scratch) {
+    run r = {.plan = plan, .kernels = kernels, .source = source, .dst = dst, .scratch = scratch};
+    fill_padding(&r, 0, plan->params.width);
+    for (int y = 0; y < plan->inner_y; y++)
+        store_row(&r, y);
+    for (int y = plan->inner_y + plan->inner_height; y < plan->params.height; y++)
+        store_row(&r, y);
+    if (plan->transposed)
+        run_transposed(&r);
+    else
+        run_rows(&r);
+}

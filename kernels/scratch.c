@@ -1,0 +1,33 @@
+#include "kernels/scratch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* The block begins with its size; what callers get starts behind that. */
+enum { HEAD_BYTES = 64 };
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int key_status;
+
+static void make_key(void) {
+    key_status = pthread_key_create(&key, free);
+}
+
+void *mr_scratch(size_t bytes) {
+    pthread_once(&once, make_key);
+    if (key_status != 0)
+        return NULL;
+    char *block = pthread_getspecific(key);
+    if (block && *(size_t *)(void *)block >= bytes)
+        return block + HEAD_BYTES;
+    size_t room = (bytes + 4095) / 4096 * 4096;
+    char *larger = aligned_alloc(64, room + HEAD_BYTES);
+    if (!larger || pthread_setspecific(key, larger) != 0) {
+        free(larger);
+        return NULL;
+    }
+    free(block);
+    *(size_t *)(void *)larger = room;
+    return larger + HEAD_BYTES;
+}
