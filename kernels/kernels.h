@@ -46,6 +46,9 @@ typedef struct mr_kernels {
     /* Stores a row of floats as bytes (held within 0..255, rounded half up) or as IEEE half floats (to nearest, even). */
     void (*to_u8)(uint8_t *dst, const float *src, int width);
     void (*to_f16)(uint16_t *dst, const float *src, int width);
+    /* Sums of `count` floats and of their squares, in eight lanes (vector_c.c defines the order). */
+    float (*sum)(const float *src, int count);
+    float (*sum_of_squares)(const float *src, int count);
 } mr_kernels;
 
 enum { MR_ROW_SLACK = 64 };
@@ -59,8 +62,10 @@ mr_isa mr_isa_detect(void);
 const char *mr_isa_name(mr_isa isa);
 
 /* What each variant puts into the table; called by mr_kernels_init. */
-void mr_kernels_fill_c(mr_kernels *kernels);
-void mr_kernels_fill_avx2(mr_kernels *kernels);
-void mr_kernels_fill_avx512(mr_kernels *kernels);
+void mr_kernels_fill_preprocess_c(mr_kernels *kernels);
+void mr_kernels_fill_preprocess_avx2(mr_kernels *kernels);
+void mr_kernels_fill_preprocess_avx512(mr_kernels *kernels);
+void mr_kernels_fill_vector_c(mr_kernels *kernels);
+void mr_kernels_fill_vector_avx2(mr_kernels *kernels);
 
 #endif

@@ -83,7 +83,8 @@ void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, con
 
 /* What a stage calls: enqueues the run on `stream`. Until the work is done `plan`, the planes and `dst` must stay valid;
  * the struct itself is copied. Scratch memory belongs to the thread that does the work and is kept by it. `pending`, where
- * given, is raised now and lowered when the work has run, so that a cache can tell which plans are idle. */
+ * given, is lowered by one when the work has run: a cache that raised it before can tell which plans are idle. Work that
+ * a failed device never runs does not lower it. */
 typedef struct mr_preprocess_work {
     const mr_preprocess *plan;
     mr_picture source;

@@ -212,7 +212,7 @@ static void to_f16_avx2(uint16_t *dst, const float *src, int width) {
         dst[x] = mr_float_to_half(src[x]);
 }
 
-void mr_kernels_fill_avx2(mr_kernels *kernels) {
+void mr_kernels_fill_preprocess_avx2(mr_kernels *kernels) {
     kernels->vertical8 = vertical8_avx2;
     kernels->vertical16 = vertical16_avx2;
     kernels->horizontal = horizontal_avx2;

@@ -92,7 +92,7 @@ static void horizontal_avx512(int16_t *dst, const int16_t *src, const mr_filter 
     }
 }
 
-void mr_kernels_fill_avx512(mr_kernels *kernels) {
+void mr_kernels_fill_preprocess_avx512(mr_kernels *kernels) {
     kernels->vertical8 = vertical8_avx512;
     kernels->horizontal = horizontal_avx512;
 }

@@ -51,13 +51,12 @@ static void to_f16_c(uint16_t *dst, const float *src, int width) {
         dst[x] = mr_float_to_half(src[x]);
 }
 
-void mr_kernels_fill_c(mr_kernels *kernels) {
-    *kernels = (mr_kernels){.isa = MR_ISA_C,
-                            .vertical8 = vertical8_c,
-                            .vertical16 = vertical16_c,
-                            .horizontal = horizontal_c,
-                            .split = split_c,
-                            .convert = convert_c,
-                            .to_u8 = to_u8_c,
-                            .to_f16 = to_f16_c};
+void mr_kernels_fill_preprocess_c(mr_kernels *kernels) {
+    kernels->vertical8 = vertical8_c;
+    kernels->vertical16 = vertical16_c;
+    kernels->horizontal = horizontal_c;
+    kernels->split = split_c;
+    kernels->convert = convert_c;
+    kernels->to_u8 = to_u8_c;
+    kernels->to_f16 = to_f16_c;
 }

@@ -14,7 +14,5 @@ static int run_work(void *arguments) {
 }
 
 int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *work) {
-    if (work->pending)
-        atomic_fetch_add_explicit(work->pending, 1, memory_order_relaxed);
     return mr_stream_submit(stream, run_work, work, sizeof *work);
 }

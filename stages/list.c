@@ -14,6 +14,7 @@ static const mr_stage_type *const types[] = {
     &mr_join_stage,
     &mr_jsonl_stage,
     &mr_null_stage,
+    &mr_preprocess_stage,
     NULL,
 };
 

@@ -17,5 +17,6 @@ extern const mr_stage_type mr_decode_stage;
 extern const mr_stage_type mr_join_stage;
 extern const mr_stage_type mr_jsonl_stage;
 extern const mr_stage_type mr_null_stage;
+extern const mr_stage_type mr_preprocess_stage;
 
 #endif

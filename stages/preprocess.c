@@ -1,0 +1,319 @@
+/* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is kernels/preprocess.h's; this
+ * file says which options there are and keeps the plans of the picture formats that were seen lately. */
+#include "kernels/preprocess.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/list.h"
+
+enum { NORMALIZE_NONE, NORMALIZE_UNIT, NORMALIZE_SIGNED, NORMALIZE_IMAGENET };
+
+typedef struct roi_options {
+    bool given;
+    int64_t x, y, width, height;
+} roi_options;
+
+typedef struct options {
+    mr_size size;
+    int fit;
+    double crop_fraction;
+    roi_options roi;
+    int interpolation;
+    bool antialias;
+    mr_doubles pad;
+    bool rotate, sar;
+    int order;
+    int normalize;
+    mr_doubles mean, std;
+    int dtype;
+    int layout;
+} options;
+
+/* The plan for one picture format, and how many works that use it are not done yet. */
+typedef struct entry {
+    struct entry *next; /* least lately used last */
+    mr_format format;
+    mr_preprocess *plan;
+    atomic_int pending;
+} entry;
+
+/* Plans are made when a format is first seen and dropped, the oldest idle one first, beyond this many. */
+enum { KEPT_PLANS = 16 };
+
+typedef struct state {
+    mr_preprocess_params params;
+    pthread_mutex_t lock; /* of the list; held for a look-up only, never while a plan is made */
+    bool has_lock;
+    entry *entries;
+    int count;
+} state;
+
+static void spread(double to[3], const mr_doubles *from, double fallback) {
+    for (size_t c = 0; c < 3; c++)
+        to[c] = from->count == 0 ? fallback : from->value[from->count == 3 ? c : 0];
+}
+
+static void fill_normalization(mr_preprocess_params *params, const options *o) {
+    static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
+    spread(params->mean, &o->mean, o->normalize == NORMALIZE_SIGNED ? 127.5 : 0.0);
+    spread(params->std, &o->std,
+           o->normalize == NORMALIZE_UNIT ? 255.0 : o->normalize == NORMALIZE_SIGNED ? 127.5 : 1.0);
+    for (int c = 0; c < 3 && o->normalize == NORMALIZE_IMAGENET; c++) {
+        params->mean[c] = 255.0 * imagenet_mean[c];
+        params->std[c] = 255.0 * imagenet_std[c];
+    }
+}
+
+static mr_preprocess_params make_params(const options *o) {
+    static const mr_dtype dtypes[] = {MR_DTYPE_F32, MR_DTYPE_F16, MR_DTYPE_U8};
+    mr_preprocess_params params = {.width = o->size.width,
+                                   .height = o->size.height,
+                                   .fit = (mr_fit)o->fit,
+                                   .crop_fraction = o->crop_fraction,
+                                   .interpolation = (mr_interpolation)o->interpolation,
+                                   .antialias = o->antialias,
+                                   .rotate = o->rotate,
+                                   .sar = o->sar,
+                                   .bgr = o->order == 1,
+                                   .dtype = dtypes[o->dtype],
+                                   .layout = o->layout == 1 ? MR_LAYOUT_NHWC : MR_LAYOUT_NCHW};
+    if (o->roi.given) {
+        params.roi.x = (int32_t)o->roi.x;
+        params.roi.y = (int32_t)o->roi.y;
+        params.roi.width = (int32_t)o->roi.width;
+        params.roi.height = (int32_t)o->roi.height;
+    }
+    spread(params.pad, &o->pad, 0.0);
+    fill_normalization(&params, o);
+    return params;
+}
+
+static int check_colors(mr_negotiation *n, const options *o) {
+    const struct { const char *name; const mr_doubles *values; } lists[] = {
+        {"pad", &o->pad}, {"mean", &o->mean}, {"std", &o->std}};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (lists[i].values->count == 2 || lists[i].values->count == 4)
+            return mr_refuse(n, lists[i].name, "%s has %zu values; give one, or three for red, green and blue",
+                             lists[i].name, lists[i].values->count);
+    for (size_t c = 0; c < o->std.count; c++)
+        if (o->std.value[c] == 0.0)
+            return mr_refuse(n, "std", "std 0 cannot be divided by; give the spread of the values in 0..255, or leave it out");
+    return MR_OK;
+}
+
+static int check_options(mr_negotiation *n, const options *o) {
+    bool own = o->mean.count > 0 || o->std.count > 0;
+    if (own && o->normalize != NORMALIZE_NONE)
+        return mr_refuse(n, "normalize", "normalize stands beside mean or std, which say the same; keep one of them");
+    if (o->dtype == 2 && (own || o->normalize != NORMALIZE_NONE))
+        return mr_refuse(n, own ? (o->mean.count ? "mean" : "std") : "normalize",
+                         "normalised values do not fit dtype u8; use f32 or f16, or leave the normalisation out");
+    if (o->crop_fraction != 1.0 && o->fit != MR_FIT_CENTER_CROP)
+        return mr_refuse(n, "crop_fraction", "crop_fraction has no meaning here; add fit: center-crop or leave it out");
+    if (o->pad.count > 0 && o->fit != MR_FIT_LETTERBOX)
+        return mr_refuse(n, "pad", "pad has no meaning here; add fit: letterbox or leave it out");
+    return check_colors(n, o);
+}
+
+/* Where planning knows the picture's size already, a roi outside of it is found before anything runs. */
+static int check_roi(mr_negotiation *n, const options *o, const mr_format *in) {
+    if (!o->roi.given || in->width == 0 || in->height == 0)
+        return MR_OK;
+    bool turned = o->rotate && in->rotation % 180 != 0;
+    int64_t width = turned ? in->height : in->width, height = turned ? in->width : in->height;
+    if (o->roi.x + o->roi.width <= width && o->roi.y + o->roi.height <= height)
+        return MR_OK;
+    return mr_refuse(n, "roi", "roi reaches to %lld,%lld but the pictures of %s are %lldx%lld; make it smaller",
+                     (long long)(o->roi.x + o->roi.width), (long long)(o->roi.y + o->roi.height), n->inputs[0].from,
+                     (long long)width, (long long)height);
+}
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    int status = check_options(n, o);
+    if (status == MR_OK)
+        status = check_roi(n, o, &n->inputs[0].format);
+    if (status < 0)
+        return status;
+    mr_preprocess_params params = make_params(o);
+    n->outputs[0] = mr_preprocess_output(&params);
+    return MR_OK;
+}
+
+static int open_stage(mr_stage *self) {
+    state *s = self->state;
+    s->params = make_params(self->options);
+    if (pthread_mutex_init(&s->lock, NULL) != 0)
+        return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a lock", self->id);
+    s->has_lock = true;
+    return MR_OK;
+}
+
+/* What a plan depends on. */
+static bool same_picture(const mr_format *a, const mr_format *b) {
+    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
+           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
+           a->rotation == b->rotation && a->flip == b->flip;
+}
+
+/* Finds the entry of a format, moves it to the front and counts one more work for it. Called with the lock held. */
+static entry *claim(state *s, const mr_format *format) {
+    for (entry **at = &s->entries; *at; at = &(*at)->next) {
+        entry *found = *at;
+        if (!same_picture(&found->format, format))
+            continue;
+        *at = found->next;
+        found->next = s->entries;
+        s->entries = found;
+        atomic_fetch_add_explicit(&found->pending, 1, memory_order_relaxed);
+        return found;
+    }
+    return NULL;
+}
+
+static void destroy_entry(entry *e) {
+    mr_preprocess_destroy(&e->plan);
+    free(e);
+}
+
+/* Takes the least lately used entry that no work is using off the list, where there are too many. Lock held. */
+static entry *take_oldest_idle(state *s) {
+    entry **idle = NULL;
+    for (entry **at = &s->entries; *at; at = &(*at)->next)
+        if (atomic_load_explicit(&(*at)->pending, memory_order_acquire) == 0)
+            idle = at;
+    if (s->count <= KEPT_PLANS || !idle)
+        return NULL;
+    entry *taken = *idle;
+    *idle = taken->next;
+    s->count--;
+    return taken;
+}
+
+static int add_entry(state *s, const mr_format *format, entry **result) {
+    entry *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a preprocess plan");
+    fresh->format = *format;
+    atomic_init(&fresh->pending, 1);
+    int status = mr_preprocess_create(&fresh->plan, &s->params, format);
+    if (status < 0) {
+        free(fresh);
+        return status;
+    }
+    pthread_mutex_lock(&s->lock);
+    fresh->next = s->entries;
+    s->entries = fresh;
+    s->count++;
+    entry *old = take_oldest_idle(s);
+    pthread_mutex_unlock(&s->lock);
+    if (old)
+        destroy_entry(old);
+    *result = fresh;
+    return MR_OK;
+}
+
+static int find_plan(state *s, const mr_format *format, entry **result) {
+    pthread_mutex_lock(&s->lock);
+    *result = claim(s, format);
+    pthread_mutex_unlock(&s->lock);
+    return *result ? MR_OK : add_entry(s, format, result);
+}
+
+static int map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
+    entry *e;
+    int status = find_plan(self->state, &input->format, &e);
+    if (status < 0)
+        return status;
+    mr_preprocess_work work = {.plan = e->plan, .dst = output->plane[0].data, .pending = &e->pending};
+    for (int p = 0; p < MR_MAX_PLANES; p++) {
+        work.source.data[p] = input->plane[p].data;
+        work.source.stride[p] = input->plane[p].stride;
+    }
+    return mr_preprocess_enqueue(stream, &work);
+}
+
+static void close_stage(mr_stage *self) {
+    state *s = self->state;
+    while (s->entries) {
+        entry *e = s->entries;
+        s->entries = e->next;
+        destroy_entry(e);
+    }
+    if (s->has_lock)
+        pthread_mutex_destroy(&s->lock);
+}
+
+static const char *const fits[] = {"stretch", "center-crop", "letterbox", NULL};
+static const char *const interpolations[] = {"nearest", "bilinear", "bicubic", "area", NULL};
+static const char *const orders[] = {"rgb", "bgr", NULL};
+static const char *const normalizations[] = {"none", "unit", "signed", "imagenet", NULL};
+static const char *const dtypes[] = {"f32", "f16", "u8", NULL};
+static const char *const layouts[] = {"nchw", "nhwc", NULL};
+
+static const mr_option roi_fields[] = {
+    {.name = "x", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, x), .fallback = "0", .max = 32767, .unit = "px",
+     .help = "left edge"},
+    {.name = "y", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, y), .fallback = "0", .max = 32767, .unit = "px",
+     .help = "upper edge"},
+    {.name = "width", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, width), .required = true, .min = 1,
+     .max = 32768, .unit = "px", .help = "width"},
+    {.name = "height", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, height), .required = true, .min = 1,
+     .max = 32768, .unit = "px", .help = "height"},
+    MR_OPTIONS_END};
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(size), .kind = MR_OPTION_SIZE, .required = true, .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
+     .help = "width and height of the result"},
+    {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
+     .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with bars"},
+    {FIELD(crop_fraction), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.01, .max = 1.0,
+     .help = "center-crop: how much of the largest centred region is taken, measured on its side"},
+    {FIELD(roi), .kind = MR_OPTION_MAP, .fields = roi_fields,
+     .help = "the part of the picture to look at, in pixels after rotation; all of it where not given"},
+    {FIELD(interpolation), .kind = MR_OPTION_ENUM, .fallback = "bilinear", .choices = interpolations,
+     .help = "how pixels are resized"},
+    {FIELD(antialias), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "widen bilinear and bicubic when shrinking, as Pillow does; false: as OpenCV does"},
+    {FIELD(pad), .kind = MR_OPTION_DOUBLES, .min = 0, .max = 255,
+     .help = "letterbox: colour of the bars, one value or red, green, blue in 0..255; black where not given"},
+    {FIELD(rotate), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "turn and mirror the picture as its file says"},
+    {FIELD(sar), .kind = MR_OPTION_BOOL, .fallback = "true",
+     .help = "mind that pixels may not be square (sample aspect ratio)"},
+    {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = orders, .help = "order of the channels"},
+    {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
+     .help = "none: 0..255; unit: 0..1; signed: -1..1; imagenet: its mean and standard deviation"},
+    {FIELD(mean), .kind = MR_OPTION_DOUBLES,
+     .help = "subtracted from values in 0..255: one value, or red, green, blue whatever the order"},
+    {FIELD(std), .kind = MR_OPTION_DOUBLES,
+     .help = "what the difference is divided by: one value, or red, green, blue whatever the order"},
+    {FIELD(dtype), .kind = MR_OPTION_ENUM, .fallback = "f32", .choices = dtypes, .help = "type of the values"},
+    {FIELD(layout), .kind = MR_OPTION_ENUM, .fallback = "nchw", .choices = layouts,
+     .help = "channels before or behind rows and columns"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "a tensor of 3 channels, `size` and `dtype`"}, {0}};
+
+const mr_stage_type mr_preprocess_stage = {
+    .name = "preprocess",
+    .summary = "turns pictures into the input of a network: crop, resize, colour, normalise",
+    .help = "Takes the region that roi and fit choose, resizes it, turns it upright, converts it to RGB or BGR and "
+            "normalises it: (value - mean) / std with values in 0..255.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_STATELESS,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .map = map,
+    .close = close_stage,
+};
