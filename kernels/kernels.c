@@ -1,14 +1,27 @@
 #include "kernels/kernels.h"
 
 #include <pthread.h>
+#include <stdbool.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static mr_kernels best;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+#if defined(__x86_64__)
+/* Half floats have a bit of their own; clang's __builtin_cpu_supports does not know its name. */
+static bool has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 mr_isa mr_isa_detect(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c"))
+    if (!__builtin_cpu_supports("avx2") || !has_f16c())
         return MR_ISA_C;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))

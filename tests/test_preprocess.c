@@ -13,7 +13,7 @@
 #include "millrace/status.h"
 #include "tests/support/preprocess_reference.h"
 
-enum { GUARD_BYTES = 256, GUARD = 0xa5, CASES = 1500 };
+enum { GUARD_BYTES = 256, GUARD = 0xa5, CASES = 800 };
 
 static uint64_t seed, random_state;
 
@@ -71,7 +71,7 @@ static void free_picture(made *m) {
 static mr_format draw_format(void) {
     static const int16_t turns[] = {0, 0, 90, 180, 270};
     mr_format f = {.payload = MR_PAYLOAD_PICTURE, .pixel = (mr_pixel)between(1, MR_PIXEL_COUNT - 1)};
-    int side = draw() % 8 ? 90 : 700;
+    int side = draw() % 16 ? 90 : 700;
     f.width = between(1, side);
     f.height = between(1, side);
     f.matrix = (mr_matrix)between(0, 3);
