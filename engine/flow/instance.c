@@ -256,28 +256,38 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
     return finish_marks(entry, slot) ? MR_DONE : MR_ERROR_AGAIN;
 }
 
+/* Claims the entry's next call. False: it cannot go on now. */
+static bool begin(mr_instance *instance, mr_entry_task *entry) {
+    bool blocked = false;
+    lock(instance);
+    if (instance->freed != instance->claimed)
+        mr_instance_retire(instance, entry);
+    if (!entry->slot)
+        entry->slot = claim(instance, &entry->task);
+    /* What an unfinished call has given so far must go before it may give more. */
+    blocked = instance->stuck && !instance->shared;
+    unlock(instance);
+    return entry->slot && !blocked;
+}
+
+static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
+    lock(instance);
+    if (answer == MR_DONE) {
+        entry->slot->state = MR_SLOT_DONE;
+        entry->slot = NULL;
+    }
+    mr_instance_retire(instance, entry);
+    unlock(instance);
+}
+
 void mr_instance_run(void *context) {
     mr_entry_task *entry = context;
     mr_instance *instance = entry->instance;
     int64_t begun = mr_executor_now_ns(entry->task.executor);
     entry->io.now_ns = begun;
-    for (;;) {
-        lock(instance);
-        mr_instance_retire(instance, entry);
-        if (!entry->slot)
-            entry->slot = claim(instance, &entry->task);
-        bool blocked = instance->stuck && !instance->shared;
-        unlock(instance);
-        if (!entry->slot || blocked)
-            return;
+    while (begin(instance, entry)) {
         int answer = step(entry, entry->slot);
-        lock(instance);
-        if (answer == MR_DONE) {
-            entry->slot->state = MR_SLOT_DONE;
-            entry->slot = NULL;
-        }
-        mr_instance_retire(instance, entry);
-        unlock(instance);
+        end(instance, entry, answer);
         if (answer == MR_WAIT || answer == MR_ERROR_AGAIN)
             return;
         if (entry->io.now_ns - begun > QUANTUM_NS) {

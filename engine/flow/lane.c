@@ -6,10 +6,6 @@
 #include "engine/data/receipt.h"
 #include "engine/flow/ledger.h"
 
-mr_item *mr_lane_at(const mr_lane *lane, uint32_t index) {
-    return &lane->ring[(lane->first + index) & (lane->room - 1)];
-}
-
 static bool grow(mr_lane *lane) {
     uint32_t room = lane->room ? lane->room * 2 : 8;
     mr_item *ring = mr_alloc(room * sizeof *ring);
@@ -32,19 +28,9 @@ static void discard_gone_marks(mr_lane *lane) {
     lane->count = kept;
 }
 
-void mr_lane_append(mr_lane *lane, const mr_item *item) {
-    if (lane->count == lane->room && !grow(lane))
+void mr_lane_make_room(mr_lane *lane) {
+    if (!grow(lane))
         discard_gone_marks(lane);
-    lane->count++;
-    lane->frames += item->kind == MR_ITEM_FRAME;
-    *mr_lane_at(lane, lane->count - 1) = *item;
-}
-
-void mr_lane_take(mr_lane *lane, mr_item *item) {
-    *item = *mr_lane_at(lane, 0);
-    lane->first = (lane->first + 1) & (lane->room - 1);
-    lane->count--;
-    lane->frames -= item->kind == MR_ITEM_FRAME;
 }
 
 /* ---- dropping ---------------------------------------------------------------------------------------------------- */

@@ -20,11 +20,28 @@ typedef struct mr_lane {
     uint32_t waiter_count;
 } mr_lane;
 
-mr_item *mr_lane_at(const mr_lane *lane, uint32_t index);
+/* Makes the ring twice as large, or, without memory for that, discards the gone marks in it. */
+void mr_lane_make_room(mr_lane *lane);
+
+static inline mr_item *mr_lane_at(const mr_lane *lane, uint32_t index) {
+    return &lane->ring[(lane->first + index) & (lane->room - 1)];
+}
+
 /* Adds an item at the end. The ring has room for all the frames of a full lane and its end; it grows for gone marks, which
  * are only hints: where there is no memory for that, those queued are discarded, and nothing else is lost. */
-void mr_lane_append(mr_lane *lane, const mr_item *item);
-void mr_lane_take(mr_lane *lane, mr_item *item);
+static inline void mr_lane_append(mr_lane *lane, const mr_item *item) {
+    if (lane->count == lane->room)
+        mr_lane_make_room(lane);
+    lane->frames += item->kind == MR_ITEM_FRAME;
+    *mr_lane_at(lane, lane->count++) = *item;
+}
+
+static inline void mr_lane_take(mr_lane *lane, mr_item *item) {
+    *item = *mr_lane_at(lane, 0);
+    lane->first = (lane->first + 1) & (lane->room - 1);
+    lane->count--;
+    lane->frames -= item->kind == MR_ITEM_FRAME;
+}
 
 /* Makes room by the policy's rules in the name of `stage`. True: the new item may be appended (drop-oldest made room);
  * false: the new item itself was turned into a gone mark, which is to be appended instead. */

@@ -11,6 +11,7 @@ struct mr_link {
     int32_t *lane_of; /* by source; -1: it does not come here */
     mr_lane *lanes;
     mr_lane *head, *tail; /* lanes that have items, in the order in which they are served */
+    size_t items;         /* in all lanes */
     size_t open;          /* lanes whose end has not been taken */
 };
 
@@ -117,7 +118,8 @@ static void add_waiter(mr_lane *lane, mr_task *producer) {
 
 /* Applies the policy to a frame that finds its lane full. False: the producer must wait. */
 static bool admit(mr_link *link, mr_lane *lane, mr_item *item, mr_task *producer) {
-    if (mr_lane_skips(lane, link->params.stage, item) || (int)lane->frames < link->params.capacity)
+    if ((lane->waits_for_key && mr_lane_skips(lane, link->params.stage, item)) ||
+        (int)lane->frames < link->params.capacity)
         return true;
     if (link->params.policy == MR_POLICY_BLOCK) {
         add_waiter(lane, producer);
@@ -127,23 +129,20 @@ static bool admit(mr_link *link, mr_lane *lane, mr_item *item, mr_task *producer
     return true;
 }
 
-/* Appends an item, if it still says something: the end mark of a producer that others share the lane with does not. */
-static bool enter_item(mr_link *link, mr_lane *lane, mr_item *item) {
-    if (item->kind == MR_ITEM_END && --lane->ends_expected > 0)
-        return false;
-    mr_lane_append(lane, item);
-    list_lane(link, lane);
-    return true;
-}
-
-bool mr_link_push(mr_link *link, const mr_item *item, mr_task *producer) {
-    mr_item moved = *item;
-    bool news = false;
+bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
     pthread_mutex_lock(&link->lock);
     mr_lane *lane = lane_of(link, item->source);
-    bool admitted = item->kind != MR_ITEM_FRAME || admit(link, lane, &moved, producer);
-    if (admitted)
-        news = enter_item(link, lane, &moved);
+    bool enters = true, admitted = true;
+    if (item->kind == MR_ITEM_END)
+        enters = --lane->ends_expected == 0; /* The end of one of several producers says nothing to the consumer. */
+    else if (item->kind == MR_ITEM_FRAME)
+        enters = admitted = admit(link, lane, item, producer);
+    bool news = enters && (link->items == 0 || link->params.wake_always);
+    if (enters) {
+        mr_lane_append(lane, item);
+        list_lane(link, lane);
+        link->items++;
+    }
     pthread_mutex_unlock(&link->lock);
     if (news)
         link->params.wake(link->params.context);
@@ -163,6 +162,7 @@ static uint32_t take_waiters(mr_link *link, mr_lane *lane, mr_task **tasks) {
 
 static void take_first(mr_link *link, mr_lane *lane, mr_item *item) {
     mr_lane_take(lane, item);
+    link->items--;
     if (item->kind == MR_ITEM_END)
         link->open--;
 }

@@ -36,6 +36,7 @@ typedef struct mr_link_params {
     mr_policy policy;
     const char *stage;        /* id of the consumer, in whose name frames are dropped */
     void (*wake)(void *context); /* there is something new for the consumer */
+    bool wake_always;         /* for each item; else only when the link was empty, which is enough for one entry */
     void *context;
 } mr_link_params;
 
@@ -47,7 +48,7 @@ void mr_link_expect(mr_link *link, uint32_t source);
 
 /* Moves the item in and returns true; or, where the lane is full and the policy is to block, leaves it untouched, notes
  * `producer` (may be NULL) to be woken when there is room, and returns false. */
-bool mr_link_push(mr_link *link, const mr_item *item, mr_task *producer);
+bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer);
 /* Takes up to `count` items, lane by lane in turn; returns how many. */
 size_t mr_link_pop(mr_link *link, mr_item *items, size_t count);
 /* Looks at the first item of one source's lane; false where it is empty. Only the consumer takes items, so it stays. */

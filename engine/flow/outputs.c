@@ -74,29 +74,31 @@ void mr_slot_reset(mr_slot *slot) {
 
 /* ---- pushing ------------------------------------------------------------------------------------------------------ */
 
-/* Pushes to the consumers that have not got it; the last of them gets the slot's own reference. False: one has no room. */
+/* Pushes to one consumer; a frame that others want too goes there as a reference of its own. */
+static bool push_to(mr_link *link, mr_output *output, bool last, mr_entry_task *entry) {
+    if (last) {
+        if (!mr_link_push(link, &output->item, &entry->task))
+            return false;
+        output->item.frame = NULL;
+        return true;
+    }
+    mr_item item = output->item;
+    if (item.frame)
+        mr_frame_ref(item.frame);
+    bool pushed = mr_link_push(link, &item, &entry->task);
+    if (!pushed && item.frame)
+        mr_frame_unref(&item.frame);
+    return pushed;
+}
+
+/* Pushes to the consumers that have not got it. False: one has no room. */
 static bool push_output(mr_instance *instance, mr_output *output, mr_entry_task *entry) {
     const mr_route *route = &instance->routes[output->port];
-    uint32_t source = output->item.source;
-    while (output->next < route->consumer_count) {
-        mr_link *link = route->links[output->next][source];
-        if (!link) {
-            output->next++;
-            continue;
-        }
-        mr_item item = output->item;
-        item.entered_ns = entry->io.now_ns;
-        bool last = output->next + 1 == route->consumer_count;
-        if (item.frame && !last)
-            mr_frame_ref(item.frame);
-        if (!mr_link_push(link, &item, &entry->task)) {
-            if (item.frame && !last)
-                mr_frame_unref(&item.frame);
+    output->item.entered_ns = entry->io.now_ns;
+    for (; output->next < route->consumer_count; output->next++) {
+        mr_link *link = route->links[output->next][output->item.source];
+        if (link && !push_to(link, output, output->next + 1 == route->consumer_count, entry))
             return false;
-        }
-        output->next++;
-        if (last)
-            output->item.frame = NULL;
     }
     if (output->item.frame) {
         mr_receipt_note(output->item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "not taken");

@@ -89,6 +89,7 @@ static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const u
         .policy = vertex->policy,
         .stage = vertex->id,
         .wake = mr_instance_wake,
+        .wake_always = instance->shared || instance->port_count > 1,
         .context = instance,
     };
     int status = mr_link_create(&instance->ports[port], &params);
