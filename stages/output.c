@@ -121,8 +121,9 @@ int mr_output_write(mr_output *output, const mr_stage *self, const char *text, s
 
 int mr_output_failed(mr_io *io, const mr_frame *frame, int status) {
     if (status != MR_ERROR_CANCELLED)
-        mr_io_fail_source(io, frame->identity.source, status);
-    return status;
+        return status;
+    mr_io_drop(io, frame, "cancelled");
+    return MR_DONE;
 }
 
 void mr_output_close(mr_output *output, const mr_stage *self) {

@@ -32,7 +32,8 @@ bool mr_output_takes_stdout(void);
 /* All zero is closed. */
 int mr_output_open(mr_output *output, const char *path);
 int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes);
-/* Where the record of `frame` could not be written: its source has failed. Returns `status`. */
+/* What process answers where the record of `frame` could not be written: the failure, which stops the run, or, where the
+ * run is being stopped at once anyway, MR_DONE with the frame dropped. */
 int mr_output_failed(mr_io *io, const mr_frame *frame, int status);
 void mr_output_close(mr_output *output, const mr_stage *self);
 
