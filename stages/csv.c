@@ -1,9 +1,9 @@
 /* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes has one
  * row in which those fields are empty. All rows of a frame are written as one record. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "stages/list.h"
 #include "stages/output.h"
 
@@ -36,7 +36,7 @@ static int open_sink(mr_stage *self) {
 static void add(state *at, const char *text, size_t bytes) {
     if (at->capacity - at->bytes < bytes) {
         size_t capacity = 2 * (at->bytes + bytes) + 256;
-        char *larger = realloc(at->text, capacity);
+        char *larger = mr_realloc(at->text, capacity);
         if (!larger) {
             at->failed = true;
             return;
@@ -108,7 +108,7 @@ static int process(mr_stage *self, mr_io *io) {
 static void close_sink(mr_stage *self) {
     state *at = self->state;
     mr_output_close(&at->output, self);
-    free(at->text);
+    mr_free(at->text);
     *at = (state){0};
 }
 

@@ -2,10 +2,10 @@
  *
  * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
  * frame. Numbers are written so that they read back as the same value. */
-#include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_gen.h>
 
+#include "engine/base/memory.h"
 #include "stages/list.h"
 #include "stages/output.h"
 
@@ -44,7 +44,7 @@ static int open_sink(mr_stage *self) {
 /* File names are bytes and need not be UTF-8: every byte above 127 of such a name becomes a question mark. */
 static void put_broken_text(state *at, const char *text, size_t bytes) {
     if (at->clean_bytes < bytes) {
-        unsigned char *larger = realloc(at->clean, bytes);
+        unsigned char *larger = mr_realloc(at->clean, bytes);
         if (!larger) {
             yajl_gen_null(at->json);
             return;
@@ -204,7 +204,7 @@ static void close_sink(mr_stage *self) {
     mr_output_close(&at->output, self);
     if (at->json)
         yajl_gen_free(at->json);
-    free(at->clean);
+    mr_free(at->clean);
     *at = (state){0};
 }
 

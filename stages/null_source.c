@@ -1,7 +1,6 @@
 /* null, the source: frames without content, as many and as fast as asked. It needs no thread: between two paced frames the
  * executor is told when to come back. All frames of one source share one block of zeros. */
-#include <stdlib.h>
-
+#include "engine/base/memory.h"
 #include "stages/list.h"
 
 typedef struct options {
@@ -55,12 +54,12 @@ static int open_source(mr_stage *self) {
     if (planes == 0)
         return MR_OK;
     size_t bytes = at->offset[planes];
-    void *zeros = calloc(1, bytes);
+    void *zeros = mr_calloc(1, bytes);
     if (zeros)
-        at->zeros = mr_buffer_wrap(zeros, bytes, free, zeros);
+        at->zeros = mr_buffer_wrap(zeros, bytes, mr_free, zeros);
     if (at->zeros)
         return MR_OK;
-    free(zeros);
+    mr_free(zeros);
     return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a picture of %zu bytes", self->id, bytes);
 }
 
