@@ -1,0 +1,101 @@
+"""EfficientNet-Lite0 as an ONNX graph, from the tensors of its PyTorch weights.
+
+The network (TensorFlow's efficientnet/lite): a stem, seven groups of inverted residual blocks, a head of 1x1, global average
+and a linear layer. ReLU6, no squeeze-and-excite, padding as TensorFlow's SAME (the odd pixel below and to the right). Batch
+normalisation (epsilon 1e-3) is folded into the convolution before it.
+"""
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+EPSILON = 1e-3
+# repeats, kernel, stride, expansion, channels in, channels out
+GROUPS = [(1, 3, 1, 1, 32, 16), (2, 3, 2, 6, 16, 24), (2, 5, 2, 6, 24, 40), (3, 3, 2, 6, 40, 80), (3, 5, 1, 6, 80, 112),
+          (4, 5, 2, 6, 112, 192), (1, 3, 1, 6, 192, 320)]
+FEATURES = 1280
+CLASSES = 1000
+SIZE = 224
+OPSET = 13
+
+
+class Builder:
+    """Collects nodes and weights. `tensors` is emptied as they are used, so that what is left over can be reported."""
+
+    def __init__(self, tensors):
+        self.tensors, self.nodes, self.weights = dict(tensors), [], []
+
+    def take(self, name, shape):
+        if name not in self.tensors:
+            raise ValueError(f"the weights have no tensor {name}")
+        tensor = self.tensors.pop(name)
+        if tensor.shape != tuple(shape):
+            raise ValueError(f"{name} has the shape {tensor.shape}, not {tuple(shape)}")
+        return tensor.astype(numpy.float64)
+
+    def constant(self, name, array):
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def node(self, operator, inputs, output, **attributes):
+        self.nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
+        return output
+
+    def convolve(self, x, conv, norm, out, into, kernel, stride=1, groups=1, clip=True):
+        """Convolution, batch normalisation and, with `clip`, ReLU6."""
+        weight = self.take(f"{conv}.weight", (out, into // groups, kernel, kernel))
+        scale, shift, mean, variance = (
+            self.take(f"{norm}.{part}", (out,)) for part in ("weight", "bias", "running_mean", "running_var"))
+        self.tensors.pop(f"{norm}.num_batches_tracked", None)
+        factor = scale / numpy.sqrt(variance + EPSILON)
+        weight = (weight * factor[:, None, None, None]).astype(numpy.float32)
+        bias = (shift - mean * factor).astype(numpy.float32)
+        y = self.node("Conv", [x, self.constant(f"{conv}.weight", weight), self.constant(f"{conv}.bias", bias)], f"{conv}.out",
+                      kernel_shape=[kernel, kernel], strides=[stride, stride], group=groups, auto_pad="SAME_UPPER")
+        return self.node("Clip", [y, "zero", "six"], f"{conv}.relu6") if clip else y
+
+    def block(self, x, prefix, kernel, stride, expand, into, out):
+        """An inverted residual: widen by 1x1, filter each channel, narrow by 1x1; added to x where shapes allow."""
+        wide = into * expand
+        y = x
+        if expand > 1:
+            y = self.convolve(y, f"{prefix}._expand_conv", f"{prefix}._bn0", wide, into, 1)
+        y = self.convolve(y, f"{prefix}._depthwise_conv", f"{prefix}._bn1", wide, wide, kernel, stride, groups=wide)
+        y = self.convolve(y, f"{prefix}._project_conv", f"{prefix}._bn2", out, wide, 1, clip=False)
+        return self.node("Add", [y, x], f"{prefix}.sum") if stride == 1 and into == out else y
+
+    def features(self):
+        self.constant("zero", numpy.array(0, numpy.float32))
+        self.constant("six", numpy.array(6, numpy.float32))
+        x = self.convolve("images", "_conv_stem", "_bn0", 32, 3, 3, stride=2)
+        number = 0
+        for repeats, kernel, stride, expand, into, out in GROUPS:
+            for repeat in range(repeats):
+                first = repeat == 0
+                x = self.block(x, f"_blocks.{number}", kernel, stride if first else 1, expand, into if first else out, out)
+                number += 1
+        x = self.convolve(x, "_conv_head", "_bn1", FEATURES, GROUPS[-1][-1], 1)
+        self.node("Flatten", [self.node("GlobalAveragePool", [x], "pooled")], "features", axis=1)
+
+    def model(self, name, output, length):
+        graph = helper.make_graph(
+            self.nodes, name, [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, SIZE, SIZE])],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", length])], self.weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="millrace")
+        model.ir_version = 8
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+
+def build(tensors):
+    """(features model, head as classes x (features + 1) with the bias last, whole model)."""
+    builder = Builder(tensors)
+    builder.features()
+    head = numpy.concatenate([builder.take("_fc.weight", (CLASSES, FEATURES)), builder.take("_fc.bias", (CLASSES,))[:, None]],
+                             axis=1).astype(numpy.float32)
+    if builder.tensors:
+        raise ValueError(f"the weights hold tensors that the network does not have: {', '.join(sorted(builder.tensors))}")
+    features = builder.model("efficientnet-lite0-features", "features", FEATURES)
+    builder.node("Gemm", ["features", builder.constant("_fc.weight", head[:, :-1].copy()),
+                          builder.constant("_fc.bias", head[:, -1].copy())], "logits", transB=1)
+    return features, head, builder.model("efficientnet-lite0", "logits", CLASSES)
