@@ -1,7 +1,7 @@
 /* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers where the decoder can.
  *
  * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not selected",
- * "not shown": an edit list, "no picture": the second field of a picture); it is dropped ("corrupt", "no key frame": sent
+ * "not shown": an edit list, "second field" of a picture, "no picture"); it is dropped ("corrupt", "no key frame": sent
  * before the first picture could be decoded). Packets and pictures are matched by a number that goes through the decoder. */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "stages/decode_pool.h"
 #include "stages/list.h"
 #include "stages/media_input.h"
+#include "stages/media_side.h"
 
 enum { SKIP_NONE, SKIP_NONREF, SKIP_NONKEY };
 enum { DAMAGED_DROP, DAMAGED_KEEP };
@@ -44,6 +45,7 @@ typedef struct decode_state {
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     int last_error;            /* AVERROR */
+    bool damaged;              /* this source has had damage */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
     uint64_t in_range;         /* pictures of this epoch between start and end */
@@ -170,21 +172,28 @@ static int open_decoder(mr_stage *self, mr_media *media) {
     return MR_OK;
 }
 
-static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet) {
+/* Closes the receipt of a packet that gave no picture. Once a stream was damaged, its missing pictures are put down to
+ * that: a decoder gives none until the next picture it can start from. */
+static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
     decode_state *state = self->state;
     const decode_options *from = self->options;
-    if (state->errors > 0) {
-        state->errors--;
+    bool reported = state->errors > 0 || packet->flags & MR_FRAME_CORRUPT;
+    if (reported)
         mr_io_drop(io, packet, "corrupt");
-    } else if (packet->flags & MR_FRAME_HIDDEN) {
+    else if (packet->flags & MR_FRAME_HIDDEN)
         mr_io_absorb(io, packet, "not shown");
-    } else if (from->skip != SKIP_NONE) {
+    else if (mr_pending_may_be_field(&state->pending, number))
+        mr_io_absorb(io, packet, "second field");
+    else if (state->damaged)
+        mr_io_drop(io, packet, "corrupt");
+    else if (from->skip != SKIP_NONE)
         mr_io_absorb(io, packet, "skip");
-    } else if (state->last_given == 0 && state->seq == 0) {
+    else if (state->seq == 0 && state->pictures == 0)
         mr_io_drop(io, packet, "no key frame");
-    } else {
+    else
         mr_io_absorb(io, packet, "no picture");
-    }
+    if (reported && state->errors > 0)
+        state->errors--;
     mr_frame_unref(&packet);
 }
 
@@ -193,6 +202,7 @@ static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet) {
 static void count_error(mr_stage *self, mr_io *io, int error) {
     decode_state *state = self->state;
     state->last_error = error;
+    state->damaged = true;
     bool late = state->draining || state->codec->active_thread_type & FF_THREAD_FRAME;
     mr_frame *packet = late ? NULL : mr_pending_take(&state->pending, state->pending.next - 1);
     if (!packet) {
@@ -235,6 +245,8 @@ static int lend_packet(AVPacket *packet, mr_frame *frame) {
     packet->flags = (frame->flags & MR_FRAME_KEY ? AV_PKT_FLAG_KEY : 0) |
                     (frame->flags & MR_FRAME_CORRUPT ? AV_PKT_FLAG_CORRUPT : 0) |
                     (frame->flags & MR_FRAME_HIDDEN ? AV_PKT_FLAG_DISCARD : 0);
+    if (mr_side_unpack(&frame->plane[1], packet))
+        return AVERROR_INVALIDDATA;
     size_t behind = (size_t)(plane->buffer->data + plane->buffer->bytes - plane->data);
     if (behind < plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE)
         return 0;
@@ -248,9 +260,10 @@ static int lend_packet(AVPacket *packet, mr_frame *frame) {
 
 static void send(mr_stage *self, mr_io *io, mr_frame *frame) {
     decode_state *state = self->state;
-    mr_frame *expired = mr_pending_expired(&state->pending);
+    int64_t number;
+    mr_frame *expired = mr_pending_expired(&state->pending, &number);
     if (expired)
-        close_receipt(self, io, expired);
+        close_receipt(self, io, expired, number);
     state->codec->reordered_opaque = mr_pending_add(&state->pending, frame);
     state->packets++;
     int error = lend_packet(state->packet, frame);
@@ -297,6 +310,9 @@ static verdict judge(mr_stage *self, const AVFrame *picture) {
         return NOT_SELECTED;
     bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
                    picture->decode_error_flags;
+    state->damaged |= damaged;
+    if (picture->interlaced_frame)
+        mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
     bool selected = select_picture(state, packet->media, time_of(state, picture));
     if (damaged && from->damaged == DAMAGED_DROP)
         return DAMAGED;
@@ -420,8 +436,9 @@ static int drain(mr_stage *self, mr_io *io) {
     int answer = give_pictures(self, io);
     if (answer)
         return answer;
-    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending));)
-        close_receipt(self, io, packet);
+    int64_t number;
+    for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, &number));)
+        close_receipt(self, io, packet, number);
     state->errors = 0;
     state->draining = false;
     avcodec_flush_buffers(state->codec);
@@ -453,15 +470,21 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
 
 /* True where the packet is settled without the decoder. */
 static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
+    decode_state *state = self->state;
     const decode_options *from = self->options;
     bool skipped = (from->skip == SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
                    (from->skip == SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
+    const char *damage = !frame->media || !frame->media->codec ? "no media" : NULL;
     if (frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
-        mr_io_drop(io, frame, "corrupt");
-    else if (skipped)
-        mr_io_absorb(io, frame, "skip");
-    else
+        damage = "corrupt";
+    if (!damage && !skipped)
         return false;
+    if (damage) {
+        state->packets++;
+        mr_io_drop(io, frame, damage);
+    } else {
+        mr_io_absorb(io, frame, "skip");
+    }
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include "stages/decode_format.h"
 #include "stages/media_input.h"
 #include "stages/media_reader.h"
+#include "stages/media_side.h"
 
 /* What is read. Left out on purpose is everything that opens other files or hosts (playlists, concat scripts, session
  * descriptions, manifests), and formats that are recognised by their name alone. Those with sound only are here so that
@@ -32,7 +33,8 @@ typedef struct file_reader {
     AVStream *stream;
     AVPacket *packet;
     mr_media *media;
-    int64_t origin; /* the stream's start, in its time base */
+    int64_t origin;  /* the stream's start, in its time base */
+    int64_t packets; /* read in this turn */
 } file_reader;
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
@@ -93,7 +95,15 @@ static bool is_video(const AVStream *stream) {
     return stream->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
 }
 
-/* The best video stream; a cover picture only where it is all there is. */
+static bool has_sound(const AVFormatContext *format) {
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if (format->streams[i]->codecpar->codec_type == AVMEDIA_TYPE_AUDIO)
+            return true;
+    return false;
+}
+
+/* The best video stream. A cover picture is one only where it is all there is: beside video it is left aside, and with sound
+ * alone it does not make a video of a song. */
 static AVStream *best_stream(AVFormatContext *format) {
     int best = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     if (best < 0 || !is_cover(format->streams[best]))
@@ -101,27 +111,37 @@ static AVStream *best_stream(AVFormatContext *format) {
     for (unsigned i = 0; i < format->nb_streams; i++)
         if (is_video(format->streams[i]) && !is_cover(format->streams[i]))
             return format->streams[i];
-    return format->streams[best];
+    return has_sound(format) ? NULL : format->streams[best];
+}
+
+static int find_cover(const AVFormatContext *format) {
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        if (is_cover(format->streams[i]))
+            return (int)i;
+    return -1;
+}
+
+static int say_no_video(const AVFormatContext *format, const char *path) {
+    int cover = find_cover(format);
+    if (cover >= 0)
+        return mr_fail(MR_ERROR_DATA, "%s: holds sound and a cover picture but no video; stream: %d takes the cover", path,
+                       cover);
+    return mr_fail(MR_ERROR_DATA, "%s: holds %s", path, has_sound(format) ? "sound but no video" : "no video");
 }
 
 static int choose_stream(file_reader *reader) {
     AVFormatContext *format = reader->format;
     const char *path = mr_input_path(reader->params.uri);
     int wanted = reader->params.stream;
-    if (wanted >= 0) {
-        if ((unsigned)wanted >= format->nb_streams || !is_video(format->streams[wanted]))
-            return mr_fail(MR_ERROR_DATA, "%s: stream %d is no video; the file has %u streams", path, wanted,
-                           format->nb_streams);
-        reader->stream = format->streams[wanted];
-        return MR_OK;
+    if (wanted < 0) {
+        reader->stream = best_stream(format);
+        return reader->stream ? MR_OK : say_no_video(format, path);
     }
-    reader->stream = best_stream(format);
-    if (reader->stream)
-        return MR_OK;
-    for (unsigned i = 0; i < format->nb_streams; i++)
-        if (format->streams[i]->codecpar->codec_type == AVMEDIA_TYPE_AUDIO)
-            return mr_fail(MR_ERROR_DATA, "%s: holds sound but no video", path);
-    return mr_fail(MR_ERROR_DATA, "%s: holds no video", path);
+    if ((unsigned)wanted >= format->nb_streams || !is_video(format->streams[wanted]))
+        return mr_fail(MR_ERROR_DATA, "%s: stream %d is no video; the file has %u streams", path, wanted,
+                       format->nb_streams);
+    reader->stream = format->streams[wanted];
+    return MR_OK;
 }
 
 /* Looks into the packets for what the header does not say. The decoders used for that are bound by max_pixels too. */
@@ -240,6 +260,7 @@ static int seek_to_start(file_reader *reader) {
 static int rewind_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
+    reader->packets = 0;
     if (seek_to_start(reader) >= 0)
         return MR_OK;
     /* Elementary streams and some others cannot seek by time: they are opened again. */
@@ -324,9 +345,20 @@ static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
     return reader->params.end_ns > 0 && time != MR_NO_TIME && time >= reader->params.end_ns;
 }
 
+/* A truncated file ends like a whole one; the number of frames that its header announces tells the difference. */
+static void warn_if_short(const file_reader *reader) {
+    const mr_reader_params *params = &reader->params;
+    int64_t announced = reader->stream->nb_frames;
+    if (params->stage && params->start_ns == 0 && params->end_ns == 0 && reader->packets < announced)
+        mr_stage_warn(params->stage, "%s: ended after %" PRId64 " of %" PRId64 " frames", reader->media->path,
+                      reader->packets, announced);
+}
+
 static int read_file(mr_reader *base, mr_packet *packet) {
     file_reader *reader = (file_reader *)base;
     int status = next_packet(reader);
+    if (status == MR_END)
+        warn_if_short(reader);
     if (status)
         return status;
     packet->flags = flags_of(reader->packet);
@@ -338,7 +370,13 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     status = wrap_packet(reader, packet);
     if (status)
         return status;
+    status = mr_side_pack(reader->packet, &packet->side);
+    if (status) {
+        mr_buffer_unref(&packet->buffer);
+        return status;
+    }
     packet->media = mr_media_ref(reader->media);
+    reader->packets++;
     return MR_OK;
 }
 
