@@ -58,21 +58,21 @@ static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", NULL};
 static const mr_option options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
-     .help = "Decoding threads of one source; auto: one for each worker with a single source, one each with several."},
+     .help = "decoding threads of one source; auto: one for each worker with a single source, one each with several"},
     {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
-     .help = "Leave out, before they are decoded, pictures that no other depends on, or all but key frames."},
+     .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop", .choices = damaged_choices,
-     .help = "Drop pictures that the decoder had to patch up, counted as corrupt, or keep them."},
+     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
-     .max = 2147483647, .unit = "px", .help = "Packets whose pictures are larger count as corrupt."},
+     .max = 2147483647, .unit = "px", .help = "packets whose pictures are larger count as corrupt"},
     MR_OPTIONS_END};
 
 static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "packets", .help = "Compressed packets in decode order.", .accepts = packets},
+static const mr_port inputs[] = {{.name = "packets", .help = "compressed packets in decode order", .accepts = packets},
                                  {.name = NULL}};
 static const mr_port outputs[] = {
-    {.name = "pictures", .help = "Pictures in presentation order.", .accepts = pictures}, {.name = NULL}};
+    {.name = "pictures", .help = "pictures in presentation order", .accepts = pictures}, {.name = NULL}};
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 

@@ -38,6 +38,13 @@ mr_pixel mr_pixel_from_av(enum AVPixelFormat format) {
     return MR_PIXEL_ANY;
 }
 
+enum AVPixelFormat mr_pixel_to_av(mr_pixel pixel) {
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (layouts[i].pixel == pixel)
+            return layouts[i].av;
+    return AV_PIX_FMT_NONE;
+}
+
 static enum AVPixelFormat nearest_gray(int depth) {
     return depth <= 8 ? AV_PIX_FMT_GRAY8 : depth <= 10 ? AV_PIX_FMT_GRAY10LE : depth <= 12 ? AV_PIX_FMT_GRAY12LE
                                                                                           : AV_PIX_FMT_GRAY16LE;

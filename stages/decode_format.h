@@ -17,6 +17,9 @@
  * colour planes are not part of the layout. */
 mr_pixel mr_pixel_from_av(enum AVPixelFormat format);
 
+/* FFmpeg's name for a layout. */
+enum AVPixelFormat mr_pixel_to_av(mr_pixel pixel);
+
 /* The layout that pictures of any other format are converted to, and FFmpeg's name for it. */
 mr_pixel mr_pixel_nearest(enum AVPixelFormat format, enum AVPixelFormat *converted);
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "engine/base/memory.h"
 #include "stages/decode_format.h"
 
 enum { ALIGNMENT = 64, TAIL_BYTES = 64 };
@@ -32,7 +33,7 @@ struct mr_picture_pool {
 
 int mr_picture_pool_create(mr_picture_pool **result, mr_device *device, int buffers) {
     int leases = 2 * buffers;
-    mr_picture_pool *pool = calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
+    mr_picture_pool *pool = mr_calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
     if (!pool)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     pool->device = device;
@@ -52,7 +53,7 @@ void mr_picture_pool_destroy(mr_picture_pool **pool) {
         return;
     mr_pool_release(&(*pool)->pool);
     pthread_mutex_destroy(&(*pool)->lock);
-    free(*pool);
+    mr_free(*pool);
     *pool = NULL;
 }
 

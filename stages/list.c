@@ -11,6 +11,7 @@ static const mr_stage_type *const types[] = {
     &mr_callback_stage,
     &mr_csv_stage,
     &mr_decode_stage,
+    &mr_images_stage,
     &mr_join_stage,
     &mr_jsonl_stage,
     &mr_null_stage,

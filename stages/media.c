@@ -36,33 +36,33 @@ typedef struct media_state {
 #define FIELD(name) offsetof(media_options, name)
 static const mr_option options[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .offset = FIELD(uri), .required = true,
-     .help = "A video or image file, a folder of images, a glob, or lavfi: and a graph of test patterns."},
+     .help = "a video or image file, a folder of images, a glob, or lavfi: and a graph of test patterns"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
-     .help = "The folder holds one folder for each class; the class goes with every image."},
+     .help = "the folder holds one folder for each class; the class goes with every image"},
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
-     .help = "Start again at the end: true, without end, or how many times it is played."},
+     .help = "start again at the end: true, without end, or how many times it is played"},
     {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s",
-     .help = "Leave out pictures before this time from the start of the stream."},
+     .help = "leave out pictures before this time from the start of the stream"},
     {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
-     .help = "Stop so long after start; 0: at the end."},
+     .help = "stop so long after start; 0: at the end"},
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0",
-     .help = "At most so many pictures a second, chosen by presentation time; 0: all."},
+     .help = "at most so many pictures a second, chosen by presentation time; 0: all"},
     {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
-     .unit = "pictures", .help = "Only one of so many decoded pictures."},
+     .unit = "pictures", .help = "only one of so many decoded pictures"},
     {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
-     .help = "Give packets at the pace of their times instead of as fast as possible."},
+     .help = "give packets at the pace of their times instead of as fast as possible"},
     {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
-     .help = "Index of the video stream in the file; -1: the best."},
+     .help = "index of the video stream in the file; -1: the best"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
-     .help = "Images a second of an image folder, which has no times of its own."},
+     .help = "images a second of an image folder, which has no times of its own"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
-     .help = "How long opening, and reading one packet, may take; 0: without end."},
+     .help = "how long opening, and reading one packet, may take; 0: without end"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
-     .max = 2147483647, .unit = "px", .help = "Files whose pictures are larger are refused."},
+     .max = 2147483647, .unit = "px", .help = "files whose pictures are larger are refused"},
     MR_OPTIONS_END};
 
 static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port outputs[] = {{.name = "packets", .help = "Compressed packets in decode order.", .accepts = packets},
+static const mr_port outputs[] = {{.name = "packets", .help = "compressed packets in decode order", .accepts = packets},
                                   {.name = NULL}};
 
 /* Times to play: 1 for false, -1 for true; 0 where the text is neither those nor a count. */
@@ -109,6 +109,7 @@ static int open_media(mr_stage *self) {
     mr_reader_params params = params_of(from);
     params.stage = self;
     state->loops_left = parse_loop(from->loop);
+    params.loops = state->loops_left < 0 ? 0 : state->loops_left;
     return mr_reader_open(&state->reader, &params);
 }
 
@@ -163,8 +164,8 @@ static int process(mr_stage *self, mr_io *io) {
     media_state *state = self->state;
     if (!state->held) {
         int answer = read_next(state);
-        if (answer)
-            return answer;
+        if (answer) /* a stop that interrupts reading is an end like any other */
+            return answer == MR_ERROR_CANCELLED ? MR_END : answer;
         set_due(state, mr_io_now_ns(io));
     }
     if (from->realtime && mr_io_now_ns(io) < state->due_ns) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "stages/decode_format.h"
 #include "stages/media_input.h"
 #include "stages/media_reader.h"
@@ -148,13 +149,13 @@ static int choose_stream(file_reader *reader) {
 static int look_into_streams(file_reader *reader) {
     AVFormatContext *format = reader->format;
     unsigned count = format->nb_streams;
-    AVDictionary **options = count ? calloc(count, sizeof *options) : NULL;
+    AVDictionary **options = count ? mr_calloc(count, sizeof *options) : NULL;
     for (unsigned i = 0; options && i < count; i++)
         av_dict_set_int(&options[i], "max_pixels", reader->params.max_pixels, 0);
     int error = avformat_find_stream_info(format, options);
     for (unsigned i = 0; options && i < count; i++)
         av_dict_free(&options[i]);
-    free(options);
+    mr_free(options);
     if (error >= 0)
         return MR_OK;
     return mr_fail(mr_av_status(error), "%s: %s", mr_input_path(reader->params.uri), mr_av_words(error));
@@ -212,7 +213,7 @@ static int describe(file_reader *reader) {
     AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
     media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
     media->rate_den = media->rate_num ? rate.den : 0;
-    media->frames = is_cover(stream) ? 1 : expected_frames(reader, rate);
+    media->frames = (is_cover(stream) ? 1 : expected_frames(reader, rate)) * reader->params.loops;
     ((AVCodecParameters *)media->codec)->sample_aspect_ratio =
         av_guess_sample_aspect_ratio(reader->format, stream, NULL);
     read_rotation(stream, media);
@@ -273,7 +274,7 @@ static void destroy_file(mr_reader *base) {
     close_container(reader);
     av_packet_free(&reader->packet);
     mr_media_unref(&reader->media);
-    free(reader);
+    mr_free(reader);
 }
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
@@ -383,7 +384,7 @@ static int read_file(mr_reader *base, mr_packet *packet) {
 static const mr_reader_type file_type = {.read = read_file, .rewind = rewind_file, .destroy = destroy_file};
 
 int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
-    file_reader *reader = calloc(1, sizeof *reader);
+    file_reader *reader = mr_calloc(1, sizeof *reader);
     if (!reader)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *reader = (file_reader){.base.type = &file_type, .params = *params, .input.fd = -1, .packet = av_packet_alloc()};

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/memory.h"
 #include "stages/media_input.h"
 #include "stages/media_list.h"
 #include "stages/media_reader.h"
@@ -45,13 +46,13 @@ typedef struct image_reader {
 static void free_shelf(image_shelf *shelf) {
     for (image_media *media = shelf->idle, *next; media; media = next) {
         next = media->next;
-        free(media);
+        mr_free(media);
     }
     for (int i = 0; i < shelf->codecs; i++)
         avcodec_parameters_free(&shelf->codec[i]);
     mr_image_list_fini(&shelf->list);
     pthread_mutex_destroy(&shelf->lock);
-    free(shelf);
+    mr_free(shelf);
 }
 
 /* Drops a reference and, where given, keeps a media for the next image. */
@@ -79,7 +80,7 @@ static image_media *take_media(image_shelf *shelf) {
         shelf->idle = media->next;
     pthread_mutex_unlock(&shelf->lock);
     if (!media)
-        media = malloc(sizeof *media);
+        media = mr_alloc(sizeof *media);
     if (!media)
         return NULL;
     pthread_mutex_lock(&shelf->lock);
@@ -111,8 +112,8 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
     if (!media)
         return NULL;
     media->shelf = shelf;
-    media->media = (mr_media){.path = file->path, .label = file->label < 0 ? NULL : shelf->list.label[file->label],
-                              .label_index = file->label, .codec = codec, .frames = (int64_t)shelf->list.count,
+    media->media = (mr_media){.path = file->path, .still = true, .label = file->label < 0 ? NULL : shelf->list.label[file->label],
+                              .label_index = file->label, .codec = codec, .frames = (int64_t)shelf->list.count * params->loops,
                               .start_ns = params->start_ns, .end_ns = params->end_ns, .every = params->every,
                               .fps = params->fps, .release = release_media};
     AVRational rate = av_d2q(params->rate, 1000000);
@@ -220,7 +221,7 @@ static void destroy_images(mr_reader *base) {
     image_reader *reader = (image_reader *)base;
     if (reader->shelf)
         drop_shelf(reader->shelf, NULL);
-    free(reader);
+    mr_free(reader);
 }
 
 static const mr_reader_type images_type = {.read = read_image, .rewind = rewind_images, .destroy = destroy_images};
@@ -230,11 +231,11 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     int status = mr_input_look(params->uri, &kind);
     if (status)
         return status;
-    image_reader *reader = calloc(1, sizeof *reader);
-    image_shelf *shelf = calloc(1, sizeof *shelf);
+    image_reader *reader = mr_calloc(1, sizeof *reader);
+    image_shelf *shelf = mr_calloc(1, sizeof *shelf);
     if (!reader || !shelf) {
-        free(reader);
-        free(shelf);
+        mr_free(reader);
+        mr_free(shelf);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
     pthread_mutex_init(&shelf->lock, NULL);

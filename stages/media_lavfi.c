@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "stages/media_input.h"
 #include "stages/media_reader.h"
 
@@ -212,13 +213,13 @@ static void destroy_lavfi(mr_reader *base) {
     av_frame_free(&reader->frame);
     avfilter_graph_free(&reader->graph);
     mr_media_unref(&reader->media);
-    free(reader);
+    mr_free(reader);
 }
 
 static const mr_reader_type lavfi_type = {.read = read_lavfi, .rewind = rewind_lavfi, .destroy = destroy_lavfi};
 
 int mr_reader_open_lavfi(mr_reader **result, const mr_reader_params *params) {
-    lavfi_reader *reader = calloc(1, sizeof *reader);
+    lavfi_reader *reader = mr_calloc(1, sizeof *reader);
     if (!reader)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *reader = (lavfi_reader){.base.type = &lavfi_type, .params = *params, .frame = av_frame_alloc()};

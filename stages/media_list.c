@@ -9,6 +9,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "engine/base/memory.h"
+
 static const struct {
     const char *extension;
     enum AVCodecID codec;
@@ -79,14 +81,14 @@ static int out_of_memory(void) {
 static void *grow(void *array, size_t count, size_t bytes) {
     if (count & (count - 1))
         return array;
-    return realloc(array, (count ? 2 * count : 1) * bytes);
+    return mr_realloc(array, (count ? 2 * count : 1) * bytes);
 }
 
 /* Takes `path` over, also on failure. */
 static int add_file(mr_image_list *list, char *path, int label) {
     mr_image_file *grown = path ? grow(list->file, list->count, sizeof *grown) : NULL;
     if (!grown) {
-        free(path);
+        mr_free(path);
         return out_of_memory();
     }
     list->file = grown;
@@ -99,7 +101,7 @@ static int add_label(mr_image_list *list, const char *name) {
     if (!grown)
         return out_of_memory();
     list->label = grown;
-    list->label[list->label_count] = strdup(name);
+    list->label[list->label_count] = mr_strdup(name);
     if (!list->label[list->label_count])
         return out_of_memory();
     list->label_count++;
@@ -107,10 +109,12 @@ static int add_label(mr_image_list *list, const char *name) {
 }
 
 static char *join(const char *folder, const char *name) {
-    char *path = NULL;
-    size_t length = strlen(folder);
+    size_t length = strlen(folder), bytes = length + strlen(name) + 2;
     const char *slash = length && folder[length - 1] == '/' ? "" : "/";
-    return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
+    char *path = mr_alloc(bytes);
+    if (path)
+        snprintf(path, bytes, "%s%s%s", folder, slash, name);
+    return path;
 }
 
 static bool has_mode(const char *path, mode_t kind) {
@@ -133,7 +137,7 @@ static int add_folder(mr_image_list *list, const char *path, int label) {
             continue;
         char *file = join(path, entry->d_name);
         if (file && !has_mode(file, S_IFREG)) {
-            free(file);
+            mr_free(file);
             continue;
         }
         status = add_file(list, file, label);
@@ -151,7 +155,7 @@ static int find_labels(mr_image_list *list, const char *path) {
         char *inner = entry->d_name[0] == '.' ? NULL : join(path, entry->d_name);
         if (inner && has_mode(inner, S_IFDIR))
             status = add_label(list, entry->d_name);
-        free(inner);
+        mr_free(inner);
     }
     closedir(folder);
     if (list->label_count)
@@ -164,7 +168,7 @@ static int add_labelled(mr_image_list *list, const char *path) {
     for (size_t i = 0; !status && i < list->label_count; i++) {
         char *inner = join(path, list->label[i]);
         status = inner ? add_folder(list, inner, (int)i) : out_of_memory();
-        free(inner);
+        mr_free(inner);
     }
     return status;
 }
@@ -175,7 +179,7 @@ static int add_glob(mr_image_list *list, const char *pattern) {
     int status = answer == GLOB_NOSPACE ? out_of_memory() : MR_OK;
     for (size_t i = 0; !status && answer == 0 && i < found.gl_pathc; i++)
         if (has_mode(found.gl_pathv[i], S_IFREG))
-            status = add_file(list, strdup(found.gl_pathv[i]), -1);
+            status = add_file(list, mr_strdup(found.gl_pathv[i]), -1);
     globfree(&found);
     return status;
 }
@@ -193,7 +197,7 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
     *list = (mr_image_list){0};
     int status;
     if (kind == MR_INPUT_FILE) {
-        status = add_file(list, strdup(path), -1);
+        status = add_file(list, mr_strdup(path), -1);
     } else if (kind == MR_INPUT_GLOB) {
         status = add_glob(list, path);
     } else {
@@ -211,10 +215,10 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
 
 void mr_image_list_fini(mr_image_list *list) {
     for (size_t i = 0; i < list->count; i++)
-        free(list->file[i].path);
+        mr_free(list->file[i].path);
     for (size_t i = 0; i < list->label_count; i++)
-        free(list->label[i]);
-    free(list->file);
-    free(list->label);
+        mr_free(list->label[i]);
+    mr_free(list->file);
+    mr_free(list->label);
     *list = (mr_image_list){0};
 }

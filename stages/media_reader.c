@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "stages/media_input.h"
 
 static bool starts_with(const char *text, const char *prefix) {
@@ -68,18 +69,18 @@ void mr_reader_destroy(mr_reader **reader) {
 static void release_media(mr_media *media) {
     AVCodecParameters *codec = media->codec;
     avcodec_parameters_free(&codec);
-    free(media->path);
-    free(media);
+    mr_free(media->path);
+    mr_free(media);
 }
 
 mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec) {
-    mr_media *media = calloc(1, sizeof *media);
+    mr_media *media = mr_calloc(1, sizeof *media);
     AVCodecParameters *copy = avcodec_parameters_alloc();
-    char *path_copy = strdup(path);
+    char *path_copy = mr_strdup(path);
     if (!media || !copy || !path_copy || avcodec_parameters_copy(copy, codec) < 0) {
         avcodec_parameters_free(&copy);
-        free(path_copy);
-        free(media);
+        mr_free(path_copy);
+        mr_free(media);
         return NULL;
     }
     *media = (mr_media){.path = path_copy, .label_index = -1, .codec = copy, .start_ns = params->start_ns,

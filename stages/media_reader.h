@@ -23,6 +23,7 @@ typedef struct mr_reader_params {
     int stream;             /* index of the video stream in the container; -1: the best one */
     int64_t start_ns;       /* from the start of the stream */
     int64_t end_ns;         /* 0: to the end */
+    int64_t loops;          /* how often it will be read; 0: without end. Only for the number of frames to expect */
     int32_t every;
     double fps;             /* 0: all */
     double rate;            /* images a second of an image list, which has no times of its own */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "millrace/status.h"
 
 typedef struct record {
@@ -24,10 +25,10 @@ int mr_side_pack(const AVPacket *packet, mr_buffer **buffer) {
             total += sizeof(record) + padded(packet->side_data[i].size);
     if (total == 0)
         return MR_OK;
-    uint8_t *block = calloc(1, total);
-    *buffer = block ? mr_buffer_wrap(block, total, free, block) : NULL;
+    uint8_t *block = mr_calloc(1, total);
+    *buffer = block ? mr_buffer_wrap(block, total, mr_free, block) : NULL;
     if (!*buffer) {
-        free(block);
+        mr_free(block);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
     for (int i = 0; i < packet->side_data_elems; i++) {

@@ -63,6 +63,7 @@ size_t mr_pool_buffer_bytes(const mr_pool *pool);
 typedef struct mr_media {
     atomic_int references;
     char *path;        /* file or URL it was read from */
+    bool still;        /* path is a still image: the frame is all of it */
     char *label;       /* class of a labelled folder; NULL elsewhere */
     int32_t label_index; /* position of the label among the folder's classes; -1 elsewhere */
     void *codec;       /* the reader's own description (AVCodecParameters in stages/media) */
