@@ -530,7 +530,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 
 const mr_stage_type mr_decode_stage = {
     .name = "decode",
-    .summary = "Decodes packets into pictures",
+    .summary = "decodes packets into pictures",
     .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in each "
             "epoch, those that start, duration, every or fps leave out included. A picture keeps the stream's matrix, "
             "range, chroma siting, sample aspect ratio and rotation; interlaced pictures are given as they are.",

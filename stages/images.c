@@ -326,7 +326,7 @@ static int process(mr_stage *self, mr_io *io) {
 
 const mr_stage_type mr_images_stage = {
     .name = "images",
-    .summary = "Writes pictures as PNG files",
+    .summary = "writes pictures as PNG files",
     .help = "Converts with the picture's own matrix, range and chroma siting; gray stays gray, alpha is kept, samples of "
             "more than 8 bits become 16. Pictures are written as they are stored, not turned.",
     .inputs = inputs,

@@ -192,7 +192,7 @@ static void close_media(mr_stage *self) {
 
 const mr_stage_type mr_media_source = {
     .name = "media",
-    .summary = "Reads video files, image folders and test patterns from disk",
+    .summary = "reads video files, image folders and test patterns from disk",
     .help = "Gives the compressed packets of whatever libavformat opens. A folder or a glob is a sequence of images in "
             "natural order of their names (2.png before 10.png). Times count from the start of the stream, anew in each "
             "turn of a loop. Which pictures are wanted (start, duration, every, fps) is applied by decode.",
