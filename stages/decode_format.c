@@ -1,6 +1,7 @@
 #include "stages/decode_format.h"
 
 #include <libavutil/pixdesc.h>
+#include <limits.h>
 #include <math.h>
 
 static const struct {
@@ -148,10 +149,13 @@ bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *fli
 
 static AVRational aspect_of(const AVFrame *picture, const mr_media *media) {
     const AVCodecParameters *stream = media ? media->codec : NULL;
+    AVRational aspect = picture->sample_aspect_ratio;
     if (stream && stream->sample_aspect_ratio.num > 0 && stream->sample_aspect_ratio.den > 0)
-        return stream->sample_aspect_ratio;
-    AVRational own = picture->sample_aspect_ratio;
-    return own.num > 0 && own.den > 0 ? own : (AVRational){0, 0};
+        aspect = stream->sample_aspect_ratio;
+    if (aspect.num <= 0 || aspect.den <= 0)
+        return (AVRational){0, 0};
+    av_reduce(&aspect.num, &aspect.den, aspect.num, aspect.den, INT_MAX);
+    return aspect;
 }
 
 void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixel, const AVCodecContext *codec,

@@ -83,8 +83,10 @@ static int open_format(file_reader *reader) {
     /* On failure libavformat frees the context and leaves our AVIOContext alone. */
     int error = avformat_open_input(&reader->format, path, input_format, &options);
     av_dict_free(&options);
+    /* A damaged header that asks for more memory than there is, is the file's fault. */
+    int failure = error == AVERROR(ENOMEM) ? MR_ERROR_DATA : mr_av_status(error);
     if (error < 0)
-        return mr_fail(mr_av_status(error), "%s: %s: %s", path, input_format->name, mr_av_words(error));
+        return mr_fail(failure, "%s: %s: %s", path, input_format->name, mr_av_words(error));
     return MR_OK;
 }
 

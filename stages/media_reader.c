@@ -5,6 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "stages/media_input.h"
+#include "stages/media_list.h"
 
 static bool starts_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -23,9 +24,12 @@ static int look_for_image(const mr_reader_params *params, bool *is_image) {
     if (!status)
         status = mr_input_probe(&input, path, &format);
     mr_input_close(&input);
-    if (!status)
-        *is_image = mr_input_image_codec(format) != AV_CODEC_ID_NONE;
-    return status;
+    if (status)
+        return status;
+    /* "image2" is libavformat's guess from the name alone. */
+    bool by_name = strcmp(format->name, "image2") == 0 && mr_image_codec_by_name(path);
+    *is_image = by_name || mr_input_image_codec(format) != AV_CODEC_ID_NONE;
+    return MR_OK;
 }
 
 int mr_reader_open(mr_reader **reader, const mr_reader_params *params) {
