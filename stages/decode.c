@@ -105,6 +105,7 @@ static int negotiate(mr_negotiation *negotiation) {
 }
 
 static int open_decode(mr_stage *self) {
+    const decode_options *from = self->options;
     decode_state *state = self->state;
     mr_av_log_capture();
     mr_pending_init(&state->pending);
@@ -114,7 +115,7 @@ static int open_decode(mr_stage *self) {
     state->following = av_frame_alloc();
     if (!state->packet || !state->picture || !state->following)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    return mr_picture_pool_create(&state->pool, self->device, self->output_buffers);
+    return mr_picture_pool_create(&state->pool, self->device, self->output_buffers, from->max_pixels);
 }
 
 static void close_decoder(decode_state *state) {
@@ -157,7 +158,7 @@ static int open_decoder(mr_stage *self, mr_media *media) {
     }
     codec->pkt_timebase = (AVRational){1, 1000000000};
     codec->thread_count = threads_for(self, parameters->codec_id);
-    codec->max_pixels = from->max_pixels;
+    codec->max_pixels = mr_av_max_pixels(from->max_pixels);
     if (from->skip == SKIP_NONREF)
         codec->skip_frame = AVDISCARD_NONREF;
     mr_picture_pool_attach(state->pool, codec);

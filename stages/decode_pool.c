@@ -22,6 +22,7 @@ typedef struct lease {
 struct mr_picture_pool {
     mr_device *device;
     int buffers;
+    int64_t max_pixels;
     pthread_mutex_t lock; /* guards all below */
     mr_pool *pool;        /* NULL until the first picture */
     int generation;       /* of pool */
@@ -31,13 +32,14 @@ struct mr_picture_pool {
     lease leases[];
 };
 
-int mr_picture_pool_create(mr_picture_pool **result, mr_device *device, int buffers) {
+int mr_picture_pool_create(mr_picture_pool **result, mr_device *device, int buffers, int64_t max_pixels) {
     int leases = 2 * buffers;
     mr_picture_pool *pool = mr_calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
     if (!pool)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     pool->device = device;
     pool->buffers = buffers;
+    pool->max_pixels = max_pixels;
     pool->lease_count = leases;
     pthread_mutex_init(&pool->lock, NULL);
     for (int i = 0; i < leases; i++) {
@@ -128,6 +130,8 @@ static size_t lay_out(AVCodecContext *codec, const AVFrame *frame, int strides[4
 
 static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     mr_picture_pool *pool = codec->opaque;
+    if ((int64_t)frame->width * frame->height > pool->max_pixels)
+        return AVERROR_INVALIDDATA;
     int strides[4] = {0};
     size_t offsets[4] = {0};
     bool direct = codec->codec->capabilities & AV_CODEC_CAP_DR1 && mr_pixel_from_av(frame->format);

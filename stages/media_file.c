@@ -86,7 +86,8 @@ static int open_format(file_reader *reader) {
     /* A damaged header that asks for more memory than there is, is the file's fault. */
     int failure = error == AVERROR(ENOMEM) ? MR_ERROR_DATA : mr_av_status(error);
     if (error < 0)
-        return mr_fail(failure, "%s: %s: %s", path, input_format->name, mr_av_words(error));
+        return mr_fail(failure, "%s: is no video or image that can be read (%s): %s", path, input_format->name,
+                       mr_av_words(error));
     return MR_OK;
 }
 
@@ -153,7 +154,7 @@ static int look_into_streams(file_reader *reader) {
     unsigned count = format->nb_streams;
     AVDictionary **options = count ? mr_calloc(count, sizeof *options) : NULL;
     for (unsigned i = 0; options && i < count; i++)
-        av_dict_set_int(&options[i], "max_pixels", reader->params.max_pixels, 0);
+        av_dict_set_int(&options[i], "max_pixels", mr_av_max_pixels(reader->params.max_pixels), 0);
     int error = avformat_find_stream_info(format, options);
     for (unsigned i = 0; options && i < count; i++)
         av_dict_free(&options[i]);

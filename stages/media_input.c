@@ -42,6 +42,11 @@ void mr_av_log_capture(void) {
     pthread_once(&once, capture_log);
 }
 
+int64_t mr_av_max_pixels(int64_t pixels) {
+    int64_t limit = pixels + pixels / 2 + 65536;
+    return limit < INT32_MAX ? limit : INT32_MAX;
+}
+
 int mr_av_status(int error) {
     switch (error) {
     case AVERROR(ENOMEM):

@@ -44,6 +44,10 @@ int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **form
  * one whose files can point at others (SVG). */
 enum AVCodecID mr_input_image_codec(const AVInputFormat *format);
 
+/* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`, small enough
+ * to stop what claims far more before it is allocated. */
+int64_t mr_av_max_pixels(int64_t pixels);
+
 /* FFmpeg's words for an error; per thread, valid until the next call. */
 const char *mr_av_words(int error);
 /* Sends FFmpeg's own log lines to millrace's log, at level debug: what they report is counted and told by the stages. The

@@ -1,0 +1,84 @@
+#include "tests/support/clips.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#ifndef CLIP_FOLDER
+#define CLIP_FOLDER "test-clips"
+#endif
+
+bool clips_available(void) {
+    if (system("ffmpeg -version >/dev/null 2>&1 && ffprobe -version >/dev/null 2>&1") == 0)
+        return true;
+    print_message("skipped: the programs ffmpeg and ffprobe, which make the clips, are missing\n");
+    return false;
+}
+
+void clip_path(char path[CLIP_PATH], const char *name) {
+    snprintf(path, CLIP_PATH, CLIP_FOLDER "/%s", name);
+}
+
+void clip_shell(const char *format, ...) {
+    char command[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    if (system(command) != 0)
+        fail_msg("failed: %s", command);
+}
+
+void clip_make(char path[CLIP_PATH], const char *name, const char *arguments) {
+    clip_path(path, name);
+    if (access(path, F_OK) == 0)
+        return;
+    /* Made under another name, since suites may run at the same time. */
+    clip_shell("mkdir -p " CLIP_FOLDER " && ffmpeg -nostdin -v error -y %s '" CLIP_FOLDER "/%d-%s' && mv '" CLIP_FOLDER
+               "/%d-%s' '%s'",
+               arguments, getpid(), name, getpid(), name, path);
+}
+
+static FILE *ask(const char *format, const char *path) {
+    char command[1024];
+    snprintf(command, sizeof command, format, path);
+    FILE *answer = popen(command, "r");
+    assert_non_null(answer);
+    return answer;
+}
+
+static double start_time(const char *path) {
+    FILE *answer = ask("ffprobe -v quiet -select_streams V:0 -show_entries stream=start_time -of csv=p=0 '%s'", path);
+    double start = 0;
+    if (fscanf(answer, "%lf", &start) != 1)
+        start = 0;
+    pclose(answer);
+    return start;
+}
+
+void clip_reference(const char *path, clip_frames *frames) {
+    *frames = (clip_frames){0};
+    double start = start_time(path);
+    FILE *answer = ask("ffprobe -v quiet -threads 1 -select_streams V:0 -show_entries "
+                       "frame=best_effort_timestamp_time -of default=nk=1:nw=1 '%s'", path);
+    size_t times = 0;
+    while (times < CLIP_FRAMES && fscanf(answer, "%lf", &frames->seconds[times]) == 1)
+        frames->seconds[times++] -= start;
+    pclose(answer);
+    answer = ask("ffmpeg -nostdin -v quiet -threads 1 -noautorotate -i '%s' -map 0:V:0 -vsync passthrough -autoscale 0 "
+                 "-f framemd5 -", path);
+    for (char line[256]; fgets(line, sizeof line, answer);) {
+        const char *md5 = strrchr(line, ',');
+        if (line[0] == '#' || !md5 || frames->count == CLIP_FRAMES)
+            continue;
+        assert_int_equal(sscanf(md5 + 1, " %32s", frames->md5[frames->count]), 1);
+        frames->count++;
+    }
+    pclose(answer);
+    assert_int_equal(times, frames->count);
+}

@@ -1,0 +1,30 @@
+/* Clips that the ffmpeg program makes at test time, and what ffmpeg and ffprobe say of them: the reference that reading and
+ * decoding are held to. Clips are kept in the build folder and made once. Everything fails a test that cannot get what it
+ * needs; a suite asks clips_available first and skips, with a message, where the programs are missing. */
+#ifndef MILLRACE_TESTS_CLIPS_H
+#define MILLRACE_TESTS_CLIPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CLIP_PATH = 512, CLIP_FRAMES = 256, CLIP_MD5 = 33 };
+
+bool clips_available(void);
+
+/* The path of a file or folder in the folder of clips. */
+void clip_path(char path[CLIP_PATH], const char *name);
+/* Makes a clip by "ffmpeg ARGUMENTS path", unless it is there. */
+void clip_make(char path[CLIP_PATH], const char *name, const char *arguments);
+/* Runs a shell command (printf style) and fails the test where it fails. */
+void clip_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The frames of the first video stream that is no cover, in presentation order. */
+typedef struct clip_frames {
+    size_t count;
+    double seconds[CLIP_FRAMES];          /* from the start of the stream; by ffprobe */
+    char md5[CLIP_FRAMES][CLIP_MD5];      /* of the raw picture, planes in a row; by ffmpeg */
+} clip_frames;
+void clip_reference(const char *path, clip_frames *frames);
+
+#endif
