@@ -1,60 +1,120 @@
 #include "engine/base/thread.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
-static int affinity_cores(void) {
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores))
-        return 1;
-    return CPU_COUNT(&cores);
-}
+enum { PATH_BYTES = 4096 };
 
-/* quota / period, rounded up, from a file that holds both ("max" or a number first) or one of them; 0: no limit. */
-static int limit_of(double quota, double period) {
+/* The cores granted by `quota` microseconds of processor time in each period, rounded up; 0 where there is no limit. */
+static int granted(long long quota, long long period) {
     if (quota <= 0 || period <= 0)
         return 0;
-    int whole = (int)(quota / period);
-    return whole + (quota > whole * period);
+    long long cores = quota / period + (quota % period != 0);
+    return cores < 1 << 20 ? (int)cores : 0;
 }
 
-static double read_number(const char *path) {
-    double number = 0;
-    FILE *file = fopen(path, "r");
+static int stricter(int a, int b) {
+    if (a == 0 || b == 0)
+        return a + b;
+    return a < b ? a : b;
+}
+
+static long long read_number(const char *folder, const char *name) {
+    char path[PATH_BYTES];
+    long long value = 0;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
+        return 0;
+    FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    if (fscanf(file, "%lf", &number) != 1)
-        number = 0;
+    if (fscanf(file, "%lld", &value) != 1)
+        value = 0;
     fclose(file);
-    return number;
+    return value;
 }
 
-/* Version 2 of control groups: "quota period" in cpu.max of the process's own group, as seen from inside a container. */
-static int cgroup2_limit(void) {
-    double quota = 0, period = 0;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+/* Version 2 has one file with both numbers; its quota reads "max" where there is no limit. */
+static int limit_v2(const char *folder) {
+    char path[PATH_BYTES];
+    if ((size_t)snprintf(path, sizeof path, "%s/cpu.max", folder) >= sizeof path)
+        return 0;
+    FILE *file = fopen(path, "re");
     if (!file)
         return 0;
-    if (fscanf(file, "%lf %lf", &quota, &period) != 2)
-        quota = 0;
+    long long quota, period;
+    int cores = fscanf(file, "%lld %lld", &quota, &period) == 2 ? granted(quota, period) : 0;
     fclose(file);
-    return limit_of(quota, period);
+    return cores;
 }
 
-static int cgroup1_limit(void) {
-    return limit_of(read_number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-                    read_number("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+static int limit_v1(const char *folder) {
+    return granted(read_number(folder, "cpu.cfs_quota_us"), read_number(folder, "cpu.cfs_period_us"));
+}
+
+/* The strictest limit of a group and all those above it. In a container the named group may not be visible; then the
+ * mount's root is the container's own group, and it is the last one looked at. */
+static int limit_along(const char *mount, const char *group, int (*limit)(const char *folder)) {
+    char folder[PATH_BYTES];
+    if ((size_t)snprintf(folder, sizeof folder, "%s%s", mount, group) >= sizeof folder)
+        return 0;
+    size_t root = strlen(mount);
+    int cores = 0;
+    for (;;) {
+        cores = stricter(cores, limit(folder));
+        char *slash = strrchr(folder + root, '/');
+        if (!slash)
+            return cores;
+        *slash = '\0';
+    }
+}
+
+static bool names_controller(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *item = list; item; item = strchr(item, ','), item = item ? item + 1 : NULL)
+        if (strncmp(item, name, length) == 0 && (item[length] == ',' || item[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* A line of /proc/self/cgroup is "id:controllers:path"; version 2 is the one with id 0 and no controllers. */
+static int limit_of_line(char *line, const char *root) {
+    line[strcspn(line, "\n")] = '\0';
+    char *controllers = strchr(line, ':');
+    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group)
+        return 0;
+    *group++ = '\0';
+    controllers++;
+    if (*controllers == '\0')
+        return limit_along(root, group, limit_v2);
+    if (!names_controller(controllers, "cpu"))
+        return 0;
+    char mount[PATH_BYTES];
+    if ((size_t)snprintf(mount, sizeof mount, "%s/cpu", root) >= sizeof mount)
+        return 0;
+    return limit_along(mount, group, limit_v1);
+}
+
+int mr_cgroup_cores(const char *membership, const char *root) {
+    FILE *file = fopen(membership, "re");
+    if (!file)
+        return 0;
+    char line[PATH_BYTES];
+    int cores = 0;
+    while (fgets(line, sizeof line, file))
+        cores = stricter(cores, limit_of_line(line, root));
+    fclose(file);
+    return cores;
 }
 
 int mr_usable_cores(void) {
-    int cores = affinity_cores();
-    int limit = cgroup2_limit();
-    if (!limit)
-        limit = cgroup1_limit();
-    if (limit && limit < cores)
-        cores = limit;
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    cores = stricter(cores, mr_cgroup_cores("/proc/self/cgroup", "/sys/fs/cgroup"));
     return cores > 0 ? cores : 1;
 }
 
@@ -67,5 +127,5 @@ double mr_process_cpu_s(void) {
 uint64_t mr_process_peak_bytes(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return (uint64_t)usage.ru_maxrss * 1024;
+    return (uint64_t)usage.ru_maxrss * 1024; /* Linux counts KiB here */
 }

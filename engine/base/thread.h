@@ -1,14 +1,20 @@
-/* What the process may use and has used. Any thread. */
+/* What the process may use of the machine and what it has used. Any thread may call. */
 #ifndef MILLRACE_BASE_THREAD_H
 #define MILLRACE_BASE_THREAD_H
 
 #include <stdint.h>
 
-/* Cores this process may run on, by its affinity and its control group's processor limit (rounded up); at least 1. */
+/* Cores this process may keep busy: those of its affinity mask, or fewer where a control group (v1 or v2, of the process
+ * or of any group above) grants less processor time; a part of a core counts as a whole one. At least 1. */
 int mr_usable_cores(void);
-/* Processor seconds of all threads, user and system. */
+
+/* The limit of control groups alone, rounded up; 0 where there is none. `membership` is a file as /proc/self/cgroup,
+ * `root` where control groups are mounted (/sys/fs/cgroup). */
+int mr_cgroup_cores(const char *membership, const char *root);
+
+/* Processor seconds, user and system, of the whole process so far. */
 double mr_process_cpu_s(void);
-/* The most memory that was ever resident. */
+/* The most memory that was resident at any time. */
 uint64_t mr_process_peak_bytes(void);
 
 #endif

@@ -1,0 +1,143 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+
+static void a_simulated_clock_stands_until_it_is_set(void **state) {
+    (void)state;
+    mr_clock *clock;
+    assert_int_equal(mr_clock_create_simulated(&clock, 5), 0);
+    usleep(1000);
+    assert_int_equal(mr_clock_now_ns(clock), 5);
+    mr_clock_set_ns(clock, 100);
+    assert_int_equal(mr_clock_now_ns(clock), 100);
+    mr_clock_destroy(&clock);
+    assert_null(clock);
+}
+
+static void the_real_clock_measures_sleep(void **state) {
+    (void)state;
+    int64_t before = mr_clock_now_ns(mr_clock_real());
+    usleep(2000);
+    int64_t slept = mr_clock_now_ns(mr_clock_real()) - before;
+    assert_in_range(slept, 2000000, 10000000000);
+}
+
+static void allocations_are_counted(void **state) {
+    (void)state;
+    uint64_t before = mr_allocation_count();
+    void *a = mr_alloc(10), *b = mr_calloc(3, 4), *c = mr_alloc_aligned(256, 100);
+    char *d = mr_strdup("text");
+    a = mr_realloc(a, 20);
+    assert_string_equal(d, "text");
+    assert_memory_equal(b, "\0\0\0\0\0\0\0\0\0\0\0\0", 12);
+    assert_int_equal((uintptr_t)c % 256, 0);
+    assert_int_equal(mr_allocation_count() - before, 5);
+    mr_free(a);
+    mr_free(b);
+    mr_free(c);
+    mr_free(d);
+    mr_free(NULL);
+    assert_int_equal(mr_allocation_count() - before, 5);
+}
+
+static void put(const char *root, const char *folder, const char *file, const char *text) {
+    char path[512];
+    int used = snprintf(path, sizeof path, "%s", root);
+    for (const char *end = folder; *end;) {
+        end += 1 + strcspn(end + 1, "/");
+        snprintf(path + used, sizeof path - (size_t)used, "%.*s", (int)(end - folder), folder);
+        mkdir(path, 0755);
+    }
+    size_t length = strlen(path);
+    snprintf(path + length, sizeof path - length, "/%s", file);
+    FILE *stream = fopen(path, "w");
+    assert_non_null(stream);
+    fputs(text, stream);
+    fclose(stream);
+}
+
+static int cores_of(const char *root, const char *membership) {
+    char path[512];
+    put(root, "", "membership", membership);
+    snprintf(path, sizeof path, "%s/membership", root);
+    return mr_cgroup_cores(path, root);
+}
+
+static void control_groups_limit_cores(void **state) {
+    (void)state;
+    char root[] = "/tmp/millrace-cgroup-XXXXXX";
+    assert_non_null(mkdtemp(root));
+    put(root, "/a/b", "cpu.max", "max 100000\n");
+    assert_int_equal(cores_of(root, "0::/a/b\n"), 0);
+    put(root, "/a/b", "cpu.max", "250000 100000\n");
+    assert_int_equal(cores_of(root, "0::/a/b\n"), 3);
+    put(root, "/a", "cpu.max", "200000 100000\n");
+    assert_int_equal(cores_of(root, "0::/a/b\n"), 2);
+    put(root, "", "cpu.max", "50000 100000\n");
+    assert_int_equal(cores_of(root, "0::/hidden/from/us\n"), 1);
+    put(root, "/cpu/box", "cpu.cfs_quota_us", "400000\n");
+    put(root, "/cpu/box", "cpu.cfs_period_us", "100000\n");
+    assert_int_equal(cores_of(root, "7:cpuset:/box\n4:cpu,cpuacct:/box\n"), 4);
+    assert_int_equal(cores_of(root, "4:cpuacct,cpuset:/box\n"), 0);
+    put(root, "/cpu/box", "cpu.cfs_quota_us", "-1\n");
+    assert_int_equal(cores_of(root, "4:cpuacct,cpu:/box\n"), 0);
+    assert_int_equal(cores_of(root, "nonsense\n"), 0);
+    assert_int_equal(mr_cgroup_cores("/nowhere/at/all", root), 0);
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+static void affinity_limits_cores(void **state) {
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_in_range(mr_usable_cores(), 1, CPU_COUNT(&before));
+    size_t first = 0;
+    while (!CPU_ISSET(first, &before))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(mr_usable_cores(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+static void the_process_is_measured(void **state) {
+    (void)state;
+    size_t bytes = 64 << 20;
+    double before = mr_process_cpu_s();
+    char *block = malloc(bytes);
+    assert_non_null(block);
+    for (int i = 0; i < 4; i++)
+        memset(block, i, bytes);
+    assert_int_equal(block[bytes - 1], 3);
+    free(block);
+    assert_true(mr_process_cpu_s() > before);
+    assert_true(mr_process_peak_bytes() > bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_simulated_clock_stands_until_it_is_set),
+        cmocka_unit_test(the_real_clock_measures_sleep),
+        cmocka_unit_test(allocations_are_counted),
+        cmocka_unit_test(control_groups_limit_cores),
+        cmocka_unit_test(affinity_limits_cores),
+        cmocka_unit_test(the_process_is_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
