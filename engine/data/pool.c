@@ -97,25 +97,6 @@ static bool take(mr_pool *pool, mr_buffer **buffer) {
     return some;
 }
 
-int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
-    mr_buffer *taken = NULL;
-    if (!take(pool, &taken))
-        return MR_ERROR_AGAIN;
-    if (!taken) {
-        int status = make_buffer(pool, &taken);
-        if (status) {
-            pthread_mutex_lock(&pool->lock);
-            pool->made--;
-            pool->out--;
-            pthread_mutex_unlock(&pool->lock);
-            return status;
-        }
-    }
-    atomic_store_explicit(&taken->references, 1, memory_order_relaxed);
-    *buffer = taken;
-    return MR_OK;
-}
-
 static int free_count(const mr_pool *pool) {
     return pool->count - pool->out;
 }
@@ -133,11 +114,16 @@ static int take_waiters(mr_pool *pool, waiter *served) {
     return count;
 }
 
-void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer) {
+/* Gives a buffer back or, with NULL, the right to make one. */
+static void give_back(mr_pool *pool, mr_buffer *buffer) {
     waiter served[MR_POOL_WAITERS];
     pthread_mutex_lock(&pool->lock);
-    buffer->next = pool->free;
-    pool->free = buffer;
+    if (buffer) {
+        buffer->next = pool->free;
+        pool->free = buffer;
+    } else {
+        pool->made--;
+    }
     pool->out--;
     int count = pool->waiter_count ? take_waiters(pool, served) : 0;
     bool last = pool->released && pool->out == 0;
@@ -146,6 +132,26 @@ void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer) {
         served[i].function(served[i].context);
     if (last)
         destroy(pool);
+}
+
+void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer) {
+    give_back(pool, buffer);
+}
+
+int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
+    mr_buffer *taken = NULL;
+    if (!take(pool, &taken))
+        return MR_ERROR_AGAIN;
+    if (!taken) {
+        int status = make_buffer(pool, &taken);
+        if (status) {
+            give_back(pool, NULL);
+            return status;
+        }
+    }
+    atomic_store_explicit(&taken->references, 1, memory_order_relaxed);
+    *buffer = taken;
+    return MR_OK;
 }
 
 /* The place of a waiter in the list, a new one for a new context; NULL where the list is full. */

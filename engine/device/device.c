@@ -1,5 +1,6 @@
 #include "engine/device/device.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static int index_of(const char *name, const char *kind, const char **rest) {
         return 0;
     char *end;
     long index = strtol(*rest + 1, &end, 10);
-    if (end == *rest + 1 || index < 0 || index > 1023)
+    if (!isdigit((unsigned char)(*rest)[1]) || index > 1023)
         return -1;
     *rest = end;
     return (int)index;

@@ -59,13 +59,13 @@ int mr_stream_create(mr_device *device, mr_stream **stream);
 /* Work already submitted is finished first. */
 void mr_stream_destroy(mr_stream **stream);
 /* Adds work; at most MR_WORK_BYTES of arguments, which are copied. A failing function fails the next event recorded
- * after it, and only that one. */
+ * after it, and only that one; on the cpu, which has done the work by then, it is the answer of submit instead. */
 enum { MR_WORK_BYTES = 1024 };
 int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
 /* Makes a fresh `event` done, with the stream's status, when all work submitted so far is done. */
 int mr_stream_record(mr_stream *stream, mr_event *event);
-/* Work submitted after this runs after `event`; a failed event fails the next event recorded
- * on this stream. */
+/* Work submitted after this runs after `event`, which may be of another device; a failed event fails the next event
+ * recorded on this stream. The cpu cannot put work off: MR_ERROR_INTERNAL where the event is not done. */
 int mr_stream_wait(mr_stream *stream, mr_event *event);
 
 /* ---- events: reference-counted, used once ---------------------------------------------------------------------- */
@@ -81,7 +81,8 @@ mr_device *mr_event_device(const mr_event *event);
 const mr_stage *mr_event_stage(const mr_event *event);
 enum { MR_EVENT_WAITERS = 8 };
 /* Calls function(context) once when the event is done, from the thread that completes it, at once where it is done
- * already. At most MR_EVENT_WAITERS at a time; MR_ERROR_AGAIN beyond. */
+ * already; asking twice with the same function and context is asking once. At most MR_EVENT_WAITERS at a time;
+ * MR_ERROR_AGAIN beyond. The function must not block, destroy streams or call CUDA. */
 typedef void mr_event_function(void *context);
 int mr_event_notify(mr_event *event, mr_event_function *function, void *context);
 /* For device implementations: the event is done. */

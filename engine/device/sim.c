@@ -11,25 +11,31 @@
 
 typedef enum item_kind { WORK, RECORD, WAIT } item_kind;
 
+enum { POLL_NS = 100000 };
+
+typedef struct sim_stream sim_stream;
+
 typedef struct item {
     item_kind kind;
+    sim_stream *stream;
     mr_work_function *function;
     mr_event *event; /* RECORD and WAIT: one reference */
-    int64_t due_ns;  /* WORK at the head of its stream: when it is done; 0: not drawn yet */
+    int64_t due_ns;  /* WORK at the head of its stream: when it is done; -1: not drawn yet */
+    bool arrived;    /* WAIT: the event has told that it is done */
+    bool polled;     /* WAIT: too many wait for the event already, so it has to be looked at */
     struct item *next;
     _Alignas(16) unsigned char arguments[MR_WORK_BYTES];
 } item;
 
 typedef struct sim_device sim_device;
 
-typedef struct sim_stream {
+struct sim_stream {
     mr_stream stream;
     item *head, *tail;
     int status;   /* of the work since the last event */
     bool busy;    /* its head is being done without the lock */
-    bool blocked; /* waits for an event that will poke the device */
-    struct sim_stream *next;
-} sim_stream;
+    sim_stream *next;
+};
 
 struct sim_device {
     mr_device device;
@@ -61,27 +67,46 @@ static int64_t draw_delay(sim_device *self) {
 
 /* ---- doing the work ----------------------------------------------------------------------------------------------- */
 
-static void poke(void *context) {
-    sim_device *self = context;
+/* The event of a WAIT is done. The item stays in its stream until this was called, so it and the device are there. */
+static void arrive(void *context) {
+    item *wait = context;
+    sim_device *self = (sim_device *)wait->stream->stream.device;
     pthread_mutex_lock(&self->lock);
-    for (sim_stream *stream = self->streams; stream; stream = stream->next)
-        stream->blocked = false;
+    wait->arrived = true;
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->lock);
 }
 
+/* The end of time, to which a manual device goes when a stream is destroyed, has nothing behind it. */
+static int64_t later(int64_t now_ns, int64_t step_ns) {
+    return now_ns > INT64_MAX - step_ns ? INT64_MAX : now_ns + step_ns;
+}
+
+/* When the head of a stream can be done, or be looked at again; INT64_MAX: when something tells. */
+static int64_t head_due_ns(sim_device *self, item *head, int64_t now_ns) {
+    switch (head->kind) {
+    case WORK:
+        if (head->due_ns < 0)
+            head->due_ns = later(now_ns, draw_delay(self));
+        return head->due_ns;
+    case WAIT:
+        if (head->polled)
+            return mr_event_done(head->event) ? now_ns : later(now_ns, POLL_NS);
+        return head->arrived ? now_ns : INT64_MAX;
+    case RECORD:
+        break;
+    }
+    return now_ns;
+}
+
 /* True where the head of a stream can be done now; else *next_ns is moved up to when it can, if that is known. */
 static bool can_go(sim_device *self, sim_stream *stream, int64_t now_ns, int64_t *next_ns) {
-    item *head = stream->head;
-    if (!head || stream->busy || stream->blocked)
+    if (!stream->head || stream->busy)
         return false;
-    if (head->kind != WORK)
+    int64_t due_ns = head_due_ns(self, stream->head, now_ns);
+    if (due_ns <= now_ns)
         return true;
-    if (!head->due_ns)
-        head->due_ns = now_ns + draw_delay(self) + 1;
-    if (head->due_ns <= now_ns)
-        return true;
-    *next_ns = head->due_ns < *next_ns ? head->due_ns : *next_ns;
+    *next_ns = due_ns < *next_ns ? due_ns : *next_ns;
     return false;
 }
 
@@ -141,21 +166,11 @@ static void do_record(sim_device *self, sim_stream *stream) {
 }
 
 static void do_wait(sim_device *self, sim_stream *stream) {
-    mr_event *event = stream->head->event;
-    if (!mr_event_done(event)) {
-        stream->blocked = true;
-        pthread_mutex_unlock(&self->lock);
-        mr_event_notify(event, poke, self);
-        pthread_mutex_lock(&self->lock);
-        return;
-    }
     item *wait = take_head(stream);
-    if (mr_event_status(event))
-        stream->status = mr_event_status(event);
+    if (mr_event_status(wait->event))
+        stream->status = mr_event_status(wait->event);
+    mr_event_unref(&wait->event);
     recycle(self, wait);
-    pthread_mutex_unlock(&self->lock);
-    mr_event_unref(&event);
-    pthread_mutex_lock(&self->lock);
 }
 
 /* Does the head of a stream. Called with the lock, which is given up meanwhile. */
@@ -239,7 +254,6 @@ static void finish_stream(sim_device *self, sim_stream *stream) {
     if (self->params.manual)
         while (stream->head) {
             pthread_mutex_unlock(&self->lock);
-            mr_sim_advance(&self->device, INT64_MAX - 1 - self->params.max_delay_ns);
             mr_sim_advance(&self->device, INT64_MAX);
             pthread_mutex_lock(&self->lock);
         }
@@ -260,46 +274,66 @@ static void sim_stream_destroy(mr_stream *stream) {
     mr_free(gone);
 }
 
-/* Adds an item to a stream; MR_ERROR_MEMORY. */
-static int append(mr_stream *stream, item_kind kind, mr_work_function *function, const void *arguments, size_t bytes,
-                  mr_event *event) {
+/* An item for a stream, not yet in it; NULL where there is no memory. It holds a reference to `event`. */
+static item *make_item(mr_stream *stream, item_kind kind, mr_event *event) {
     sim_device *self = (sim_device *)stream->device;
-    sim_stream *to = (sim_stream *)stream;
     pthread_mutex_lock(&self->lock);
-    item *added = self->unused;
-    if (added)
-        self->unused = added->next;
-    else
-        added = mr_alloc(sizeof *added);
-    if (added) {
-        added->kind = kind;
-        added->function = function;
-        added->event = event ? mr_event_ref(event) : NULL;
-        added->due_ns = 0;
-        added->next = NULL;
-        if (bytes)
-            memcpy(added->arguments, arguments, bytes);
-        if (to->tail)
-            to->tail->next = added;
-        else
-            to->head = added;
-        to->tail = added;
-        pthread_cond_broadcast(&self->changed);
-    }
+    item *made = self->unused;
+    if (made)
+        self->unused = made->next;
     pthread_mutex_unlock(&self->lock);
-    return added ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for work", self->device.name);
+    if (!made && !(made = mr_alloc(sizeof *made))) {
+        mr_fail(MR_ERROR_MEMORY, "%s: no memory for work", self->device.name);
+        return NULL;
+    }
+    made->kind = kind;
+    made->stream = (sim_stream *)stream;
+    made->event = event ? mr_event_ref(event) : NULL;
+    made->due_ns = -1;
+    made->arrived = made->polled = false;
+    made->next = NULL;
+    return made;
+}
+
+static void append(item *added) {
+    sim_stream *stream = added->stream;
+    sim_device *self = (sim_device *)stream->stream.device;
+    pthread_mutex_lock(&self->lock);
+    if (stream->tail)
+        stream->tail->next = added;
+    else
+        stream->head = added;
+    stream->tail = added;
+    pthread_cond_broadcast(&self->changed);
+    pthread_mutex_unlock(&self->lock);
 }
 
 static int sim_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
-    return append(stream, WORK, function, arguments, bytes, NULL);
+    item *work = make_item(stream, WORK, NULL);
+    if (!work)
+        return MR_ERROR_MEMORY;
+    work->function = function;
+    if (bytes)
+        memcpy(work->arguments, arguments, bytes);
+    append(work);
+    return MR_OK;
 }
 
 static int sim_record(mr_stream *stream, mr_event *event) {
-    return append(stream, RECORD, NULL, NULL, 0, event);
+    item *record = make_item(stream, RECORD, event);
+    if (!record)
+        return MR_ERROR_MEMORY;
+    append(record);
+    return MR_OK;
 }
 
 static int sim_wait(mr_stream *stream, mr_event *event) {
-    return append(stream, WAIT, NULL, NULL, 0, event);
+    item *wait = make_item(stream, WAIT, event);
+    if (!wait)
+        return MR_ERROR_MEMORY;
+    wait->polled = mr_event_notify(event, arrive, wait) != MR_OK;
+    append(wait);
+    return MR_OK;
 }
 
 static void sim_destroy(mr_device *device) {
@@ -352,6 +386,8 @@ int mr_sim_create(mr_device **device, const mr_sim_params *params) {
         sim_destroy(&made->device);
         return mr_fail(MR_ERROR_MEMORY, "cannot start the thread of sim:%d", params->index);
     }
+    if (!params->manual)
+        pthread_setname_np(made->thread, made->device.name);
     *device = &made->device;
     return MR_OK;
 }

@@ -1,0 +1,262 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/data/pool.h"
+#include "engine/device/device.h"
+
+static void count_call(void *context) {
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+static mr_buffer *acquire(mr_pool *pool) {
+    mr_buffer *buffer = NULL;
+    assert_int_equal(mr_pool_acquire(pool, &buffer), MR_OK);
+    return buffer;
+}
+
+static void a_pool_gives_what_it_has_and_no_more(void **state) {
+    (void)state;
+    mr_pool *pool;
+    mr_buffer *a, *b, *c = NULL;
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 1000, 2), MR_OK);
+    assert_int_equal(mr_pool_free_count(pool), 2);
+    assert_int_equal(mr_pool_buffer_bytes(pool), 1000);
+    a = acquire(pool);
+    b = acquire(pool);
+    assert_ptr_not_equal(a->data, b->data);
+    assert_int_equal((uintptr_t)a->data % 64, 0);
+    assert_int_equal((uintptr_t)b->data % 64, 0);
+    assert_int_equal(a->bytes, 1000);
+    assert_int_equal(a->memory, MR_MEMORY_HOST);
+    assert_null(a->device);
+    memset(a->data, 1, a->bytes);
+    memset(b->data, 2, b->bytes);
+    assert_int_equal(mr_pool_acquire(pool, &c), MR_ERROR_AGAIN);
+    assert_null(c);
+    assert_int_equal(mr_pool_free_count(pool), 0);
+    mr_buffer *again = mr_buffer_ref(a);
+    mr_buffer_unref(&a);
+    assert_null(a);
+    assert_int_equal(mr_pool_free_count(pool), 0);
+    mr_buffer_unref(&again);
+    assert_int_equal(mr_pool_free_count(pool), 1);
+    mr_buffer_unref(&b);
+    mr_buffer_unref(&b);
+    assert_int_equal(mr_pool_free_count(pool), 2);
+    mr_pool_release(&pool);
+    assert_null(pool);
+}
+
+static void buffers_outlive_the_release_of_their_pool(void **state) {
+    (void)state;
+    mr_pool *pool;
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 2), MR_OK);
+    mr_buffer *a = acquire(pool), *b = acquire(pool);
+    mr_pool_release(&pool);
+    memset(a->data, 7, 64);
+    mr_buffer_unref(&a);
+    memset(b->data, 7, 64);
+    mr_buffer_unref(&b);
+}
+
+static void a_waiter_is_called_once_when_enough_came_back(void **state) {
+    (void)state;
+    mr_pool *pool;
+    atomic_int one = 0, two = 0, never = 0;
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 2), MR_OK);
+    assert_int_equal(mr_pool_notify(pool, 2, count_call, &two), MR_OK);
+    assert_int_equal(two, 1);
+    mr_buffer *a = acquire(pool), *b = acquire(pool);
+    assert_int_equal(mr_pool_notify(pool, 1, count_call, &one), MR_OK);
+    assert_int_equal(mr_pool_notify(pool, 2, count_call, &two), MR_OK);
+    assert_int_equal(mr_pool_notify(pool, 1, count_call, &never), MR_OK);
+    mr_pool_cancel(pool, &never);
+    assert_int_equal(one, 0);
+    mr_buffer_unref(&a);
+    assert_int_equal(one, 1);
+    assert_int_equal(two, 1);
+    mr_buffer_unref(&b);
+    assert_int_equal(one, 1);
+    assert_int_equal(two, 2);
+    assert_int_equal(never, 0);
+    mr_pool_release(&pool);
+}
+
+static void a_pool_has_room_for_so_many_waiters(void **state) {
+    (void)state;
+    mr_pool *pool;
+    atomic_int calls[MR_POOL_WAITERS + 1] = {0};
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 1), MR_OK);
+    mr_buffer *a = acquire(pool);
+    for (int i = 0; i < MR_POOL_WAITERS; i++)
+        assert_int_equal(mr_pool_notify(pool, 1, count_call, &calls[i]), MR_OK);
+    assert_int_equal(mr_pool_notify(pool, 1, count_call, &calls[0]), MR_OK);
+    assert_int_equal(mr_pool_notify(pool, 1, count_call, &calls[MR_POOL_WAITERS]), MR_ERROR_UNAVAILABLE);
+    mr_buffer_unref(&a);
+    for (int i = 0; i < MR_POOL_WAITERS; i++)
+        assert_int_equal(calls[i], 1);
+    assert_int_equal(calls[MR_POOL_WAITERS], 0);
+    mr_pool_release(&pool);
+}
+
+static void an_allocation_that_fails_leaves_the_pool_usable(void **state) {
+    (void)state;
+    mr_pool *pool;
+    mr_device *device;
+    mr_buffer *buffer = NULL;
+    mr_sim_params params = {.manual = true, .fail_allocation = 1};
+    assert_int_equal(mr_sim_create(&device, &params), MR_OK);
+    assert_int_equal(mr_pool_create(&pool, device, MR_MEMORY_DEVICE, 256, 1), MR_OK);
+    assert_int_equal(mr_pool_acquire(pool, &buffer), MR_ERROR_MEMORY);
+    assert_null(buffer);
+    assert_int_equal(mr_pool_free_count(pool), 1);
+    buffer = acquire(pool);
+    assert_ptr_equal(buffer->device, device);
+    assert_int_equal(buffer->memory, MR_MEMORY_DEVICE);
+    mr_buffer_unref(&buffer);
+    mr_pool_release(&pool);
+    mr_device_destroy(&device);
+}
+
+static void foreign_memory_is_released_once(void **state) {
+    (void)state;
+    uint8_t data[16];
+    atomic_int released = 0;
+    mr_buffer *a = mr_buffer_wrap(data, sizeof data, count_call, &released);
+    assert_non_null(a);
+    assert_ptr_equal(a->data, data);
+    assert_int_equal(a->bytes, sizeof data);
+    mr_buffer *b = mr_buffer_ref(a);
+    mr_buffer_unref(&a);
+    assert_int_equal(released, 0);
+    mr_buffer_unref(&b);
+    assert_int_equal(released, 1);
+    b = mr_buffer_wrap(data, 3, NULL, NULL);
+    mr_buffer_unref(&b);
+}
+
+static void use_once(mr_pool *pool) {
+    uint8_t data[8];
+    atomic_int released = 0;
+    mr_buffer *a = acquire(pool), *b = mr_buffer_wrap(data, sizeof data, count_call, &released);
+    atomic_int called = 0;
+    assert_int_equal(mr_pool_notify(pool, 4, count_call, &called), MR_OK);
+    mr_buffer_unref(&b);
+    mr_buffer_unref(&a);
+    assert_int_equal(called, 1);
+}
+
+static void nothing_is_allocated_in_steady_state(void **state) {
+    (void)state;
+    mr_pool *pool;
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 4), MR_OK);
+    use_once(pool);
+    uint64_t before = mr_allocation_count();
+    for (int i = 0; i < 10000; i++)
+        use_once(pool);
+    assert_int_equal(mr_allocation_count() - before, 0);
+    mr_pool_release(&pool);
+}
+
+static void free_media(mr_media *media) {
+    free(media);
+}
+
+static void media_live_while_they_are_referred_to(void **state) {
+    (void)state;
+    mr_media *media = calloc(1, sizeof *media);
+    assert_non_null(media);
+    media->references = 1;
+    media->release = free_media;
+    mr_media *other = mr_media_ref(media);
+    mr_media_unref(&media);
+    assert_null(media);
+    assert_int_equal(other->references, 1);
+    mr_media_unref(&other);
+    mr_media_unref(&other);
+}
+
+/* ---- several threads ----------------------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 5000, BUFFERS = 3 };
+
+static void *take_and_give(void *context) {
+    mr_pool *pool = context;
+    for (int taken = 0; taken < ROUNDS;) {
+        mr_buffer *buffer = NULL;
+        if (mr_pool_acquire(pool, &buffer) == MR_ERROR_AGAIN) {
+            sched_yield();
+            continue;
+        }
+        /* Nobody else holds it: what is written now is what is read. */
+        memset(buffer->data, taken & 255, 64);
+        mr_buffer *other = mr_buffer_ref(buffer);
+        mr_buffer_unref(&buffer);
+        if (other->data[0] != (taken & 255) || other->data[63] != (taken & 255))
+            return "a buffer was given to two";
+        mr_buffer_unref(&other);
+        taken++;
+    }
+    return NULL;
+}
+
+static void threads_share_a_pool(void **state) {
+    (void)state;
+    mr_pool *pool;
+    pthread_t threads[THREADS];
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, BUFFERS), MR_OK);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, pool), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+    assert_int_equal(mr_pool_free_count(pool), BUFFERS);
+    mr_pool_release(&pool);
+}
+
+static void *give_back(void *buffer) {
+    mr_buffer *mine = buffer;
+    mr_buffer_unref(&mine);
+    return NULL;
+}
+
+static void a_pool_may_be_released_while_others_give_back(void **state) {
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        mr_pool *pool;
+        pthread_t threads[2];
+        assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 2), MR_OK);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, give_back, acquire(pool)), 0);
+        mr_pool_release(&pool);
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pool_gives_what_it_has_and_no_more),
+        cmocka_unit_test(buffers_outlive_the_release_of_their_pool),
+        cmocka_unit_test(a_waiter_is_called_once_when_enough_came_back),
+        cmocka_unit_test(a_pool_has_room_for_so_many_waiters),
+        cmocka_unit_test(an_allocation_that_fails_leaves_the_pool_usable),
+        cmocka_unit_test(foreign_memory_is_released_once),
+        cmocka_unit_test(nothing_is_allocated_in_steady_state),
+        cmocka_unit_test(media_live_while_they_are_referred_to),
+        cmocka_unit_test(threads_share_a_pool),
+        cmocka_unit_test(a_pool_may_be_released_while_others_give_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
