@@ -172,12 +172,19 @@ def pictures(kind, mixed=False):
 
 
 @functools.lru_cache(maxsize=None)
-def probed(path):
+def raw_times(path):
     """[presentation time in seconds or None] of each frame that ffprobe decodes from the first real video stream."""
     text = subprocess.run(["ffprobe", "-v", "quiet", "-threads", "1", "-select_streams", "V:0", "-show_entries",
                            "frame=best_effort_timestamp_time", "-of", "json", path], capture_output=True, text=True).stdout
     return [float(frame["best_effort_timestamp_time"]) if "best_effort_timestamp_time" in frame else None
             for frame in json.loads(text).get("frames", [])]
+
+
+@functools.lru_cache(maxsize=None)
+def probed(path):
+    """The same, counted from the start of the stream, as millrace counts."""
+    start = float(stream(path).get("start_time", 0)) if raw_times(path) else 0
+    return [time - start for time in raw_times(path)]
 
 
 @functools.lru_cache(maxsize=None)

@@ -1,0 +1,82 @@
+"""The classifier once more, by other means: ffmpeg's pictures, arithmetic in double precision written down from the
+standards, and ONNX Runtime's Python."""
+import numpy as np
+import onnxruntime
+from scipy import ndimage
+
+import clips
+from harness import MODELS
+
+# Kr and Kb of Y' = Kr R' + (1 - Kr - Kb) G' + Kb B' (ITU-R BT.601-7, BT.709-6, BT.2020-2).
+MATRICES = {"bt709": (0.2126, 0.0722), "bt470bg": (0.299, 0.114), "smpte170m": (0.299, 0.114),
+            "bt2020nc": (0.2627, 0.0593)}
+
+
+def matrix_of(info):
+    """What FFmpeg's users assume where a stream does not tell: BT.709 from 720 lines up, BT.601 below."""
+    named = info.get("color_space", "unknown")
+    return MATRICES.get(named) or MATRICES["bt709" if info["height"] >= 720 else "smpte170m"]
+
+
+def to_rgb(y, u, v, matrix, full=False):
+    """Y'CbCr on the scale of 8 bits to R'G'B' in 0..255, not rounded."""
+    kr, kb = matrix
+    if full:
+        y, u, v = y / 255, (u - 128) / 255, (v - 128) / 255
+    else:
+        y, u, v = (y - 16) / 219, (u - 128) / 224, (v - 128) / 224
+    red = y + 2 * (1 - kr) * v
+    blue = y + 2 * (1 - kb) * u
+    green = (y - kr * red - kb * blue) / (1 - kr - kb)
+    return np.clip(np.stack([red, green, blue]) * 255, 0, 255)
+
+
+def sample(plane, x, y):
+    """Bilinear interpolation at the given columns and rows, edges repeated."""
+    return ndimage.map_coordinates(plane.astype(np.float64), np.meshgrid(y, x, indexing="ij"), order=1, mode="nearest")
+
+
+def crop_and_resize(picture, size, fraction, siting="left"):
+    """The middle square of a picture in planes, `fraction` of its shorter side, as three planes of size x size.
+
+    Output pixel i covers the region around (i + 0.5) * side / size. Chroma lies between luma samples as `siting` says:
+    horizontally on the even luma samples (left) or between them (center); vertically between them."""
+    height, width = picture[0].shape
+    side = fraction * min(width, height)
+    x = (width - side) / 2 + (np.arange(size) + 0.5) * side / size - 0.5
+    y = (height - side) / 2 + (np.arange(size) + 0.5) * side / size - 0.5
+    planes = [sample(picture[0], x, y)]
+    for plane in picture[1:]:
+        rows, columns = plane.shape
+        x_of = x if columns == width else x / 2 if siting == "left" else (x + 0.5) / 2 - 0.5
+        y_of = y if rows == height else (y + 0.5) / 2 - 0.5
+        planes.append(sample(plane, x_of, y_of))
+    return planes
+
+
+def network_input(picture, info, size=224, fraction=0.875):
+    """A picture in planes as the network wants it: 3 x size x size floats, (x - 127) / 128."""
+    planes = crop_and_resize(picture, size, fraction, info.get("chroma_location", "left"))
+    rgb = to_rgb(*planes, matrix_of(info), full=info.get("color_range") == "pc")
+    return ((rgb - 127) / 128).astype(np.float32)
+
+
+def session(name):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(MODELS / name), options, providers=["CPUExecutionProvider"])
+
+
+def scores(video, model="lite0.onnx", every=1):
+    """[scores of the 1000 classes] for one of `every` frames of a video."""
+    info, network = clips.stream(video), session(model)
+    name = network.get_inputs()[0].name
+    for index, picture in enumerate(clips.planes(video)):
+        if index % every == 0:
+            logits = network.run(None, {name: network_input(picture, info)[None]})[0][0].astype(np.float64)
+            powers = np.exp(logits - logits.max())
+            yield powers / powers.sum()
+
+
+def labels():
+    return (MODELS / "imagenet.txt").read_text().splitlines()

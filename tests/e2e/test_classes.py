@@ -1,0 +1,170 @@
+"""What is seen in real video: against the same network run by ONNX Runtime's Python on frames that ffmpeg decoded, and
+the same whatever the batch, the number of workers and the device."""
+import collections
+
+import numpy as np
+
+import clips
+import harness
+import reference
+
+# Resizing and colour conversion in float here and in double there, and samples that may be rounded to 8 bits on the way,
+# move a score by a little; a wrong matrix, range or half a pixel of offset moves it by several hundredths.
+SCORE_TOLERANCE = 0.01
+# The same arithmetic in another order of frames: only what the network library itself may vary with its batch.
+SAME_TOLERANCE = 1e-4
+
+CLASSIFY = """\
+version: 1
+pipeline: classes
+sources:
+  clip: {{uri: "{uri}"{source}}}
+stages:
+  decode:     {{input: sources.*}}
+  preprocess: {{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128{device}}}
+  features:   {{input: preprocess, model: {models}/lite0-features.onnx, tensor: features{batch}{device}}}
+  classify:   {{input: features, weights: {models}/lite0-head.npy, labels: {models}/imagenet.txt, top_k: 5{device}}}
+  results:    {{type: jsonl, input: classify, path: "-"}}
+"""
+
+
+def setUpModule():
+    harness.need_models()
+
+
+class Classes(harness.Case):
+    def classify(self, uri, *arguments, source="", batch="", device=""):
+        text = CLASSIFY.format(uri=uri, source=source, batch=batch, device=device, models=harness.MODELS)
+        run = self.run_pipeline(text, *arguments)
+        self.assert_balanced(run)
+        return run
+
+    def assert_scores(self, row, expected, tolerance):
+        for one in row["classes"]:
+            self.assertAlmostEqual(one["score"], expected[one["index"]], delta=tolerance, msg=row)
+        found = [one["score"] for one in row["classes"]]
+        self.assertEqual(found, sorted(found, reverse=True))
+        best = np.sort(expected)[::-1]
+        if best[0] - best[1] > 2 * tolerance:
+            self.assertEqual(row["classes"][0]["index"], int(np.argmax(expected)), row)
+
+    def assert_same(self, rows, others):
+        self.assertEqual(len(rows), len(others))
+        for row, other in zip(rows, others):
+            self.assertEqual(row["seq"], other["seq"])
+            self.assertEqual(row["classes"][0]["index"], other["classes"][0]["index"])
+            for one, two in zip(row["classes"], other["classes"]):
+                self.assertAlmostEqual(one["score"], two["score"], delta=SAME_TOLERANCE)
+
+    def test_the_cockatoo(self):
+        run = self.classify(clips.COCKATOO)
+        self.assertEqual(len(run.rows), 280)
+        first = collections.Counter(row["classes"][0]["label"] for row in run.rows)
+        self.assertEqual(first.most_common(1)[0][0], "sulphur-crested cockatoo")
+        for row in run.rows:
+            self.assertEqual([one["label"] for one in row["classes"]],
+                             [reference.labels()[one["index"]] for one in row["classes"]])
+        for seq, expected in zip(range(0, 280, 8), reference.scores(clips.COCKATOO, every=8)):
+            self.assert_scores(run.rows[seq], expected, SCORE_TOLERANCE)
+
+    def test_subsampled_colour(self):
+        """4:2:0, and more than 8 bits: chroma siting and depth count."""
+        for pix_fmt in ("yuv420p", "yuv422p", "yuv420p10le"):
+            with self.subTest(pix_fmt):
+                clip = clips.encoded(f"large-{pix_fmt}.mkv", *clips.H264, "-crf", "18", "-pix_fmt", pix_fmt,
+                                     filters="scale=1280:720", frames=10)
+                run = self.classify(clip)
+                self.assertEqual(len(run.rows), 10)
+                for row, expected in zip(run.rows, reference.scores(clip)):
+                    self.assert_scores(row, expected, SCORE_TOLERANCE)
+
+    def test_well_known_pictures(self):
+        """Photographs whose subject needs no second network to be known."""
+        for name, label in (("orange", "orange"), ("baboon", "baboon"), ("squirrel_cls", "fox squirrel")):
+            with self.subTest(name):
+                run = self.classify(harness.PICTURES / f"{name}.jpg")
+                self.assertTrue(run.rows[0]["classes"][0]["label"].startswith(label), run.rows)
+
+    def test_batches_change_nothing(self):
+        clip = clips.codec("h264 4:2:0")
+        single = self.classify(clip)
+        for batch in (3, 8):
+            with self.subTest(batch):
+                rows = self.classify(clip, batch=f", batch: {{size: {batch}, timeout: 20ms}}").rows
+                self.assert_same(rows, single.rows)
+
+    def test_workers_change_nothing(self):
+        clip = clips.codec("h264 4:2:0")
+        one, two = (self.classify(clip, "--workers", workers).rows for workers in (1, 2))
+        self.assert_same(one, two)
+
+    def test_a_simulated_accelerator_changes_nothing(self):
+        clip = clips.codec("h264 4:2:0")
+        self.assert_same(self.classify(clip, device=", device: 'sim:0'").rows, self.classify(clip).rows)
+
+    def test_many_sources(self):
+        """Frames of several videos share batches; each video's results are its own, in order, as if it were alone."""
+        names = ("h264 4:2:0", "vp9", "mjpeg", "hevc 10 bit")
+        inputs = [word for name in names for word in ("--input", clips.codec(name))]
+        run = self.classify("none", *inputs, batch=", batch: {size: 8, timeout: 20ms}")
+        sources = list(dict.fromkeys(row["source"] for row in run.rows))
+        self.assertEqual(len(sources), len(names))
+        told = [source["id"] for source in run.summary["sources"]]
+        self.assertEqual(sorted(told), sorted(sources))
+        for name, source in zip(names, told):
+            self.assert_in_order(run.of(source))
+            self.assert_same(run.of(source), self.classify(clips.codec(name)).rows)
+
+    def test_the_int8_network(self):
+        """Quantised steps turn small differences of the input into larger ones of the scores: only the class counts."""
+        text = (f"version: 1\npipeline: int8\nsources: {{clip: {{uri: '{clips.COCKATOO}'}}}}\nstages:\n"
+                f"  decode: {{input: clip}}\n  preprocess: {harness.PREPROCESS}\n"
+                f"  network: {{type: infer, input: preprocess, model: {harness.MODELS}/lite0-int8.onnx}}\n"
+                f"  classify: {{input: network, labels: {harness.MODELS}/imagenet.txt, top_k: 5}}\n"
+                "  results: {type: jsonl, input: classify, path: '-'}\n")
+        rows = self.run_pipeline(text).rows
+        expected = list(reference.scores(clips.COCKATOO, "lite0-int8.onnx", every=8))
+        same = sum(rows[8 * index]["classes"][0]["index"] == int(np.argmax(one)) for index, one in enumerate(expected))
+        self.assertGreaterEqual(same, 0.9 * len(expected))
+
+    def test_the_summary_names_the_classes(self):
+        run = self.classify(clips.codec("h264 4:2:0"))
+        first = collections.Counter(row["classes"][0]["label"] for row in run.rows)
+        told = run.summary["sources"][0]["classes"]
+        self.assertEqual({one["label"]: one["frames"] for one in told}, dict(first.most_common(len(told))))
+
+
+class Pipelines(harness.Case):
+    """The pipelines that come with millrace, as they are."""
+
+    def rows(self, name, *arguments):
+        run = self.run_pipeline(harness.ROOT / f"pipelines/{name}.yaml", *arguments,
+                                environment={"MODELS": str(harness.MODELS)})
+        self.assert_balanced(run)
+        return run
+
+    def test_classify_video(self):
+        rows = self.rows("classify-video", "--input", clips.codec("h264 4:4:4")).rows
+        self.assertEqual(len(rows), 24)
+        self.assertEqual({len(row["classes"]) for row in rows}, {5})
+
+    def test_classify_images(self):
+        rows = self.rows("classify-images", "--input", clips.pictures("jpg", mixed=True)).rows
+        self.assertEqual([row["classes"][0]["label"].split(",")[0] for row in rows][:2], ["orange", "baboon"])
+
+    def test_features(self):
+        rows = self.rows("features", "--input", clips.codec("h264 4:2:0")).rows
+        for row in rows:
+            features = np.array(row["features"])
+            self.assertEqual(features.shape, (1280,))
+            self.assertAlmostEqual(float(np.linalg.norm(features)), 1, delta=1e-4)
+
+    def test_many_videos(self):
+        run = self.rows("many-videos")
+        for source, frames in (("cockatoo", 280), ("short", 36), ("walkers", 100)):
+            self.assertEqual(len(run.of(source)), frames)
+            self.assert_in_order(run.of(source))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,141 @@
+"""Every codec, container and oddity: as many frames as ffprobe counts, at the times it tells, and a balanced ledger."""
+import clips
+import harness
+
+# ffprobe prints six digits, of the time and of the start that is taken off it.
+TIME_TOLERANCE = 2e-6
+
+DECODE = """\
+version: 1
+pipeline: frames
+sources:
+  clip: {{uri: "{uri}"{options}}}
+stages:
+  decode:  {{input: clip{decode}}}
+  results: {{type: jsonl, input: decode, path: "-"}}
+"""
+
+
+class Clips(harness.Case):
+    def frames(self, uri, code=0, options="", decode=""):
+        run = self.run_pipeline(DECODE.format(uri=uri, options=options, decode=decode), code=code)
+        self.assert_balanced(run)
+        self.assert_in_order(run.rows)
+        return run
+
+    def assert_times(self, rows, expected):
+        self.assertEqual(len(rows), len(expected))
+        for row, time in zip(rows, expected):
+            self.assertAlmostEqual(row["pts"], time, delta=TIME_TOLERANCE)
+
+    def assert_as_probed(self, path):
+        run = self.frames(path)
+        self.assert_times(run.rows, clips.probed(path))
+        self.assertEqual(run.ledger["delivered"], len(run.rows))
+
+    def test_codecs(self):
+        for name in clips.CODECS:
+            with self.subTest(name):
+                self.assert_as_probed(clips.codec(name))
+
+    def test_the_samples_themselves(self):
+        for path in (clips.COCKATOO, harness.SAMPLES / "realshort.mp4"):
+            with self.subTest(path.name):
+                self.assert_as_probed(path)
+
+    def test_one_frame(self):
+        self.assert_as_probed(clips.one_frame())
+
+    def test_variable_frame_rate(self):
+        path = clips.variable_rate()
+        gaps = {round(b - a, 3) for a, b in zip(clips.probed(path), clips.probed(path)[1:])}
+        self.assertGreater(len(gaps), 1, "the clip's rate should vary")
+        self.assert_as_probed(path)
+
+    def test_times_that_do_not_start_at_zero(self):
+        self.assertGreater(clips.raw_times(clips.transport_stream())[0], 1)
+        self.assert_as_probed(clips.transport_stream())
+
+    def test_rotation_does_not_change_the_count(self):
+        for degrees in (90, 180, 270):
+            with self.subTest(degrees):
+                self.assert_as_probed(clips.rotated(degrees))
+
+    def test_a_cover_picture_is_no_video(self):
+        self.assert_as_probed(clips.video_with_cover())
+
+    def test_sound_alone_is_refused(self):
+        for path in (clips.audio_only(), clips.cover_art()):
+            with self.subTest(path.name):
+                run = self.run_pipeline(DECODE.format(uri=path, options="", decode=""), code=65)
+                self.assertIn("video", run.err)
+                self.assertIn(path.name, run.err)
+
+    def test_size_that_changes_in_mid_stream(self):
+        self.assert_as_probed(clips.changing_size())
+
+    def test_folders_of_pictures(self):
+        for kind, mixed in (("png", False), ("jpg", False), ("jpg", True), ("png", True)):
+            folder = clips.pictures(kind, mixed)
+            for uri in (f"{folder}/", f"{folder}/*.{kind}"):
+                with self.subTest(uri):
+                    self.assertEqual(len(self.frames(uri).rows), 6)
+
+    def test_one_picture(self):
+        self.assertEqual(len(self.frames(harness.PICTURES / "orange.jpg").rows), 1)
+
+    def test_truncated(self):
+        """What can be read is kept; a file that ends in mid-stream is no reason to lose its first half."""
+        for container in ("mp4", "mkv", "ts"):
+            with self.subTest(container):
+                path = clips.truncated(container)
+                run = self.run_pipeline(DECODE.format(uri=path, options="", decode=""), code=None)
+                self.assertIn(run.code, (0, 65))
+                self.assert_balanced(run)
+                probed = clips.probed(path)
+                self.assertGreaterEqual(len(run.rows), len(probed) - 2)
+                self.assertLessEqual(len(run.rows), len(probed) + 1)
+
+    def test_damaged_in_the_middle(self):
+        """Damage costs the frames it hits and no others: the run goes on to the end and counts what was lost."""
+        for container in ("mp4", "mkv", "ts"):
+            with self.subTest(container):
+                path = clips.damaged(container)
+                run = self.frames(path)
+                last = clips.probed(clips.longer(container))[-1]
+                self.assertGreaterEqual(len(run.rows), len(clips.probed(path)) * 0.75)
+                self.assertAlmostEqual(run.rows[-1]["pts"], last, delta=0.2)
+
+    def test_damage_is_counted(self):
+        run = self.frames(clips.damaged("mp4"))
+        corrupt = [line for line in run.ledger["dropped"] if line["reason"] == "corrupt"]
+        self.assertEqual([line["stage"] for line in corrupt], ["decode"], run.ledger)
+        self.assertGreater(corrupt[0]["frames"], 0)
+
+    def test_every_third_frame(self):
+        path = clips.codec("h264 4:2:0")
+        run = self.frames(path, options=", every: 3")
+        self.assert_times(run.rows, clips.probed(path)[::3])
+
+    def test_start_and_duration(self):
+        path = clips.longer("mp4")
+        run = self.frames(path, options=", start: 1s, duration: 1500ms")
+        self.assert_times(run.rows, [time for time in clips.probed(path) if 1.0 <= time < 2.5])
+
+    def test_two_loops(self):
+        path = clips.codec("h264 4:2:0")
+        run = self.frames(path, options=", loop: 2")
+        self.assertEqual(len(run.rows), 2 * len(clips.probed(path)))
+
+    def test_lavfi(self):
+        run = self.frames("lavfi:testsrc=duration=1:size=160x120:rate=25")
+        self.assert_times(run.rows, [frame / 25 for frame in range(25)])
+
+    def test_key_frames_only(self):
+        path = clips.longer("mp4")
+        run = self.frames(path, decode=", skip: nonkey")
+        self.assert_times(run.rows, clips.probed(path)[::12])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,283 @@
+"""What cannot run is refused before anything starts, with its place, the reason and the exit code of sysexits.h; what is
+bad in the input ends its source and no other."""
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import time
+import zlib
+
+import clips
+import harness
+
+GOOD = """\
+version: 1
+pipeline: good
+sources:
+  clip: {uri: "%s"}
+stages:
+  decode:     {input: clip}
+  preprocess: {input: decode, size: 64x64}
+  results:    {type: jsonl, input: decode, path: "-"}
+""" % clips.COCKATOO
+
+
+class Configuration(harness.Case):
+    """Exit 78, `file:line:column: message`, a hint where there is one; nothing is started."""
+
+    def refused(self, text, place, *words, code=78, verb="check"):
+        path = self.write(text)
+        done = harness.call([harness.MILLRACE, verb, path])
+        told = done.stdout + done.stderr
+        self.assertEqual(done.returncode, code, told)
+        if place:
+            self.assertIn(f"{path}:{place}", told)
+        for word in words:
+            self.assertRegex(told, word)
+        return told
+
+    def good(self, old="", new=""):
+        self.assertIn(old, GOOD)
+        return GOOD.replace(old, new)
+
+    def test_the_good_one_is_good(self):
+        done = harness.call([harness.MILLRACE, "check", self.write(GOOD)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_each_mistake(self):
+        line = GOOD[:GOOD.index("  preprocess:")].count("\n") + 1
+        mistakes = [
+            ("unknown key", "size: 64x64", "sise: 64x64", line, ["sise", "size"]),
+            ("duplicate key", "size: 64x64", "size: 64x64, size: 32x32", line, ["size"]),
+            ("wrong type", "size: 64x64", "size: large", line, ["size", "large"]),
+            ("out of range", "size: 64x64", "size: 64x64, crop_fraction: 7", line, ["crop_fraction", "7"]),
+            ("unknown type", "type: jsonl", "type: jsonll", line + 1, ["jsonll", "jsonl"]),
+            ("unknown input", "input: decode, path", "input: decoder, path", line + 1, ["decoder", "decode"]),
+            ("cycle", "{input: clip}", "{input: preprocess}", None, ["cycle|circle|loop", "preprocess"]),
+            ("formats", "input: decode, size", "input: clip, size", line, ["preprocess", "clip"]),
+            ("no version", "version: 1\n", "", None, ["version"]),
+            ("missing variable", "64x64", "${MR_TEST_MISSING}", line, ["MR_TEST_MISSING"]),
+            ("missing variable with a message", "64x64", "${MR_TEST_MISSING:?say how large}", line, ["say how large"]),
+            ("not YAML", "{input: clip}", "{input: clip", None, []),
+        ]
+        for what, old, new, place, words in mistakes:
+            with self.subTest(what):
+                for verb in ("check", "run"):
+                    self.refused(self.good(old, new), place, *words, verb=verb)
+
+    def test_all_mistakes_at_once(self):
+        text = self.good("size: 64x64", "sise: 64x64").replace("type: jsonl", "type: jsonll")
+        told = self.refused(text, None, "sise", "jsonll")
+        self.assertGreaterEqual(len(re.findall(r"pipeline\.yaml:\d+:\d+: ", told)), 2, told)
+
+    def test_nothing_is_started(self):
+        output = self.folder / "none.jsonl"
+        path = self.write(self.good("size: 64x64", "sise: 64x64").replace('"-"', str(output)))
+        harness.call([harness.MILLRACE, "run", path])
+        self.assertFalse(output.exists())
+
+    def test_bombs(self):
+        laughs = "a0: &a0 [x, x]\n" + "".join(
+            f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+        bombs = {"aliases": laughs, "nesting": "version: " + "[" * 20000, "size": "# " + "x" * (2 << 20) + "\nversion: 1\n"}
+        for what, text in bombs.items():
+            with self.subTest(what):
+                start = time.monotonic()
+                self.refused(text, None)
+                self.assertLess(time.monotonic() - start, 5)
+
+    def test_binary(self):
+        path = self.folder / "pipeline.yaml"
+        path.write_bytes(bytes(range(256)) * 16)
+        self.assertEqual(harness.call([harness.MILLRACE, "check", path]).returncode, 78)
+
+
+class Usage(harness.Case):
+    def test_wrong_usage(self):
+        pipeline = str(self.write(GOOD))
+        for arguments in (["run"], ["run", "--no-such-option", pipeline], ["no-such-verb"], ["run", pipeline, "--set"],
+                          ["run", pipeline, "--workers", "many"], ["inspect"]):
+            with self.subTest(arguments):
+                done = harness.call([harness.MILLRACE, *arguments])
+                self.assertEqual(done.returncode, 64, done.stderr)
+                self.assertTrue(done.stderr.strip())
+
+    def test_missing_files(self):
+        done = harness.call([harness.MILLRACE, "run", self.folder / "none.yaml"])
+        self.assertEqual(done.returncode, 66)
+        self.assertIn("none.yaml", done.stderr)
+
+    def test_settings(self):
+        for setting, code in (("stages.preprocess.size=32x32", 0), ("stages.preprocess.sise=32x32", 78),
+                              ("stages.none.size=3", 78)):
+            with self.subTest(setting):
+                done = harness.call([harness.MILLRACE, "check", self.write(GOOD), "--set", setting])
+                self.assertEqual(done.returncode, code, done.stderr)
+
+
+class Media(harness.Case):
+    """Missing input is 66, media that cannot be read 65; nothing is followed, and nothing is waited for without end."""
+
+    def refused(self, uri, code, *words, limit=20):
+        start = time.monotonic()
+        pipeline = self.write(GOOD.replace(str(clips.COCKATOO), str(uri)))
+        done = harness.call([harness.MILLRACE, "run", pipeline])
+        codes = code if isinstance(code, tuple) else (code,)
+        self.assertIn(done.returncode, codes, f"{uri}\n{done.stderr}")
+        self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("{")], [])
+        self.assertLess(time.monotonic() - start, limit)
+        for word in (pathlib.Path(str(uri)).name, *words):
+            self.assertIn(word, done.stderr)
+
+    def file(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def test_missing(self):
+        self.refused(self.folder / "none.mp4", 66)
+
+    def test_a_glob_without_match(self):
+        self.refused(self.folder / "*.jpg", 66)
+
+    def test_not_media(self):
+        self.refused(self.file("text.mp4", "this is no video\n" * 100), 65)
+        self.refused(self.file("noise.mp4", bytes(range(256)) * 100), 65)
+        self.refused(self.file("empty.mp4", b""), 65)
+
+    def test_head_of_a_file(self):
+        self.refused(self.file("head.mp4", clips.COCKATOO.read_bytes()[:2000]), 65)
+
+    def test_empty_folder(self):
+        folder = self.folder / "empty"
+        folder.mkdir()
+        self.refused(folder, (65, 66))
+
+    def test_no_permission(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may read everything")
+        path = self.file("secret.mp4", clips.COCKATOO.read_bytes())
+        path.chmod(0)
+        self.refused(path, 77)
+
+    def test_fifo(self):
+        path = self.folder / "pipe.mp4"
+        os.mkfifo(path)
+        self.refused(path, (65, 66))
+
+    def test_devices(self):
+        self.refused("/dev/zero", (65, 66))
+        self.refused("/dev/null", (65, 66))
+
+    def test_playlists_and_scripts(self):
+        target = clips.codec("h264 4:2:0")
+        lists = {
+            "list.m3u8": f"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nfile://{target}\n#EXT-X-ENDLIST\n",
+            "list.ffconcat": f"ffconcat version 1.0\nfile '{target}'\n",
+            "list.mp4": f"ffconcat version 1.0\nfile '{target}'\n",
+            "list.sdp": "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 5004 RTP/AVP 96\n"
+                        "a=rtpmap:96 H264/90000\n",
+            "list.mpd": "<?xml version='1.0'?><MPD xmlns='urn:mpeg:dash:schema:mpd:2011' type='static'>"
+                        f"<Period><AdaptationSet><Representation id='1'><BaseURL>{target}</BaseURL>"
+                        "</Representation></AdaptationSet></Period></MPD>",
+        }
+        for name, text in lists.items():
+            with self.subTest(name):
+                self.refused(self.file(name, text), 65)
+
+    def test_other_hosts(self):
+        for uri in ("http://127.0.0.1:9/x.mp4", "rtsp://127.0.0.1:9/x.mp4", "concat:a.ts|b.ts", "subfile:,,:x.mp4"):
+            with self.subTest(uri):
+                pipeline = self.write(GOOD.replace(str(clips.COCKATOO), uri))
+                done = harness.call([harness.MILLRACE, "run", pipeline])
+                self.assertIn(done.returncode, (65, 66, 69, 78), done.stderr)
+
+    def test_absurd_sizes(self):
+        """Files of a few hundred bytes whose pictures claim gigabytes."""
+        def chunk(kind, data):
+            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+        png = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40000, 40000, 8, 2, 0, 0, 0)) +
+               chunk(b"IDAT", zlib.compress(bytes(100000))) + chunk(b"IEND", b""))
+        pipeline = self.write(GOOD.replace(str(clips.COCKATOO), str(self.file("bomb.png", png))))
+        child = subprocess.Popen([harness.MILLRACE, "run", pipeline], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 stdout=subprocess.DEVNULL, text=True)
+        with child:
+            told = child.stderr.read()
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 65, told)
+        if "san" not in os.path.basename(os.path.dirname(harness.MILLRACE)):
+            self.assertLess(usage.ru_maxrss, 512 << 10)
+
+    def test_one_failure_leaves_the_others_alone(self):
+        bad = self.file("text.mp4", "this is no video\n" * 100)
+        good = clips.codec("h264 4:2:0")
+        pipeline = GOOD.replace("input: clip", "input: sources.*")
+        run = self.run_pipeline(pipeline, "--input", good, "--input", bad, "--input", clips.codec("vp9"), code=65)
+        self.assert_balanced(run)
+        counts = {source["id"]: len(run.of(source["id"])) for source in run.summary["sources"]}
+        self.assertEqual(sorted(counts.values()), [0, 24, 24], counts)
+
+
+class Models(harness.Case):
+    def refused(self, code, *words, **changes):
+        options = {"model": harness.MODELS / "lite0-features.onnx", "weights": harness.MODELS / "lite0-head.npy",
+                   "labels": harness.MODELS / "imagenet.txt", "size": "224x224", "tensor": "features", **changes}
+        text = ("version: 1\npipeline: models\nsources: {clip: {uri: \"%s\"}}\nstages:\n  decode: {input: clip}\n"
+                "  preprocess: {input: decode, size: %s, mean: 127, std: 128}\n"
+                "  features: {input: preprocess, model: %s, tensor: %s}\n"
+                "  classify: {input: features, weights: %s, labels: %s}\n"
+                "  results: {type: jsonl, input: classify, path: '-'}\n" %
+                (clips.COCKATOO, options["size"], options["model"], options["tensor"], options["weights"],
+                 options["labels"]))
+        done = harness.call([harness.MILLRACE, "run", self.write(text)])
+        self.assertIn(done.returncode, code if isinstance(code, tuple) else (code,), done.stderr)
+        self.assertEqual(done.stdout, "")
+        for word in words:
+            self.assertRegex(done.stderr, word)
+
+    def test_models(self):
+        harness.need_models()
+        garbage = self.folder / "garbage.onnx"
+        garbage.write_bytes(b"this is no network")
+        few = self.folder / "few.txt"
+        few.write_text("one\ntwo\n")
+        self.refused(66, "none\\.onnx", model=self.folder / "none.onnx")
+        self.refused((65, 78), "garbage\\.onnx", model=garbage)
+        self.refused(78, "no-such-tensor", "lite0-features\\.onnx", tensor="no-such-tensor")
+        self.refused(78, "lite0-features\\.onnx", "3x200x200|3, *200, *200", "3x224x224|3, *224, *224", size="200x200")
+        self.refused(78, "few\\.txt", "\\b2\\b", "1000", labels=few)
+        self.refused((65, 78), "imagenet\\.txt", weights=harness.MODELS / "imagenet.txt")
+
+
+class Outputs(harness.Case):
+    """A full disk or a closed pipe ends the run with 74, and the ledger is printed all the same."""
+
+    def test_full_disk(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        done = harness.call([harness.MILLRACE, "run", self.write(GOOD), "--output", "/dev/full", "--json"])
+        self.assertEqual(done.returncode, 74, done.stderr)
+        self.assertIn("/dev/full", done.stderr)
+        self.assertIn('"balanced": true', re.sub(r'":\s*', '": ', done.stdout))
+
+    def test_no_such_folder(self):
+        done = harness.call([harness.MILLRACE, "run", self.write(GOOD), "--output", self.folder / "none/x.jsonl"])
+        self.assertIn(done.returncode, (66, 73, 74), done.stderr)
+        self.assertIn("x.jsonl", done.stderr)
+
+    def test_closed_pipe(self):
+        read, write = os.pipe()
+        child = harness.start([harness.MILLRACE, "run", self.write(GOOD)], stdout=write, stderr=subprocess.PIPE, text=True)
+        os.close(write)
+        os.read(read, 1)
+        os.close(read)
+        _, told = child.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(child.returncode, 74, told)
+        self.assertRegex(told, "ledger|delivered")
+
+
+if __name__ == "__main__":
+    harness.main()
