@@ -2,7 +2,6 @@
 standards, and ONNX Runtime's Python."""
 import numpy as np
 import onnxruntime
-from scipy import ndimage
 
 import clips
 from harness import MODELS
@@ -31,32 +30,39 @@ def to_rgb(y, u, v, matrix, full=False):
     return np.clip(np.stack([red, green, blue]) * 255, 0, 255)
 
 
-def sample(plane, x, y):
-    """Bilinear interpolation at the given columns and rows, edges repeated."""
-    return ndimage.map_coordinates(plane.astype(np.float64), np.meshgrid(y, x, indexing="ij"), order=1, mode="nearest")
+def weights(count, centres, scale):
+    """The triangle filter of Pillow's BILINEAR as a matrix: one row an output sample, one column an input sample.
+
+    `centres` are positions in input samples (0.5: the middle of the first), `scale` input samples an output sample. When
+    shrinking the triangle is as wide as the scale says; outside the picture there is nothing, and rows add up to 1."""
+    distance = np.abs(np.arange(count)[None] + 0.5 - np.asarray(centres)[:, None])
+    rows = np.maximum(0, 1 - distance / max(scale, 1))
+    return rows / rows.sum(axis=1, keepdims=True)
 
 
 def crop_and_resize(picture, size, fraction, siting="left"):
     """The middle square of a picture in planes, `fraction` of its shorter side, as three planes of size x size.
 
-    Output pixel i covers the region around (i + 0.5) * side / size. Chroma lies between luma samples as `siting` says:
-    horizontally on the even luma samples (left) or between them (center); vertically between them."""
+    Output sample i lies at (i + 0.5) * side / size. Chroma lies between luma samples as `siting` says: horizontally on
+    the even luma samples (left) or between them (center); vertically between them."""
     height, width = picture[0].shape
     side = fraction * min(width, height)
-    x = (width - side) / 2 + (np.arange(size) + 0.5) * side / size - 0.5
-    y = (height - side) / 2 + (np.arange(size) + 0.5) * side / size - 0.5
-    planes = [sample(picture[0], x, y)]
-    for plane in picture[1:]:
+    steps = (np.arange(size) + 0.5) * side / size
+    x, y, out = (width - side) / 2 + steps, (height - side) / 2 + steps, []
+    for plane in picture:
         rows, columns = plane.shape
-        x_of = x if columns == width else x / 2 if siting == "left" else (x + 0.5) / 2 - 0.5
-        y_of = y if rows == height else (y + 0.5) / 2 - 0.5
-        planes.append(sample(plane, x_of, y_of))
-    return planes
+        half_x, half_y = columns < width, rows < height
+        x_of = (x + (0.5 if siting == "left" else 0)) / 2 if half_x else x
+        across = weights(columns, x_of, side / size / (2 if half_x else 1))
+        down = weights(rows, y / 2 if half_y else y, side / size / (2 if half_y else 1))
+        out.append(down @ plane.astype(np.float64) @ across.T)
+    return out
 
 
 def network_input(picture, info, size=224, fraction=0.875):
     """A picture in planes as the network wants it: 3 x size x size floats, (x - 127) / 128."""
-    planes = crop_and_resize(picture, size, fraction, info.get("chroma_location", "left"))
+    siting = info.get("chroma_location", "left")
+    planes = crop_and_resize(picture, size, fraction, siting if siting in ("left", "center") else "left")
     rgb = to_rgb(*planes, matrix_of(info), full=info.get("color_range") == "pc")
     return ((rgb - 127) / 128).astype(np.float32)
 
