@@ -73,13 +73,15 @@ def session(name):
     return onnxruntime.InferenceSession(str(MODELS / name), options, providers=["CPUExecutionProvider"])
 
 
-def scores(video, model="lite0.onnx", every=1):
+def scores(video, model="lite0-features.onnx", every=1):
     """[scores of the 1000 classes] for one of `every` frames of a video."""
     info, network = clips.stream(video), session(model)
+    head = np.load(MODELS / "lite0-head.npy").astype(np.float64)
     name = network.get_inputs()[0].name
     for index, picture in enumerate(clips.planes(video)):
         if index % every == 0:
-            logits = network.run(None, {name: network_input(picture, info)[None]})[0][0].astype(np.float64)
+            features = network.run(None, {name: network_input(picture, info)[None]})[0][0]
+            logits = head[:, :-1] @ features + head[:, -1]
             powers = np.exp(logits - logits.max())
             yield powers / powers.sum()
 

@@ -22,7 +22,7 @@ sources:
 stages:
   decode:     {{input: sources.*}}
   preprocess: {{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128{device}}}
-  features:   {{input: preprocess, model: {models}/lite0-features.onnx, tensor: features{batch}{device}}}
+  features:   {{input: preprocess, model: {models}/{network}.onnx, tensor: features{batch}{device}}}
   classify:   {{input: features, weights: {models}/lite0-head.npy, labels: {models}/imagenet.txt, top_k: 5{device}}}
   results:    {{type: jsonl, input: classify, path: "-"}}
 """
@@ -33,8 +33,8 @@ def setUpModule():
 
 
 class Classes(harness.Case):
-    def classify(self, uri, *arguments, source="", batch="", device=""):
-        text = CLASSIFY.format(uri=uri, source=source, batch=batch, device=device, models=harness.MODELS)
+    def classify(self, uri, *arguments, source="", batch="", device="", network="lite0-features"):
+        text = CLASSIFY.format(network=network, uri=uri, source=source, batch=batch, device=device, models=harness.MODELS)
         run = self.run_pipeline(text, *arguments)
         self.assert_balanced(run)
         return run
@@ -60,7 +60,7 @@ class Classes(harness.Case):
         run = self.classify(clips.COCKATOO)
         self.assertEqual(len(run.rows), 280)
         first = collections.Counter(row["classes"][0]["label"] for row in run.rows)
-        self.assertEqual(first.most_common(1)[0][0], "sulphur-crested cockatoo")
+        self.assertTrue(first.most_common(1)[0][0].startswith("sulphur-crested cockatoo"), first)
         for row in run.rows:
             self.assertEqual([one["label"] for one in row["classes"]],
                              [reference.labels()[one["index"]] for one in row["classes"]])
@@ -117,12 +117,7 @@ class Classes(harness.Case):
 
     def test_the_int8_network(self):
         """Quantised steps turn small differences of the input into larger ones of the scores: only the class counts."""
-        text = (f"version: 1\npipeline: int8\nsources: {{clip: {{uri: '{clips.COCKATOO}'}}}}\nstages:\n"
-                f"  decode: {{input: clip}}\n  preprocess: {harness.PREPROCESS}\n"
-                f"  network: {{type: infer, input: preprocess, model: {harness.MODELS}/lite0-int8.onnx}}\n"
-                f"  classify: {{input: network, labels: {harness.MODELS}/imagenet.txt, top_k: 5}}\n"
-                "  results: {type: jsonl, input: classify, path: '-'}\n")
-        rows = self.run_pipeline(text).rows
+        rows = self.classify(clips.COCKATOO, network="lite0-int8").rows
         expected = list(reference.scores(clips.COCKATOO, "lite0-int8.onnx", every=8))
         same = sum(rows[8 * index]["classes"][0]["index"] == int(np.argmax(one)) for index, one in enumerate(expected))
         self.assertGreaterEqual(same, 0.9 * len(expected))

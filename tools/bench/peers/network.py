@@ -5,8 +5,9 @@ JSON object a frame to OUTPUT and prints one JSON object with what it took. Impo
 everything from opening the first video to the last result is.
 
 All do the same work: the shorter side to 256 pixels, the middle 224x224 of that, (x - 127) / 128, the network in float
-or int8 on one thread, softmax and the best five. Each does it as cheaply as its own libraries allow."""
+or int8 on one thread, the linear layer, softmax and the best five. Each does it as cheaply as its own libraries allow."""
 import json
+import os
 import queue
 import resource
 import sys
@@ -48,9 +49,11 @@ class Network:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self.input = self.session.get_inputs()[0].name
+        head = np.load(os.path.join(os.path.dirname(path), "lite0-head.npy"))
+        self.weights, self.bias = np.ascontiguousarray(head[:, :-1]), np.ascontiguousarray(head[:, -1])
 
     def best(self, blob):
-        logits = self.session.run(None, {self.input: blob})[0][0]
+        logits = self.weights @ self.session.run(None, {self.input: blob})[0][0] + self.bias
         scores = np.exp(logits - logits.max())
         scores /= scores.sum()
         best = np.argpartition(scores, -5)[-5:]
