@@ -1,7 +1,7 @@
 """What the end-to-end tests share: running the command, reading what it wrote, and the summary's promises.
 
-The command under test is MILLRACE; models and clips lie in the build folder of the working copy. A test that needs what
-is not there skips and says what."""
+The command under test is MILLRACE; models and clips lie in the build folder of the working copy. A test that needs
+what is not there skips and says what."""
 import json
 import os
 import pathlib

@@ -33,8 +33,9 @@ def to_rgb(y, u, v, matrix, full=False):
 def weights(count, centres, scale):
     """The triangle filter of Pillow's BILINEAR as a matrix: one row an output sample, one column an input sample.
 
-    `centres` are positions in input samples (0.5: the middle of the first), `scale` input samples an output sample. When
-    shrinking the triangle is as wide as the scale says; outside the picture there is nothing, and rows add up to 1."""
+    `centres` are positions in input samples (0.5: the middle of the first), `scale` input samples an output sample.
+    When shrinking the triangle is as wide as the scale says; outside the picture there is nothing, and rows add up
+    to 1."""
     distance = np.abs(np.arange(count)[None] + 0.5 - np.asarray(centres)[:, None])
     rows = np.maximum(0, 1 - distance / max(scale, 1))
     return rows / rows.sum(axis=1, keepdims=True)
@@ -43,8 +44,8 @@ def weights(count, centres, scale):
 def crop_and_resize(picture, size, fraction, siting="left"):
     """The middle square of a picture in planes, `fraction` of its shorter side, as three planes of size x size.
 
-    Output sample i lies at (i + 0.5) * side / size. Chroma lies between luma samples as `siting` says: horizontally on
-    the even luma samples (left) or between them (center); vertically between them."""
+    Output sample i lies at (i + 0.5) * side / size. Chroma lies between luma samples as `siting` says: horizontally
+    on the even luma samples (left) or between them (center); vertically between them."""
     height, width = picture[0].shape
     side = fraction * min(width, height)
     steps = (np.arange(size) + 0.5) * side / size

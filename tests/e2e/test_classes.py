@@ -1,5 +1,5 @@
-"""What is seen in real video: against the same network run by ONNX Runtime's Python on frames that ffmpeg decoded, and
-the same whatever the batch, the number of workers and the device."""
+"""What is seen in real video: against the same network run by ONNX Runtime's Python on frames that ffmpeg decoded,
+and the same whatever the batch, the number of workers and the device."""
 import collections
 
 import numpy as np
@@ -8,8 +8,8 @@ import clips
 import harness
 import reference
 
-# Resizing and colour conversion in float here and in double there, and samples that may be rounded to 8 bits on the way,
-# move a score by a little; a wrong matrix, range or half a pixel of offset moves it by several hundredths.
+# Resizing and colour conversion in float here and in double there, and samples that may be rounded to 8 bits on the
+# way, move a score by a little; a wrong matrix, range or half a pixel of offset moves it by several hundredths.
 SCORE_TOLERANCE = 0.01
 # The same arithmetic in another order of frames: only what the network library itself may vary with its batch.
 SAME_TOLERANCE = 1e-4
@@ -34,7 +34,8 @@ def setUpModule():
 
 class Classes(harness.Case):
     def classify(self, uri, *arguments, source="", batch="", device="", network="lite0-features"):
-        text = CLASSIFY.format(network=network, uri=uri, source=source, batch=batch, device=device, models=harness.MODELS)
+        text = CLASSIFY.format(uri=uri, source=source, batch=batch, device=device, network=network,
+                               models=harness.MODELS)
         run = self.run_pipeline(text, *arguments)
         self.assert_balanced(run)
         return run
@@ -116,10 +117,10 @@ class Classes(harness.Case):
             self.assert_same(run.of(source), self.classify(clips.codec(name)).rows)
 
     def test_the_int8_network(self):
-        """Quantised steps turn small differences of the input into larger ones of the scores: only the class counts."""
+        """Quantised steps turn small differences of the input into larger ones of the scores: the class counts."""
         rows = self.classify(clips.COCKATOO, network="lite0-int8").rows
         expected = list(reference.scores(clips.COCKATOO, "lite0-int8.onnx", every=8))
-        same = sum(rows[8 * index]["classes"][0]["index"] == int(np.argmax(one)) for index, one in enumerate(expected))
+        same = sum(row["classes"][0]["index"] == int(np.argmax(one)) for row, one in zip(rows[::8], expected))
         self.assertGreaterEqual(same, 0.9 * len(expected))
 
     def test_the_summary_names_the_classes(self):

@@ -1,4 +1,4 @@
-"""Every codec, container and oddity: as many frames as ffprobe counts, at the times it tells, and a balanced ledger."""
+"""Every codec, container and oddity: as many frames as ffprobe counts, at the times it tells, the ledger balanced."""
 import clips
 import harness
 

@@ -1,5 +1,5 @@
-"""What cannot run is refused before anything starts, with its place, the reason and the exit code of sysexits.h; what is
-bad in the input ends its source and no other."""
+"""What cannot run is refused before anything starts, with its place, the reason and the exit code of sysexits.h; what
+is bad in the input ends its source and no other."""
 import os
 import pathlib
 import re
@@ -58,7 +58,7 @@ class Configuration(harness.Case):
             ("formats", "input: decode, size", "input: clip, size", line, ["preprocess", "clip"]),
             ("no version", "version: 1\n", "", None, ["version"]),
             ("missing variable", "64x64", "${MR_TEST_MISSING}", line, ["MR_TEST_MISSING"]),
-            ("missing variable with a message", "64x64", "${MR_TEST_MISSING:?say how large}", line, ["say how large"]),
+            ("missing variable, explained", "64x64", "${MR_TEST_MISSING:?say how large}", line, ["say how large"]),
             ("not YAML", "{input: clip}", "{input: clip", None, []),
         ]
         for what, old, new, place, words in mistakes:
@@ -80,7 +80,8 @@ class Configuration(harness.Case):
     def test_bombs(self):
         laughs = "a0: &a0 [x, x]\n" + "".join(
             f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
-        bombs = {"aliases": laughs, "nesting": "version: " + "[" * 20000, "size": "# " + "x" * (2 << 20) + "\nversion: 1\n"}
+        bombs = {"aliases": laughs, "nesting": "version: " + "[" * 20000,
+                 "size": "# " + "x" * (2 << 20) + "\nversion: 1\n"}
         for what, text in bombs.items():
             with self.subTest(what):
                 start = time.monotonic()
@@ -96,8 +97,8 @@ class Configuration(harness.Case):
 class Usage(harness.Case):
     def test_wrong_usage(self):
         pipeline = str(self.write(GOOD))
-        for arguments in (["run"], ["run", "--no-such-option", pipeline], ["no-such-verb"], ["run", pipeline, "--set"],
-                          ["run", pipeline, "--workers", "many"], ["inspect"]):
+        for arguments in (["run"], ["run", "--no-such-option", pipeline], ["no-such-verb"], ["inspect"],
+                          ["run", pipeline, "--set"], ["run", pipeline, "--workers", "many"]):
             with self.subTest(arguments):
                 done = harness.call([harness.MILLRACE, *arguments])
                 self.assertEqual(done.returncode, 64, done.stderr)
@@ -117,7 +118,7 @@ class Usage(harness.Case):
 
 
 class Media(harness.Case):
-    """Missing input is 66, media that cannot be read 65; nothing is followed, and nothing is waited for without end."""
+    """Missing input is 66, media that cannot be read 65; nothing is followed, nothing is waited for without end."""
 
     def refused(self, uri, code, *words, limit=20):
         start = time.monotonic()
@@ -201,8 +202,8 @@ class Media(harness.Case):
         png = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40000, 40000, 8, 2, 0, 0, 0)) +
                chunk(b"IDAT", zlib.compress(bytes(100000))) + chunk(b"IEND", b""))
         pipeline = self.write(GOOD.replace(str(clips.COCKATOO), str(self.file("bomb.png", png))))
-        child = subprocess.Popen([harness.MILLRACE, "run", pipeline], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                 stdout=subprocess.DEVNULL, text=True)
+        child = harness.start([harness.MILLRACE, "run", pipeline], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              text=True)
         with child:
             told = child.stderr.read()
             _, status, usage = os.wait4(child.pid, 0)
@@ -247,7 +248,8 @@ class Models(harness.Case):
         self.refused(66, "none\\.onnx", model=self.folder / "none.onnx")
         self.refused((65, 78), "garbage\\.onnx", model=garbage)
         self.refused(78, "no-such-tensor", "lite0-features\\.onnx", tensor="no-such-tensor")
-        self.refused(78, "lite0-features\\.onnx", "3x200x200|3, *200, *200", "3x224x224|3, *224, *224", size="200x200")
+        self.refused(78, "lite0-features\\.onnx", "3x200x200|3, *200, *200", "3x224x224|3, *224, *224",
+                     size="200x200")
         self.refused(78, "few\\.txt", "\\b2\\b", "1000", labels=few)
         self.refused((65, 78), "imagenet\\.txt", weights=harness.MODELS / "imagenet.txt")
 
@@ -270,7 +272,8 @@ class Outputs(harness.Case):
 
     def test_closed_pipe(self):
         read, write = os.pipe()
-        child = harness.start([harness.MILLRACE, "run", self.write(GOOD)], stdout=write, stderr=subprocess.PIPE, text=True)
+        child = harness.start([harness.MILLRACE, "run", self.write(GOOD)], stdout=write, stderr=subprocess.PIPE,
+                              text=True)
         os.close(write)
         os.read(read, 1)
         os.close(read)

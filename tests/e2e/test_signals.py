@@ -1,5 +1,5 @@
-"""Stopping: Ctrl-C and SIGTERM drain and end with 0 and a complete ledger, a second one ends at once, SIGUSR1 tells how
-it stands and changes nothing."""
+"""Stopping: Ctrl-C and SIGTERM drain and end with 0 and a complete ledger, a second one ends at once, SIGUSR1 tells
+how it stands and changes nothing."""
 import json
 import os
 import signal

@@ -38,7 +38,8 @@ def descendants(pid):
 
 
 class PeakMemory(threading.Thread):
-    """Adds up the peaks of all processes below the given ones; looks ten times a second, which costs next to nothing."""
+    """Adds up the peaks of all processes below the given ones; looks ten times a second, which costs next to
+    nothing."""
 
     def __init__(self, pids):
         super().__init__(daemon=True)
@@ -91,7 +92,7 @@ def measure(contestant):
 
 
 def hold(contestants, rounds):
-    """Returns {name: [Measure of each round]}. Odd rounds go backwards, so that nobody is always after the same one."""
+    """Returns {name: [Measure of each round]}. Odd rounds go backwards: nobody is always after the same one."""
     results = {one.name: [] for one in contestants}
     for turn in range(rounds):
         for one in contestants if turn % 2 == 0 else reversed(contestants):
@@ -103,7 +104,8 @@ def table(title, results, frames):
     """Prints wall, CPU and memory of each, and its speed and CPU as ratios to the first."""
     first = next(iter(results.values()))
     print(f"\n{title}")
-    print(f"{'':24}{'frames/s':>9}{'wall s':>8}{'CPU s':>8}{'MiB':>6}{'speed':>8}{'CPU':>7}   ratios: {next(iter(results))} = 1")
+    print(f"{'':24}{'frames/s':>9}{'wall s':>8}{'CPU s':>8}{'MiB':>6}{'speed':>8}{'CPU':>7}"
+          f"   ratios: {next(iter(results))} = 1")
     for name, runs in results.items():
         wall, cpu = (statistics.median(getattr(run, what) for run in runs) for what in ("wall", "cpu"))
         speed = statistics.median(one.wall / run.wall for one, run in zip(first, runs))

@@ -1,7 +1,7 @@
 """1080p H.264 through EfficientNet-Lite0 on every frame: millrace beside its floor and its peers.
 
-The floor is the work that nobody can avoid, with nothing around it: ffmpeg decoding to null, and beside it the bare model
-loop over as many frames. The float and the int8 network; one file, and four files at once."""
+The floor is the work that nobody can avoid, with nothing around it: ffmpeg decoding to null, and beside it the bare
+model loop over as many frames. The float and the int8 network; one file, and four files at once."""
 import argparse
 import json
 import os
@@ -50,7 +50,8 @@ def floor(model, videos, build):
     threads = 2 if len(videos) == 1 else 1
     decoders = [["ffmpeg", "-nostdin", "-v", "error", "-threads", str(threads), "-i", video, "-an", "-f", "null", "-"]
                 for video in videos]
-    return contest.Contestant("floor", [*decoders, [str(build / "bench_model_loop"), model, str(FRAMES * len(videos))]])
+    loop = [str(build / "bench_model_loop"), model, str(FRAMES * len(videos))]
+    return contest.Contestant("floor", [*decoders, loop])
 
 
 def millrace(model, videos, build, folder, antialias):
@@ -65,8 +66,8 @@ def peers(model, videos, folder):
     for script in sorted(PEERS.glob("*_*.py")):
         if script.stem.startswith("gstreamer") and not has_gstreamer():
             continue
-        yield contest.Contestant(script.stem.replace("_", " "),
-                                 [[sys.executable, str(script), model, str(folder / f"{script.stem}.jsonl"), *videos]],
+        command = [sys.executable, str(script), model, str(folder / f"{script.stem}.jsonl"), *videos]
+        yield contest.Contestant(script.stem.replace("_", " "), [command],
                                  self_measured=True, environment=ENVIRONMENT)
 
 
@@ -76,7 +77,7 @@ def has_gstreamer():
 
 
 def agreement(folder, name, frames):
-    """In how many of millrace's frames a peer sees the same first class: all did the same work, or the race is void."""
+    """In how many of millrace's frames a peer sees the same first class: unless all did the same, the race is void."""
     def firsts(path):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         rows.sort(key=lambda row: (str(row["source"]), row["seq"]))
@@ -111,11 +112,13 @@ def main():
         model = str(given.build / f"models/{name}.onnx")
         for files in given.files:
             videos = [video] * files
-            contestants = [floor(model, videos, given.build), millrace(model, videos, given.build, folder, given.antialias)]
+            contestants = [floor(model, videos, given.build),
+                           millrace(model, videos, given.build, folder, given.antialias)]
             if not given.without_peers:
                 contestants += peers(model, videos, folder)
             results = contest.hold(contestants, given.rounds)
-            contest.table(f"{name}, {files} file{'s' if files > 1 else ''} of {FRAMES} frames", results, FRAMES * files)
+            title = f"{name}, {files} file{'s' if files > 1 else ''} of {FRAMES} frames"
+            contest.table(title, results, FRAMES * files)
             if not given.without_peers:
                 print(f"same first class as the OpenCV loop: {agreement(folder, 'opencv_loop', FRAMES * files):.1%}")
 

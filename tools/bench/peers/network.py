@@ -1,11 +1,12 @@
 """What all peers share: the network behind ONNX Runtime, one line of results a frame, and how they are measured.
 
-A peer is called as PEER MODEL OUTPUT VIDEO...; it classifies every frame of every video, all videos at once, writes one
-JSON object a frame to OUTPUT and prints one JSON object with what it took. Imports and loading the model are not counted;
-everything from opening the first video to the last result is.
+A peer is called as PEER MODEL OUTPUT VIDEO...; it classifies every frame of every video, all videos at once, writes
+one JSON object a frame to OUTPUT and prints one JSON object with what it took. Imports and loading the model are not
+counted; everything from opening the first video to the last result is.
 
-All do the same work: the shorter side to 256 pixels, the middle 224x224 of that, (x - 127) / 128, the network in float
-or int8 on one thread, the linear layer, softmax and the best five. Each does it as cheaply as its own libraries allow."""
+All do the same work: the shorter side to 256 pixels, the middle 224x224 of that, (x - 127) / 128, the network in
+float or int8 on one thread, the linear layer, softmax and the best five. Each does it as cheaply as its own libraries
+allow."""
 import json
 import os
 import queue
@@ -90,8 +91,8 @@ def cpu_seconds():
 
 
 def with_readers(read):
-    """Work with one reader thread a video: read(video, threads) yields (pts, blob); the network runs in the main thread.
-    A single video is decoded by two threads, several by one each."""
+    """Work with one reader thread a video: read(video, threads) yields (pts, blob); the network runs in the main
+    thread. A single video is decoded by two threads, several by one each."""
 
     def work(network, results, videos):
         frames = queue.Queue(8)
