@@ -77,7 +77,7 @@ def has_gstreamer():
 
 
 def agreement(folder, name, frames):
-    """In how many of millrace's frames a peer sees the same first class: unless all did the same, the race is void."""
+    """In how many of millrace's frames a peer sees the same first class: unless all did the same, it is no race."""
     def firsts(path):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         rows.sort(key=lambda row: (str(row["source"]), row["seq"]))
