@@ -1,4 +1,5 @@
 """Pictures as the pipeline sees them, written as PNG files, against ffmpeg's own decoding of the same frames."""
+import cv2
 import numpy as np
 from PIL import Image
 
@@ -22,17 +23,22 @@ stages:
 """
 
 
+def read(path):
+    """A picture as rows x columns [x RGB], on the scale of 8 bits whatever its depth."""
+    pixels = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+    if pixels.ndim == 3:
+        pixels = pixels[..., 2::-1]
+    return pixels / 257 if pixels.dtype == np.uint16 else pixels
+
+
 class Pixels(harness.Case):
     def pictures(self, uri, frames):
-        folder = self.folder / "png"
-        folder.mkdir(exist_ok=True)
-        for old in folder.rglob("*.png"):
-            old.unlink()
+        folder = self.folder / f"png-{len(list(self.folder.iterdir()))}"
         run = self.run_pipeline(IMAGES.format(uri=uri, path=folder), rows=False)
         self.assert_balanced(run)
         paths = sorted(folder.rglob("*.png"))
         self.assertEqual(len(paths), frames)
-        return [np.asarray(Image.open(path)) for path in paths]
+        return [read(path) for path in paths]
 
     def assert_yuv(self, path):
         """Against the standard's matrix in double precision, on the planes that ffmpeg decodes."""
@@ -84,15 +90,51 @@ class Pixels(harness.Case):
             self.assertEqual(seen.shape, expected.shape)
             self.assertLessEqual(np.abs(seen - expected).mean(), SUBSAMPLED_MEAN)
 
+    def test_files_hold_pictures_as_stored(self):
+        plain = self.pictures(clips.codec("h264 4:2:0"), 24)
+        for seen, stored in zip(self.pictures(clips.rotated(90), 24), plain):
+            np.testing.assert_array_equal(seen, stored)
+
+
+TENSORS = """\
+version: 1
+pipeline: tensors
+sources:
+  clip: {{uri: "{uri}"}}
+stages:
+  decode:     {{input: clip}}
+  preprocess: {{input: decode, size: {size}, layout: nhwc{options}}}
+  results:    {{type: jsonl, input: preprocess, features: true, path: "-"}}
+"""
+
+
+class Tensors(harness.Case):
+    """What a network is given, printed as numbers."""
+
+    def tensors(self, uri, width, height, options=""):
+        run = self.run_pipeline(TENSORS.format(uri=uri, size=f"{width}x{height}", options=options))
+        self.assert_balanced(run)
+        return [np.array(row["features"]).reshape(height, width, 3) for row in run.rows]
+
     def test_rotation(self):
-        """Written upright, as ffmpeg shows it."""
-        for degrees in (90, 180, 270):
+        """Turned upright, as ffmpeg's own turning shows it, unless told not to."""
+        plain = self.tensors(clips.codec("h264 4:2:0"), 32, 18)
+        for degrees, turns in ((90, 3), (180, 2), (270, 1)):  # numpy turns the other way
+            size = (18, 32) if degrees != 180 else (32, 18)
             with self.subTest(degrees):
-                upright = [np.asarray(one) for one in self.pictures(clips.rotated(degrees), 24)]
-                plain = self.pictures(clips.codec("h264 4:2:0"), 24)
-                turns = {90: 3, 180: 2, 270: 1}[degrees]  # numpy turns the other way
-                for seen, stored in zip(upright, plain):
-                    np.testing.assert_array_equal(seen, np.rot90(stored, turns))
+                for seen, stored in zip(self.tensors(clips.rotated(degrees), *size), plain):
+                    np.testing.assert_allclose(seen, np.rot90(stored, turns), atol=0.01)
+                for seen, stored in zip(self.tensors(clips.rotated(degrees), 32, 18, ", rotate: false"), plain):
+                    np.testing.assert_allclose(seen, stored, atol=0.01)
+
+    def test_wide_samples(self):
+        """320x240 samples of 4:3 show a picture of 16:9: whole in a square, bars above and below take 7/16 of it."""
+        options = ", fit: letterbox, pad: 255"
+        for sar, rows in ((True, 36), (False, 48)):
+            with self.subTest(sar=sar):
+                seen = self.tensors(clips.wide_pixels(), 64, 64, options + ("" if sar else ", sar: false"))[0]
+                bars = int(sum((seen == 255).all(axis=(1, 2))))
+                self.assertEqual(bars, 64 - rows)
 
 
 if __name__ == "__main__":
