@@ -1,9 +1,9 @@
 #include "kernels/filter.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "millrace/status.h"
 
 /* The taps of one result before they are rounded. Samples outside low..high are folded into the border or left out. */
@@ -28,7 +28,6 @@ static double cubic(double x, double a) {
 static int held(int value, int low, int high) {
     return value < low ? low : value > high ? high : value;
 }
-
 
 /* Four or two taps around the centre; those beyond the border count for the border's sample. */
 static void interpolated_taps(taps *result, const mr_axis *axis, double center, bool is_cubic) {
@@ -137,7 +136,7 @@ static void round_taps(mr_filter *filter, int i, const taps *from) {
 int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation interpolation, bool antialias) {
     memset(filter, 0, sizeof *filter);
     taps scratch = {.room = room_for(axis)};
-    scratch.weight = malloc((size_t)scratch.room * sizeof(double));
+    scratch.weight = mr_alloc((size_t)scratch.room * sizeof(double));
     if (!scratch.weight)
         goto fail;
     measure(filter, &scratch, axis, interpolation, antialias);
@@ -149,9 +148,9 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
         weights = results * (size_t)filter->chunks * 8;
     }
     size_t weight_bytes = (weights * sizeof(int16_t) + 63) / 64 * 64;
-    filter->first = calloc(results, sizeof(int32_t));
-    filter->length = calloc(results, sizeof(int32_t));
-    filter->weights = aligned_alloc(64, weight_bytes);
+    filter->first = mr_calloc(results, sizeof(int32_t));
+    filter->length = mr_calloc(results, sizeof(int32_t));
+    filter->weights = mr_alloc_aligned(64, weight_bytes);
     if (!filter->first || !filter->length || !filter->weights)
         goto fail;
     memset(filter->weights, 0, weight_bytes);
@@ -159,17 +158,17 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
         find_taps(&scratch, axis, i, interpolation, antialias);
         round_taps(filter, i, &scratch);
     }
-    free(scratch.weight);
+    mr_free(scratch.weight);
     return MR_OK;
 fail:
-    free(scratch.weight);
+    mr_free(scratch.weight);
     mr_filter_fini(filter);
     return mr_fail(MR_ERROR_MEMORY, "no memory for a resize filter of %d pixels", axis->count);
 }
 
 void mr_filter_fini(mr_filter *filter) {
-    free(filter->first);
-    free(filter->length);
-    free(filter->weights);
+    mr_free(filter->first);
+    mr_free(filter->length);
+    mr_free(filter->weights);
     memset(filter, 0, sizeof *filter);
 }

@@ -1,9 +1,9 @@
 #include "kernels/preprocess_plan.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "kernels/color.h"
 #include "millrace/status.h"
 
@@ -87,7 +87,7 @@ static void apply_fit(mr_preprocess *plan, span *x, span *y, double aspect) {
 
 /* OpenCV's INTER_NEAREST, with its floating point, so that ties fall the same way. */
 static int32_t *nearest_table(const span *s, int count, bool reverse) {
-    int32_t *table = malloc((size_t)count * sizeof *table);
+    int32_t *table = mr_alloc((size_t)count * sizeof *table);
     if (!table)
         return NULL;
     double scale = 1.0 / (count / s->length);
@@ -259,7 +259,7 @@ int mr_preprocess_create(mr_preprocess **result, const mr_preprocess_params *par
     int status = check_params(params, source);
     if (status < 0)
         return status;
-    mr_preprocess *plan = calloc(1, sizeof *plan);
+    mr_preprocess *plan = mr_calloc(1, sizeof *plan);
     if (!plan)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a preprocess plan");
     plan->params = *params;
@@ -278,9 +278,9 @@ void mr_preprocess_destroy(mr_preprocess **plan) {
     for (int kind = 0; kind < 2; kind++)
         for (int direction = 0; direction < 2; direction++)
             mr_filter_fini(&(*plan)->filter[kind][direction]);
-    free((*plan)->nearest_x);
-    free((*plan)->nearest_y);
-    free(*plan);
+    mr_free((*plan)->nearest_x);
+    mr_free((*plan)->nearest_y);
+    mr_free(*plan);
     *plan = NULL;
 }
 

@@ -1,7 +1,8 @@
 #include "kernels/scratch.h"
 
 #include <pthread.h>
-#include <stdlib.h>
+
+#include "engine/base/memory.h"
 
 /* The block begins with its size; what callers get starts behind that. */
 enum { HEAD_BYTES = 64 };
@@ -11,7 +12,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_status;
 
 static void make_key(void) {
-    key_status = pthread_key_create(&key, free);
+    key_status = pthread_key_create(&key, mr_free);
 }
 
 void *mr_scratch(size_t bytes) {
@@ -22,12 +23,12 @@ void *mr_scratch(size_t bytes) {
     if (block && *(size_t *)(void *)block >= bytes)
         return block + HEAD_BYTES;
     size_t room = (bytes + 4095) / 4096 * 4096;
-    char *larger = aligned_alloc(64, room + HEAD_BYTES);
+    char *larger = mr_alloc_aligned(64, room + HEAD_BYTES);
     if (!larger || pthread_setspecific(key, larger) != 0) {
-        free(larger);
+        mr_free(larger);
         return NULL;
     }
-    free(block);
+    mr_free(block);
     *(size_t *)(void *)larger = room;
     return larger + HEAD_BYTES;
 }

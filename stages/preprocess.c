@@ -3,9 +3,9 @@
 #include "kernels/preprocess.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "stages/list.h"
 
 enum { NORMALIZE_NONE, NORMALIZE_UNIT, NORMALIZE_SIGNED, NORMALIZE_IMAGENET };
@@ -175,7 +175,7 @@ static entry *claim(state *s, const mr_format *format) {
 
 static void destroy_entry(entry *e) {
     mr_preprocess_destroy(&e->plan);
-    free(e);
+    mr_free(e);
 }
 
 /* Takes the least lately used entry that no work is using off the list, where there are too many. Lock held. */
@@ -193,14 +193,14 @@ static entry *take_oldest_idle(state *s) {
 }
 
 static int add_entry(state *s, const mr_format *format, entry **result) {
-    entry *fresh = calloc(1, sizeof *fresh);
+    entry *fresh = mr_calloc(1, sizeof *fresh);
     if (!fresh)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a preprocess plan");
     fresh->format = *format;
     atomic_init(&fresh->pending, 1);
     int status = mr_preprocess_create(&fresh->plan, &s->params, format);
     if (status < 0) {
-        free(fresh);
+        mr_free(fresh);
         return status;
     }
     pthread_mutex_lock(&s->lock);
