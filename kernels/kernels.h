@@ -34,9 +34,11 @@ typedef struct mr_kernels {
     mr_isa isa; /* the best variant in this table */
     mr_vertical8_function *vertical8;
     mr_vertical16_function *vertical16;
-    /* Applies a filter along a row: filter->count results, held within 0..limit. Reads up to 8 * chunks
-     * samples past the last one that has a weight. dst has room for a multiple of 16 results. */
-    void (*horizontal)(int16_t *dst, const int16_t *src, const mr_filter *filter, int limit);
+    /* Applies a filter along `rows` rows: filter->count results each, held within 0..limit. Row r begins at src + r *
+     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to 8 * chunks samples past the last one
+     * that has a weight. A row of dst has room for a multiple of 16 results. */
+    void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
+                       const mr_filter *filter, int limit);
     /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up to
      * MR_ROW_SLACK samples past the end. */
     void (*split)(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width);
@@ -60,6 +62,10 @@ const mr_kernels *mr_kernels_get(void);
 /* The best instruction set of this processor that kernels are written for, and its name ("c", "avx2", "avx512"). */
 mr_isa mr_isa_detect(void);
 const char *mr_isa_name(mr_isa isa);
+
+/* The AVX2 variant of `horizontal`, for the rows that the wider one leaves. */
+void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
+                        const mr_filter *filter, int limit);
 
 /* What each variant puts into the table; called by mr_kernels_init. */
 void mr_kernels_fill_preprocess_c(mr_kernels *kernels);

@@ -19,7 +19,7 @@ static __m256i weight_pair(const int16_t *weights, int left) {
 
 static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
     for (int i = 0; i < ahead.rows; i++)
-        _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T0);
+        _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T1);
 }
 
 static void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
@@ -92,32 +92,63 @@ static void vertical16_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
         dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
 }
 
-/* Eight results of a group: 0..7 (half 0) or 8..15 (half 1). */
-static __m256i horizontal_eight(const int16_t *src, const int32_t *first, const int16_t *weights, int chunks) {
-    __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
-                      _mm256_setzero_si256()};
-    for (int chunk = 0; chunk < chunks; chunk++)
-        for (int j = 0; j < 4; j++) {
-            __m128i low = _mm_loadu_si128((const void *)(src + first[j] + chunk * 8));
-            __m128i high = _mm_loadu_si128((const void *)(src + first[j + 4] + chunk * 8));
-            __m256i weight = _mm256_load_si256((const void *)(weights + (chunk * 4 + j) * 32));
-            sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(_mm256_set_m128i(high, low), weight));
-        }
-    return _mm256_hadd_epi32(_mm256_hadd_epi32(sum[0], sum[1]), _mm256_hadd_epi32(sum[2], sum[3]));
+/* 8 samples each from two positions, weighed. */
+static __m256i weigh_two(const int16_t *src, int i, int k, __m256i weights) {
+    __m128i low = _mm_loadu_si128((const void *)(src + i)), high = _mm_loadu_si128((const void *)(src + k));
+    return _mm256_madd_epi16(_mm256_set_m128i(high, low), weights);
 }
 
-static void horizontal_avx2(int16_t *dst, const int16_t *src, const mr_filter *filter, int limit) {
+/* Sums of results j and j + 4 in two rows: positions and weights are loaded once for both. */
+typedef struct pair {
+    __m256i row[2];
+} pair;
+
+static pair weigh_pair(pair sum, const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights) {
+    const __m256i weight = _mm256_load_si256((const void *)weights);
+    sum.row[0] = _mm256_add_epi32(sum.row[0], weigh_two(src, first[0], first[4], weight));
+    sum.row[1] = _mm256_add_epi32(sum.row[1], weigh_two(src + stride, first[0], first[4], weight));
+    return sum;
+}
+
+/* Eight results of a group in two rows: 0..7, or 8..15 where `first` and `weights` begin there. */
+static pair horizontal_eight(const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights,
+                             int chunks) {
+    const __m256i zero = _mm256_setzero_si256();
+    pair a = {{zero, zero}}, b = a, c = a, d = a;
+    for (int chunk = 0; chunk < chunks; chunk++, src += 8, weights += 128) {
+        a = weigh_pair(a, src, stride, first, weights);
+        b = weigh_pair(b, src, stride, first + 1, weights + 32);
+        c = weigh_pair(c, src, stride, first + 2, weights + 64);
+        d = weigh_pair(d, src, stride, first + 3, weights + 96);
+    }
+    for (int r = 0; r < 2; r++)
+        a.row[r] = _mm256_hadd_epi32(_mm256_hadd_epi32(a.row[r], b.row[r]), _mm256_hadd_epi32(c.row[r], d.row[r]));
+    return a;
+}
+
+static void store_sixteen(int16_t *dst, __m256i a, __m256i b, const mr_filter *filter, int limit) {
     const __m256i half = _mm256_set1_epi32(1 << (filter->bits - 1));
-    const __m256i low = _mm256_setzero_si256(), high = _mm256_set1_epi16((int16_t)limit);
     const __m128i count = _mm_cvtsi32_si128(filter->bits);
-    const int16_t *weights = filter->weights;
-    for (int i = 0; i < filter->count; i += 16, weights += filter->chunks * 128) {
-        __m256i a = horizontal_eight(src, filter->first + i, weights, filter->chunks);
-        __m256i b = horizontal_eight(src, filter->first + i + 8, weights + 16, filter->chunks);
-        a = _mm256_sra_epi32(_mm256_add_epi32(a, half), count);
-        b = _mm256_sra_epi32(_mm256_add_epi32(b, half), count);
-        __m256i row = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-        _mm256_storeu_si256((void *)(dst + i), _mm256_min_epi16(_mm256_max_epi16(row, low), high));
+    a = _mm256_sra_epi32(_mm256_add_epi32(a, half), count);
+    b = _mm256_sra_epi32(_mm256_add_epi32(b, half), count);
+    __m256i row = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    row = _mm256_min_epi16(_mm256_max_epi16(row, _mm256_setzero_si256()), _mm256_set1_epi16((int16_t)limit));
+    _mm256_storeu_si256((void *)dst, row);
+}
+
+/* Two rows at a time; of an odd number the last one is done with itself. */
+void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
+                        const mr_filter *filter, int limit) {
+    for (int r = 0; r < rows; r += 2) {
+        const int16_t *from = src + r * src_stride, *weights = filter->weights;
+        int16_t *to = dst + r * dst_stride;
+        ptrdiff_t next = r + 1 < rows ? src_stride : 0, next_to = r + 1 < rows ? dst_stride : 0;
+        for (int i = 0; i < filter->count; i += 16, weights += filter->chunks * 128) {
+            pair a = horizontal_eight(from, next, filter->first + i, weights, filter->chunks);
+            pair b = horizontal_eight(from, next, filter->first + i + 8, weights + 16, filter->chunks);
+            store_sixteen(to + i, a.row[0], b.row[0], filter, limit);
+            store_sixteen(to + next_to + i, a.row[1], b.row[1], filter, limit);
+        }
     }
 }
 
@@ -215,7 +246,7 @@ static void to_f16_avx2(uint16_t *dst, const float *src, int width) {
 void mr_kernels_fill_preprocess_avx2(mr_kernels *kernels) {
     kernels->vertical8 = vertical8_avx2;
     kernels->vertical16 = vertical16_avx2;
-    kernels->horizontal = horizontal_avx2;
+    kernels->horizontal = mr_horizontal_avx2;
     kernels->split = split_avx2;
     kernels->convert = convert_avx2;
     kernels->to_u8 = to_u8_avx2;

@@ -18,7 +18,7 @@ static __m512i weight_pair(const int16_t *weights, int left) {
 
 static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
     for (int i = 0; i < ahead.rows; i++)
-        _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T0);
+        _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T1);
 }
 
 static void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
@@ -57,39 +57,71 @@ static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
 }
 
-/* 8 samples from each of the positions of results j, j + 4, j + 8 and j + 12. */
-static __m512i load_four(const int16_t *src, const int32_t *first) {
-    __m256i low = _mm256_set_m128i(_mm_loadu_si128((const void *)(src + first[4])),
-                                   _mm_loadu_si128((const void *)(src + first[0])));
-    __m256i high = _mm256_set_m128i(_mm_loadu_si128((const void *)(src + first[12])),
-                                    _mm_loadu_si128((const void *)(src + first[8])));
+/* Inlined whatever the compiler thinks: sums and positions have to stay in registers. */
+#define INLINE __attribute__((always_inline)) static inline
+
+/* 8 samples each from four positions. */
+INLINE __m512i load_four(const int16_t *src, int a, int b, int c, int d) {
+    __m256i low = _mm256_set_m128i(_mm_loadu_si128((const void *)(src + b)), _mm_loadu_si128((const void *)(src + a)));
+    __m256i high = _mm256_set_m128i(_mm_loadu_si128((const void *)(src + d)), _mm_loadu_si128((const void *)(src + c)));
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-/* Pairwise sums of neighbours, then again: four vectors of partial sums -> 16 results in order. */
-static __m512i sum_up(const __m512i sum[4]) {
-    __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(sum[0], sum[1]), _mm512_unpackhi_epi32(sum[0], sum[1]));
-    __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(sum[2], sum[3]), _mm512_unpackhi_epi32(sum[2], sum[3]));
-    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+/* Sums of results j, j + 4, j + 8 and j + 12 in four rows: positions and weights are loaded once for all. */
+typedef struct rows {
+    __m512i row0, row1, row2, row3;
+} rows;
+
+INLINE void weigh_rows(rows *sum, const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights) {
+    const int a = first[0], b = first[4], c = first[8], d = first[12];
+    const int16_t *next = src + 2 * stride;
+    const __m512i weight = load(weights);
+    sum->row0 = _mm512_add_epi32(sum->row0, _mm512_madd_epi16(load_four(src, a, b, c, d), weight));
+    sum->row1 = _mm512_add_epi32(sum->row1, _mm512_madd_epi16(load_four(src + stride, a, b, c, d), weight));
+    sum->row2 = _mm512_add_epi32(sum->row2, _mm512_madd_epi16(load_four(next, a, b, c, d), weight));
+    sum->row3 = _mm512_add_epi32(sum->row3, _mm512_madd_epi16(load_four(next + stride, a, b, c, d), weight));
 }
 
-static void horizontal_avx512(int16_t *dst, const int16_t *src, const mr_filter *filter, int limit) {
+/* Pairwise sums of neighbours, then again: four vectors of partial sums -> 16 results in order. */
+static void store_sixteen(int16_t *dst, __m512i a, __m512i b, __m512i c, __m512i d, const mr_filter *filter, int limit) {
     const __m512i half = _mm512_set1_epi32(1 << (filter->bits - 1));
-    const __m256i low = _mm256_setzero_si256(), high = _mm256_set1_epi16((int16_t)limit);
     const __m128i count = _mm_cvtsi32_si128(filter->bits);
-    const int16_t *weights = filter->weights;
-    for (int i = 0; i < filter->count; i += 16) {
-        __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
-                          _mm512_setzero_si512()};
-        for (int chunk = 0; chunk < filter->chunks; chunk++, weights += 128)
-            for (int j = 0; j < 4; j++) {
-                __m512i values = load_four(src + chunk * 8, filter->first + i + j);
-                sum[j] = _mm512_add_epi32(sum[j], _mm512_madd_epi16(values, load(weights + j * 32)));
-            }
-        __m512i row = _mm512_sra_epi32(_mm512_add_epi32(sum_up(sum), half), count);
-        __m256i words = _mm512_cvtsepi32_epi16(row);
-        _mm256_storeu_si256((void *)(dst + i), _mm256_min_epi16(_mm256_max_epi16(words, low), high));
+    __m512i first = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    __m512i second = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    __m512i sum = _mm512_add_epi32(_mm512_unpacklo_epi64(first, second), _mm512_unpackhi_epi64(first, second));
+    __m256i row = _mm512_cvtsepi32_epi16(_mm512_sra_epi32(_mm512_add_epi32(sum, half), count));
+    row = _mm256_min_epi16(_mm256_max_epi16(row, _mm256_setzero_si256()), _mm256_set1_epi16((int16_t)limit));
+    _mm256_storeu_si256((void *)dst, row);
+}
+
+/* The 16 results of a group in four rows. */
+static void horizontal_group(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t stride,
+                             const mr_filter *filter, int i, int limit) {
+    const __m512i zero = _mm512_setzero_si512();
+    const int16_t *weights = filter->weights + (ptrdiff_t)i * filter->chunks * 8;
+    const int32_t *first = filter->first + i;
+    rows a = {zero, zero, zero, zero}, b = a, c = a, d = a;
+    for (int chunk = 0; chunk < filter->chunks; chunk++, src += 8, weights += 128) {
+        weigh_rows(&a, src, stride, first, weights);
+        weigh_rows(&b, src, stride, first + 1, weights + 32);
+        weigh_rows(&c, src, stride, first + 2, weights + 64);
+        weigh_rows(&d, src, stride, first + 3, weights + 96);
     }
+    store_sixteen(dst, a.row0, b.row0, c.row0, d.row0, filter, limit);
+    store_sixteen(dst + dst_stride, a.row1, b.row1, c.row1, d.row1, filter, limit);
+    store_sixteen(dst + 2 * dst_stride, a.row2, b.row2, c.row2, d.row2, filter, limit);
+    store_sixteen(dst + 3 * dst_stride, a.row3, b.row3, c.row3, d.row3, filter, limit);
+}
+
+/* Four rows at a time, the rest by the narrower variant. */
+static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
+                              const mr_filter *filter, int limit) {
+    int r = 0;
+    for (; r + 4 <= count; r += 4)
+        for (int i = 0; i < filter->count; i += 16)
+            horizontal_group(dst + r * dst_stride + i, dst_stride, src + r * src_stride, src_stride, filter, i, limit);
+    if (r < count)
+        mr_horizontal_avx2(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, count - r, filter, limit);
 }
 
 void mr_kernels_fill_preprocess_avx512(mr_kernels *kernels) {

@@ -190,7 +190,7 @@ static size_t row_samples(const mr_preprocess *plan, int step) {
         size_t samples = (size_t)(x->end - x->begin) * (size_t)step + (size_t)x->chunks * 8;
         most = samples > most ? samples : most;
     }
-    return most + 2 * MR_ROW_SLACK;
+    return (most + 2 * MR_ROW_SLACK + 31) / 32 * 32;
 }
 
 static void lay_out_scratch(mr_preprocess *plan) {
@@ -198,14 +198,17 @@ static void lay_out_scratch(mr_preprocess *plan) {
     int step = 1;
     for (int p = 0; p < plan->planes; p++)
         step = plan->plane[p].step > step ? plan->plane[p].step : step;
-    size_t columns = ((size_t)plan->columns + 15) / 16 * 16 + MR_ROW_SLACK;
+    s->line_stride = ((size_t)plan->columns + 15) / 16 * 16 + MR_ROW_SLACK;
+    s->row_stride = row_samples(plan, step);
+    s->part_stride = row_samples(plan, 1);
     plan->stride = (plan->rows + 15) / 16 * 16;
-    size_t small = plan->transposed ? (size_t)plan->stride * (size_t)plan->columns + MR_ROW_SLACK : columns;
-    s->row = take(&s->bytes, row_samples(plan, step) * sizeof(int16_t));
+    size_t small = plan->transposed ? (size_t)plan->stride * (size_t)plan->columns + MR_ROW_SLACK
+                                    : MR_ROWS * s->line_stride;
+    s->row = take(&s->bytes, MR_ROWS * s->row_stride * sizeof(int16_t));
     for (int c = 0; c < 3; c++) {
-        s->part[c] = take(&s->bytes, row_samples(plan, 1) * sizeof(int16_t));
+        s->part[c] = take(&s->bytes, MR_ROWS * s->part_stride * sizeof(int16_t));
         s->small[c] = take(&s->bytes, small * sizeof(int16_t));
-        s->line[c] = take(&s->bytes, columns * sizeof(int16_t));
+        s->line[c] = take(&s->bytes, MR_ROWS * s->line_stride * sizeof(int16_t));
     }
     s->finished_stride = (size_t)plan->params.width + MR_ROW_SLACK;
     s->finished = take(&s->bytes, 3 * s->finished_stride * sizeof(float));

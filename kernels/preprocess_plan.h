@@ -4,6 +4,9 @@
 
 #include "kernels/preprocess.h"
 
+/* Rows of the small picture that are computed together, so that the horizontal pass loads its tables once for all. */
+enum { MR_ROWS = 4 };
+
 /* How one stored plane is resized. */
 typedef struct plane_plan {
     const mr_filter *x, *y; /* tables of the plane; NULL for nearest */
@@ -17,10 +20,11 @@ typedef struct plane_plan {
 
 /* Byte offsets into the scratch memory. */
 typedef struct scratch_plan {
-    size_t row;        /* one weighed row of a plane, components still interleaved */
+    size_t row;        /* weighed rows of a plane, components still interleaved; MR_ROWS of them */
     size_t part[3];    /* its components taken apart */
-    size_t small[3];   /* resized components: a row, or the whole small plane where it is transposed */
-    size_t line[3];    /* resized components: the row that is computed, where it is transposed */
+    size_t small[3];   /* resized components: MR_ROWS rows, or the whole small plane where it is transposed */
+    size_t line[3];    /* resized components: the rows that are computed, where it is transposed */
+    size_t row_stride, part_stride, line_stride; /* samples from row to row */
     size_t finished;   /* three rows of floats, `finished_stride` apart */
     size_t finished_stride;
     size_t narrow;     /* three rows of the destination's type, for NHWC; as far apart */
@@ -41,7 +45,7 @@ struct mr_preprocess {
     bool transposed;             /* a quarter turn: columns of the resized planes are rows of the destination */
     int columns, rows;           /* of the resized planes, as stored */
     int inner_x, inner_y, inner_width, inner_height; /* where the picture stands in the destination */
-    int stride;                  /* of the whole small plane, samples */
+    int stride;                  /* of the whole small plane that was transposed, samples */
     scratch_plan scratch;
 };
 

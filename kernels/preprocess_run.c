@@ -52,22 +52,31 @@ static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int1
     r->kernels->vertical16(row, first, stride, weights, y->length[i], width, shift, word, ahead);
 }
 
-static void resize_row(const run *r, int i, int16_t *const out[3]) {
+/* Weighs row i of one plane and takes its components apart where they are interleaved. */
+static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i, int k) {
+    const scratch_plan *s = &r->plan->scratch;
+    int16_t *row = samples(r, s->row) + (size_t)k * s->row_stride, *part[3] = {NULL, NULL, NULL};
+    weigh_rows(r, plane, p, i, row);
+    if (plane->step == 1)
+        return;
+    for (int c = 0; c < plane->parts; c++)
+        part[c] = samples(r, s->part[c]) + (size_t)k * s->part_stride;
+    r->kernels->split(part, row, plane->step, plane->offset, plane->parts, plane->x->end - plane->x->begin);
+}
+
+/* Rows i, i + 1, ... of the small components, `count` of them. */
+static void resize_rows(const run *r, int i, int count, int16_t *const out[3]) {
     const mr_preprocess *plan = r->plan;
+    const scratch_plan *s = &plan->scratch;
     for (int p = 0; p < plan->planes; p++) {
         const plane_plan *plane = &plan->plane[p];
-        if (plane->parts == 0)
-            continue;
-        int16_t *row = samples(r, plan->scratch.row);
-        int16_t *part[3] = {row, NULL, NULL};
-        weigh_rows(r, plane, p, i, row);
-        if (plane->step > 1) {
-            for (int c = 0; c < plane->parts; c++)
-                part[c] = samples(r, plan->scratch.part[c]);
-            r->kernels->split(part, row, plane->step, plane->offset, plane->parts, plane->x->end - plane->x->begin);
-        }
+        bool apart = plane->step > 1;
+        for (int k = 0; k < count && plane->parts; k++)
+            weigh_and_split(r, plane, p, i + k, k);
         for (int c = 0; c < plane->parts; c++)
-            r->kernels->horizontal(out[plane->component[c]], part[c], plane->x, plan->limit);
+            r->kernels->horizontal(out[plane->component[c]], (ptrdiff_t)s->line_stride,
+                                   samples(r, apart ? s->part[c] : s->row),
+                                   (ptrdiff_t)(apart ? s->part_stride : s->row_stride), count, plane->x, plan->limit);
     }
 }
 
@@ -91,11 +100,15 @@ static void pick_row(const run *r, int i, int16_t *const out[3]) {
     }
 }
 
-static void make_row(const run *r, int i, int16_t *const out[3]) {
-    if (r->plan->params.interpolation == MR_NEAREST)
+/* Makes the next rows of the small components from row i on; returns how many. */
+static int make_rows(const run *r, int i, int16_t *const out[3]) {
+    int left = r->plan->rows - i, count = left < MR_ROWS ? left : MR_ROWS;
+    if (r->plan->params.interpolation == MR_NEAREST) {
         pick_row(r, i, out);
-    else
-        resize_row(r, i, out);
+        return 1;
+    }
+    resize_rows(r, i, count, out);
+    return count;
 }
 
 /* Interleaves three rows of elements of one size. */
@@ -156,6 +169,13 @@ static void fill_padding(const run *r, int from, int to) {
             finished_row(r, c)[x] = r->plan->pad[c];
 }
 
+/* Where a row of the destination can take whole vectors of floats as they come, it is written directly. */
+static bool writes_directly(const mr_preprocess *plan) {
+    const mr_preprocess_params *p = &plan->params;
+    return p->dtype == MR_DTYPE_F32 && p->layout == MR_LAYOUT_NCHW && plan->inner_width == p->width &&
+           p->width % 16 == 0;
+}
+
 /* Converts one row of small samples and stores it with its padding. Conversion works on whole vectors and may write past
  * its end, so the padding to the right comes after it. */
 static void finish_row(const run *r, int y, int16_t *const small[3]) {
@@ -163,36 +183,54 @@ static void finish_row(const run *r, int y, int16_t *const small[3]) {
     bool gray = plan->components == 1;
     const int16_t *const src[3] = {small[0], gray ? small[0] : small[1], gray ? small[0] : small[2]};
     float *out[3];
-    for (int c = 0; c < 3; c++)
-        out[c] = finished_row(r, c) + plan->inner_x;
+    bool directly = writes_directly(plan);
+    for (size_t c = 0; c < 3; c++) {
+        size_t plane = plan->params.bgr ? 2 - c : c, row = (size_t)(plan->inner_y + y), width = (size_t)plan->params.width;
+        out[c] = directly ? (float *)(void *)r->dst + (plane * (size_t)plan->params.height + row) * width
+                          : finished_row(r, (int)c) + plan->inner_x;
+    }
     r->kernels->convert(out, src, &plan->color, plan->inner_width);
+    if (directly)
+        return;
     fill_padding(r, plan->inner_x + plan->inner_width, plan->params.width);
     store_row(r, plan->inner_y + y);
 }
 
 static void run_rows(const run *r) {
-    int16_t *small[3];
+    int16_t *small[3], *row[3];
     for (int c = 0; c < 3; c++)
         small[c] = samples(r, r->plan->scratch.small[c]);
-    for (int y = 0; y < r->plan->rows; y++) {
-        make_row(r, y, small);
-        finish_row(r, y, small);
+    for (int y = 0, count; y < r->plan->rows; y += count) {
+        count = make_rows(r, y, small);
+        for (int k = 0; k < count; k++) {
+            for (int c = 0; c < 3; c++)
+                row[c] = small[c] + (size_t)k * r->plan->scratch.line_stride;
+            finish_row(r, y + k, row);
+        }
     }
 }
 
-/* A quarter turn: every row of the resized planes becomes a column before the rest is done. */
+/* Rows of the resized planes become columns. */
+static void transpose(const run *r, int i, int count, int16_t *const line[3]) {
+    const mr_preprocess *plan = r->plan;
+    for (int c = 0; c < plan->components; c++)
+        for (int k = 0; k < count; k++) {
+            const int16_t *from = line[c] + (size_t)k * plan->scratch.line_stride;
+            int16_t *column = samples(r, plan->scratch.small[c]) + i + k;
+            for (int x = 0; x < plan->columns; x++)
+                column[(ptrdiff_t)x * plan->stride] = from[x];
+        }
+}
+
+/* A quarter turn: the planes are resized as they are stored, and the small ones turned before the rest is done. */
 static void run_transposed(const run *r) {
     const mr_preprocess *plan = r->plan;
     int16_t *line[3], *small[3];
     for (int c = 0; c < 3; c++)
         line[c] = samples(r, plan->scratch.line[c]);
-    for (int i = 0; i < plan->rows; i++) {
-        make_row(r, i, line);
-        for (int c = 0; c < plan->components; c++) {
-            int16_t *column = samples(r, plan->scratch.small[c]) + i;
-            for (int x = 0; x < plan->columns; x++)
-                column[(ptrdiff_t)x * plan->stride] = line[c][x];
-        }
+    for (int i = 0, count; i < plan->rows; i += count) {
+        count = make_rows(r, i, line);
+        transpose(r, i, count, line);
     }
     for (int y = 0; y < plan->columns; y++) {
         for (int c = 0; c < 3; c++)

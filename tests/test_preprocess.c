@@ -97,6 +97,8 @@ static void draw_roi(mr_preprocess_params *p, const mr_format *f) {
 
 static mr_preprocess_params draw_params(const mr_format *f) {
     mr_preprocess_params p = {.width = between(1, 50), .height = between(1, 50), .crop_fraction = 1.0};
+    if (draw() % 4 == 0)
+        p.width = 16 * between(1, 3); /* whole vectors */
     p.fit = (mr_fit)between(0, 2);
     if (p.fit == MR_FIT_CENTER_CROP)
         p.crop_fraction = between(1, 100) / 100.0;
