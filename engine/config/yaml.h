@@ -21,6 +21,7 @@ typedef struct mr_yaml {
     mr_yaml_kind kind;
     bool quoted;           /* scalars: written in quotes or as a block */
     bool literal;          /* scalars: `$` has no meaning (a name that came from the command line) */
+    bool broken;           /* scalars: diagnosed already; who reads it passes it by in silence */
     mr_place place;        /* of the value */
     const char *key;       /* of a map's child; else NULL */
     mr_place key_place;
@@ -37,7 +38,8 @@ int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char 
                   mr_diagnostics *diagnostics);
 
 /* Replaces ${VAR}, ${VAR:-default}, ${VAR:?message} and $$ in every scalar below `node` (not in keys) from the process's
- * environment. A default may hold variables itself. What a variable holds is never read as YAML nor expanded again. */
+ * environment. A default may hold variables itself. What a variable holds is never read as YAML nor expanded again.
+ * Scalars whose variables are wrong are diagnosed and marked as broken. */
 int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
 
 /* A map's child; NULL where there is none or `map` is no map. */

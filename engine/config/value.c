@@ -1,0 +1,205 @@
+#include "engine/config/value.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The program around us may have set a locale whose decimal point is a comma. */
+static locale_t plain_locale;
+
+static void make_plain_locale(void) {
+    plain_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+}
+
+/* The number that `text` begins with; *end is behind it. No hexadecimal, infinite or undefined ones. */
+static bool leading_number(const char *text, double *value, const char **end) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_plain_locale);
+    size_t length = strspn(text, "+-.0123456789eE");
+    if (length == 0 || length >= 64)
+        return false;
+    /* A unit may begin with an e or E; what strtod does not take is left to the caller. */
+    char number[64];
+    memcpy(number, text, length);
+    number[length] = 0;
+    char *stop;
+    *value = plain_locale ? strtod_l(number, &stop, plain_locale) : strtod(number, &stop);
+    *end = text + (stop - number);
+    return stop > number && isfinite(*value);
+}
+
+bool mr_value_bool(const char *text, bool *value) {
+    bool yes = strcmp(text, "true") == 0;
+    if (!yes && strcmp(text, "false") != 0)
+        return false;
+    *value = yes;
+    return true;
+}
+
+bool mr_value_int(const char *text, int64_t *value) {
+    if (!*text || strspn(text, "+-0123456789") != strlen(text))
+        return false;
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (*end || end == text || errno)
+        return false;
+    *value = number;
+    return true;
+}
+
+bool mr_value_double(const char *text, double *value) {
+    const char *end;
+    double number;
+    if (!leading_number(text, &number, &end) || *end)
+        return false;
+    *value = number;
+    return true;
+}
+
+typedef struct unit {
+    const char *name;
+    double factor;
+} unit;
+
+static const unit durations[] = {{"ns", 1}, {"us", 1e3}, {"\u00b5s", 1e3}, {"ms", 1e6}, {"s", 1e9},
+                                 {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}, {NULL, 0}};
+static const unit sizes[] = {{"B", 1}, {"", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
+                             {"TiB", 1099511627776.0}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
+                             {"TB", 1e12}, {NULL, 0}};
+
+/* A number and a unit, with or without a space between them, as a whole number of the smallest unit. */
+static bool with_unit(const char *text, const unit *units, int64_t *value) {
+    const char *end;
+    double number;
+    if (!leading_number(text, &number, &end))
+        return false;
+    end += strspn(end, " ");
+    for (; units->name; units++)
+        if (strcmp(units->name, end) == 0) {
+            number = round(number * units->factor);
+            if (fabs(number) >= 9.2e18)
+                return false;
+            *value = (int64_t)number;
+            return true;
+        }
+    return false;
+}
+
+bool mr_value_duration(const char *text, int64_t *value) {
+    if (strcmp(text, "0") == 0) {
+        *value = 0;
+        return true;
+    }
+    return with_unit(text, durations, value);
+}
+
+bool mr_value_bytes(const char *text, int64_t *value) {
+    return with_unit(text, sizes, value);
+}
+
+bool mr_value_rate(const char *text, double *value) {
+    const char *end;
+    double number, divisor = 1;
+    if (!leading_number(text, &number, &end))
+        return false;
+    if (*end == '/' && (!leading_number(end + 1, &divisor, &end) || divisor <= 0))
+        return false;
+    end += strspn(end, " ");
+    if (*end && strcmp(end, "fps") != 0 && strcmp(end, "/s") != 0)
+        return false;
+    *value = number / divisor;
+    return true;
+}
+
+/* Up to `room` whole numbers with an x between them; how many, or 0 where it is something else. */
+static size_t dimensions(const char *text, int64_t *value, size_t room) {
+    size_t count = 0;
+    for (;; text++) {
+        char *end;
+        if (count == room || *text < '0' || *text > '9')
+            return 0;
+        errno = 0;
+        value[count++] = strtoll(text, &end, 10);
+        if (errno)
+            return 0;
+        text = end;
+        if (!*text)
+            return count;
+        if (*text != 'x')
+            return 0;
+    }
+}
+
+bool mr_value_size(const char *text, mr_size *value) {
+    int64_t side[2];
+    size_t count = dimensions(text, side, 2);
+    if (count == 0 || side[0] > INT32_MAX || side[count - 1] > INT32_MAX)
+        return false;
+    *value = (mr_size){.width = (int32_t)side[0], .height = (int32_t)side[count - 1]};
+    return true;
+}
+
+static bool picture_format(mr_pixel pixel, const char *size, mr_format *value) {
+    mr_size side = {0};
+    if (*size && (!strchr(size, 'x') || !mr_value_size(size, &side)))
+        return false;
+    *value = (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = pixel, .width = side.width, .height = side.height};
+    return true;
+}
+
+static bool tensor_format(mr_dtype dtype, const char *shape, mr_format *value) {
+    int64_t dims[MR_MAX_RANK] = {0};
+    size_t rank = *shape ? dimensions(shape, dims, MR_MAX_RANK) : 0;
+    if (*shape && rank == 0)
+        return false;
+    *value = (mr_format){.payload = MR_PAYLOAD_TENSOR, .dtype = dtype, .rank = (int32_t)rank};
+    memcpy(value->dims, dims, sizeof dims);
+    return true;
+}
+
+bool mr_value_format(const char *text, mr_format *value) {
+    char name[32];
+    size_t length = strcspn(text, " ");
+    if (length >= sizeof name)
+        return false;
+    memcpy(name, text, length);
+    name[length] = 0;
+    const char *rest = text + length + strspn(text + length, " ");
+    for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
+        if (strcmp(mr_pixel_describe((mr_pixel)pixel)->name, name) == 0)
+            return picture_format((mr_pixel)pixel, rest, value);
+    for (int dtype = MR_DTYPE_U8; dtype <= MR_DTYPE_I64; dtype++)
+        if (strcmp(mr_dtype_name((mr_dtype)dtype), name) == 0)
+            return tensor_format((mr_dtype)dtype, rest, value);
+    for (int payload = MR_PAYLOAD_PACKET; payload <= MR_PAYLOAD_RESULTS; payload++)
+        if (!*rest && strcmp(mr_payload_name((mr_payload)payload), name) == 0) {
+            *value = (mr_format){.payload = (mr_payload)payload};
+            return true;
+        }
+    return false;
+}
+
+static const char *print_unit(double value, const unit *units, size_t count, char *text, size_t bytes) {
+    size_t best = 0;
+    for (size_t i = 0; i < count; i++)
+        if (value != 0 && fmod(value, units[i].factor) == 0 && units[i].factor > units[best].factor)
+            best = i;
+    snprintf(text, bytes, "%.0f%s", value / units[best].factor, units[best].name);
+    return text;
+}
+
+const char *mr_value_print_duration(double ns, char *text, size_t bytes) {
+    static const unit shown[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+    return print_unit(ns, shown, sizeof shown / sizeof *shown, text, bytes);
+}
+
+const char *mr_value_print_bytes(double value, char *text, size_t bytes) {
+    static const unit shown[] = {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
+                                 {"TiB", 1099511627776.0}};
+    return print_unit(value, shown, sizeof shown / sizeof *shown, text, bytes);
+}
