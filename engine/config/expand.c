@@ -151,6 +151,7 @@ static int expand_scalar(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnos
             e.status = MR_ERROR_MEMORY;
     }
     free(e.text);
+    node->expanded = true;
     node->broken = e.status != MR_OK;
     return e.status;
 }
@@ -158,7 +159,7 @@ static int expand_scalar(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnos
 int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics) {
     int status = MR_OK;
     if (node->kind == MR_YAML_SCALAR)
-        return !node->literal && strchr(node->text, '$') ? expand_scalar(node, arena, diagnostics) : MR_OK;
+        return !node->expanded && strchr(node->text, '$') ? expand_scalar(node, arena, diagnostics) : MR_OK;
     for (mr_yaml *child = node->first; child && status != MR_ERROR_MEMORY; child = child->next) {
         int answer = mr_yaml_expand(child, arena, diagnostics);
         status = answer ? answer : status;

@@ -343,7 +343,7 @@ const mr_yaml *mr_yaml_nearest(const mr_yaml *node, const char *path) {
 
 bool mr_yaml_is_null(const mr_yaml *node) {
     static const char *const words[] = {"", "~", "null", "Null", "NULL"};
-    if (node->kind != MR_YAML_SCALAR || node->quoted || node->literal)
+    if (node->kind != MR_YAML_SCALAR || node->quoted)
         return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(node->text, words[i]) == 0)

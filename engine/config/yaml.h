@@ -20,7 +20,7 @@ typedef enum mr_yaml_kind { MR_YAML_SCALAR, MR_YAML_LIST, MR_YAML_MAP } mr_yaml_
 typedef struct mr_yaml {
     mr_yaml_kind kind;
     bool quoted;           /* scalars: written in quotes or as a block */
-    bool literal;          /* scalars: `$` has no meaning (a name that came from the command line) */
+    bool expanded;         /* scalars: variables are replaced; `$` has no meaning any more */
     bool broken;           /* scalars: diagnosed already; who reads it passes it by in silence */
     mr_place place;        /* of the value */
     const char *key;       /* of a map's child; else NULL */

@@ -1,0 +1,35 @@
+/* Between the files that make a spec (spec.c, spec_stage.c, override.c); nobody else includes this. */
+#ifndef MILLRACE_CONFIG_SPEC_PARSER_H
+#define MILLRACE_CONFIG_SPEC_PARSER_H
+
+#include "engine/config/option.h"
+#include "engine/config/spec.h"
+
+/* The defaults of a stage type's options, filled once however many stages are of that type. */
+typedef struct mr_type_entry {
+    const mr_stage_type *type;
+    const void *defaults;
+} mr_type_entry;
+
+typedef struct mr_spec_parser {
+    mr_spec *spec;
+    const mr_spec_params *params;
+    mr_diagnostics *diagnostics;
+    const char *directory;     /* of the file, "" or ending in "/" */
+    const char *default_source;
+    mr_index types;            /* name to mr_type_entry */
+} mr_spec_parser;
+
+/* Diagnoses an error of the pipeline at `place`; answers MR_ERROR_CONFIG. */
+#define mr_spec_error(parser, place, hint, ...)                                                                        \
+    mr_diagnose((parser)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
+
+/* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
+int mr_spec_override(mr_spec_parser *parser);
+
+/* spec_stage.c: reads one source or stage whose id and node are set. MR_OK or MR_ERROR_MEMORY. */
+int mr_spec_read_vertex(mr_spec_parser *parser, mr_spec_vertex *vertex);
+/* The type that a source's or stage's map names, or that its id names; NULL where there is none. Says nothing. */
+const mr_type_entry *mr_spec_type_of(const mr_spec_parser *parser, const mr_yaml *node, bool is_source);
+
+#endif

@@ -1,0 +1,266 @@
+/* One source or stage of the YAML: its type, inputs, common keys and own options. */
+#include <string.h>
+
+#include "engine/config/nearest.h"
+#include "engine/config/spec_parser.h"
+#include "millrace/status.h"
+
+/* ---- type ---------------------------------------------------------------------------------------------------- */
+
+static const mr_type_entry *type_named(const mr_spec_parser *p, const char *name, bool is_source) {
+    const mr_type_entry *entry = mr_index_get(&p->types, name);
+    return entry && (entry->type->inputs == NULL) == is_source ? entry : NULL;
+}
+
+const mr_type_entry *mr_spec_type_of(const mr_spec_parser *p, const mr_yaml *node, bool is_source) {
+    const mr_yaml *type = mr_yaml_get(node, "type");
+    if (type)
+        return type->kind == MR_YAML_SCALAR ? type_named(p, type->text, is_source) : NULL;
+    return type_named(p, is_source ? p->default_source : node->key, is_source);
+}
+
+static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, const mr_yaml *said) {
+    const char *name = said ? said->text : vertex->is_source ? p->default_source : vertex->id;
+    const char *kind = vertex->is_source ? "source" : "stage", *section = vertex->is_source ? "sources" : "stages";
+    mr_place place = said ? said->place : vertex->place;
+    char hint[256];
+    if (mr_index_get(&p->types, name)) {
+        mr_spec_error(p, place, vertex->is_source ? "put it under stages" : "put it under sources", "%s.%s: %s is a %s, not a %s", section,
+                      vertex->id, name, vertex->is_source ? "stage" : "source", kind);
+        return;
+    }
+    mr_nearest nearest = {.wanted = name};
+    for (const mr_stage_type *const *type = p->params->types; type && *type; type++)
+        if (((*type)->inputs == NULL) == vertex->is_source)
+            mr_nearest_offer(&nearest, (*type)->name);
+    const char *near = mr_nearest_hint(&nearest, hint, sizeof hint, "`millrace list` shows all types");
+    if (said)
+        mr_spec_error(p, place, near, "%s.%s: unknown type \"%s\"", section, vertex->id, name);
+    else
+        mr_spec_error(p, place, nearest.best ? near : "add `type:`; `millrace list` shows all types",
+                      "%s.%s: it has no type, and no type is called \"%s\"", section, vertex->id, name);
+}
+
+/* A type that is missing or wrong is diagnosed. */
+static const mr_type_entry *find_type(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
+    const mr_yaml *said = mr_yaml_get(vertex->node, "type");
+    if (said && said->broken)
+        return NULL;
+    if (said && (said->kind != MR_YAML_SCALAR || mr_yaml_is_null(said))) {
+        char found[64];
+        mr_spec_error(p, said->place, "`millrace list` shows all types", "%s.%s.type: expected a name, found %s",
+                      vertex->is_source ? "sources" : "stages", vertex->id,
+                      mr_yaml_found(said, found, sizeof found));
+        return NULL;
+    }
+    const mr_type_entry *entry = mr_spec_type_of(p, vertex->node, vertex->is_source);
+    if (!entry)
+        unknown_type(p, vertex, said);
+    return entry;
+}
+
+/* ---- inputs -------------------------------------------------------------------------------------------------- */
+
+static int add_input(const mr_spec_parser *p, mr_spec_vertex *vertex, const char *port, const mr_yaml *value) {
+    char found[64];
+    if (value->broken)
+        return MR_OK;
+    if (value->kind != MR_YAML_SCALAR || mr_yaml_is_null(value) || !*value->text) {
+        mr_spec_error(p, value->place, "write the id of a source or stage, such as input: decode",
+                      "stages.%s.%s: expected an id, found %s", vertex->id, port ? "join" : "input",
+                      mr_yaml_found(value, found, sizeof found));
+        return MR_OK;
+    }
+    vertex->inputs[vertex->input_count++] = (mr_spec_input){.port = port, .from = value->text, .place = value->place};
+    return MR_OK;
+}
+
+static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml *join) {
+    char found[64];
+    if (join->kind != MR_YAML_MAP || join->count == 0) {
+        mr_spec_error(p, join->place, "name each input: join: {picture: decode, boxes: detect}",
+                      "stages.%s.join: expected a map of inputs, found %s", vertex->id,
+                      join->kind == MR_YAML_MAP ? "an empty one" : mr_yaml_found(join, found, sizeof found));
+        return MR_OK;
+    }
+    vertex->joins = true;
+    vertex->inputs = mr_arena_array(&p->spec->arena, join->count, sizeof *vertex->inputs);
+    if (!vertex->inputs)
+        return MR_ERROR_MEMORY;
+    for (const mr_yaml *item = join->first; item; item = item->next)
+        add_input(p, vertex, item->key, item);
+    return MR_OK;
+}
+
+static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
+    const mr_yaml *input = mr_yaml_get(vertex->node, "input"), *join = mr_yaml_get(vertex->node, "join");
+    if (input && join) {
+        mr_spec_error(p, join->key_place, "keep one of them", "stages.%s: it has both `input` and `join`", vertex->id);
+        return MR_OK;
+    }
+    if (join)
+        return join->broken ? MR_OK : read_join(p, vertex, join);
+    if (!input || (input->kind == MR_YAML_LIST && input->count == 0)) {
+        mr_spec_error(p, input ? input->place : vertex->place, "add `input:` with the id of a source or stage",
+                      "stages.%s: it has no input", vertex->id);
+        return MR_OK;
+    }
+    size_t count = input->kind == MR_YAML_LIST ? input->count : 1;
+    vertex->inputs = mr_arena_array(&p->spec->arena, count, sizeof *vertex->inputs);
+    if (!vertex->inputs)
+        return MR_ERROR_MEMORY;
+    if (input->kind != MR_YAML_LIST)
+        return add_input(p, vertex, NULL, input);
+    for (const mr_yaml *item = input->first; item; item = item->next)
+        add_input(p, vertex, NULL, item);
+    return MR_OK;
+}
+
+/* ---- what every stage has ------------------------------------------------------------------------------------ */
+
+static const char *const policies[] = {"block", "drop-oldest", "drop-newest", NULL};
+static const char *const error_policies[] = {"drop", "fail", NULL};
+
+static const mr_option queue_fields[] = {
+    {.name = "size", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_queue, size), .min = 1, .max = 65536,
+     .unit = "frames", .help = "frames of one source that each link into the stage holds"},
+    {.name = "when_full", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_queue, when_full), .fallback = "block",
+     .choices = policies, .help = "what happens to frames that find the queue full"},
+    MR_OPTIONS_END,
+};
+static const mr_option batch_fields[] = {
+    {.name = "size", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_batch, size), .required = true, .min = 1,
+     .max = 1024, .unit = "frames", .help = "most frames of one call"},
+    {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_batch, timeout_ns), .min = 0,
+     .max = 3600e9, .help = "how long a batch that is not full may wait; without it until nothing more can come"},
+    MR_OPTIONS_END,
+};
+static const mr_option common_options[] = {
+    {.name = "device", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_common, device), .fallback = "cpu",
+     .help = "where the stage computes: cpu, auto, sim:N or cuda:N"},
+    {.name = "queue", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, queue), .fields = queue_fields,
+     .help = "the queue of each link into the stage"},
+    {.name = "batch", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, batch), .fields = batch_fields,
+     .help = "how many frames the stage takes at once"},
+    {.name = "in_flight", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_common, in_flight), .min = 1, .max = 256,
+     .unit = "calls", .help = "calls of one instance whose work may be under way at once"},
+    {.name = "on_error", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_common, on_error), .fallback = "drop",
+     .choices = error_policies, .help = "whether a frame that fails is dropped or the run fails"},
+    MR_OPTIONS_END,
+};
+static const char *const source_keys[] = {"type", NULL};
+static const char *const stage_keys[] = {"type", "input", "join", "device", "queue", "batch", "in_flight", "on_error", NULL};
+
+/* `queue: 8` and `batch: 8` are short for {size: 8}. */
+static int widen(const mr_spec_parser *p, const mr_yaml **value) {
+    if ((*value)->kind != MR_YAML_SCALAR || mr_yaml_is_null(*value) || (*value)->broken)
+        return MR_OK;
+    mr_arena *arena = &p->spec->arena;
+    mr_yaml *map = mr_yaml_new(arena, MR_YAML_MAP, (*value)->place);
+    mr_yaml *size = mr_yaml_new(arena, MR_YAML_SCALAR, (*value)->place);
+    if (!map || !size)
+        return MR_ERROR_MEMORY;
+    size->text = (*value)->text;
+    map->key_place = (*value)->key_place;
+    *value = map;
+    return mr_yaml_put(map, arena, "size", map->key_place, size);
+}
+
+/* Copies the common keys into a map of their own, so that their table is read like any other. */
+static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr_yaml *picked) {
+    mr_arena *arena = &p->spec->arena;
+    for (const mr_option *option = common_options; option->name; option++) {
+        const mr_yaml *value = mr_yaml_get(vertex->node, option->name);
+        if (!value)
+            continue;
+        const mr_place key_place = value->key_place;
+        if (option->kind == MR_OPTION_MAP && widen(p, &value))
+            return MR_ERROR_MEMORY;
+        mr_yaml *copy = mr_arena_alloc(arena, sizeof *copy);
+        if (!copy)
+            return MR_ERROR_MEMORY;
+        *copy = *value;
+        if (mr_yaml_put(picked, arena, option->name, key_place, copy))
+            return MR_ERROR_MEMORY;
+    }
+    return MR_OK;
+}
+
+/* cpu, auto, sim:N or cuda:N with N from 0 to 255; whether there is such a device shows when it is opened. */
+static bool device_is_well_formed(const char *name) {
+    if (strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0)
+        return true;
+    const char *number = strncmp(name, "sim:", 4) == 0 ? name + 4 : strncmp(name, "cuda:", 5) == 0 ? name + 5 : "";
+    size_t digits = strspn(number, "0123456789");
+    return digits > 0 && digits <= 3 && !number[digits] && (digits == 1 || number[0] != '0');
+}
+
+static const char device_hint[] = "write cpu, auto, sim:0 or cuda:0";
+
+static void check_device(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
+    const mr_yaml *said = mr_yaml_get(vertex->node, "device");
+    if (said && said->kind == MR_YAML_SCALAR && !mr_yaml_is_null(said) && !said->broken &&
+        !device_is_well_formed(said->text))
+        mr_spec_error(p, said->place, device_hint, "stages.%s.device: \"%s\" is no device", vertex->id, said->text);
+}
+
+static int read_common(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_option_reader *reader) {
+    const mr_yaml *device = mr_yaml_get(vertex->node, "device");
+    mr_yaml *picked = mr_yaml_new(&p->spec->arena, MR_YAML_MAP, vertex->node->place);
+    if (!picked || pick_common(p, vertex, picked))
+        return MR_ERROR_MEMORY;
+    vertex->common.device = "cpu";
+    if (device && device->kind == MR_YAML_LIST) {
+        mr_spec_error(p, device->place, device_hint, "stages.%s.device: a stage runs on one device, found a list",
+                      vertex->id);
+        ((mr_yaml *)mr_index_get(&picked->index, "device"))->broken = true;
+    }
+    check_device(p, vertex);
+    return mr_options_read(reader, common_options, NULL, picked, &vertex->common) == MR_ERROR_MEMORY ? MR_ERROR_MEMORY
+                                                                                                     : MR_OK;
+}
+
+/* ---- its own options ----------------------------------------------------------------------------------------- */
+
+static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type_entry *entry,
+                        const mr_option_reader *reader) {
+    const mr_stage_type *type = entry->type;
+    void *options = mr_arena_alloc(&p->spec->arena, type->options_bytes + 1);
+    if (!options)
+        return MR_ERROR_MEMORY;
+    if (!entry->defaults) {
+        void *defaults = mr_arena_alloc(&p->spec->arena, type->options_bytes + 1);
+        if (!defaults || mr_options_default(reader, type->options, defaults, type->options_bytes) == MR_ERROR_MEMORY)
+            return MR_ERROR_MEMORY;
+        entry->defaults = defaults;
+    }
+    memcpy(options, entry->defaults, type->options_bytes);
+    vertex->type = type;
+    vertex->options = options;
+    int status = mr_options_read(reader, type->options, vertex->is_source ? source_keys : stage_keys, vertex->node,
+                                 options);
+    return status == MR_ERROR_MEMORY ? status : MR_OK;
+}
+
+int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
+    const char *section = vertex->is_source ? "sources" : "stages";
+    char found[64];
+    if (vertex->node->kind != MR_YAML_MAP) {
+        if (!vertex->node->broken)
+            mr_spec_error(p, vertex->node->place,
+                          vertex->is_source ? "write ID: {uri: lobby.mp4}" : "write ID: {type: decode, input: lobby}",
+                          "%s.%s: expected a map of options, found %s", section, vertex->id,
+                          mr_yaml_found(vertex->node, found, sizeof found));
+        return MR_OK;
+    }
+    mr_option_reader reader = {.arena = &p->spec->arena,
+                               .diagnostics = p->diagnostics,
+                               .directory = p->directory,
+                               .where = mr_arena_print(&p->spec->arena, "%s.%s", section, vertex->id)};
+    if (!reader.where)
+        return MR_ERROR_MEMORY;
+    if (!vertex->is_source && (read_inputs(p, vertex) || read_common(p, vertex, &reader)))
+        return MR_ERROR_MEMORY;
+    mr_type_entry *entry = (mr_type_entry *)find_type(p, vertex);
+    return entry ? read_options(p, vertex, entry, &reader) : MR_OK;
+}
