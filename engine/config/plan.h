@@ -19,7 +19,18 @@ typedef struct mr_plan_edge {
     mr_format format;
 } mr_plan_edge;
 
-/* A source or stage. Sources come first, then stages in topological order. */
+/* How many buffers the pool behind output 0 of one instance needs, so that links fill up before it runs dry:
+ *
+ *     retained (negotiated) + in_flight * batch + the sum over consumers of
+ *         queue * sources of this instance + in_flight * batch (of each instance of the consumer that these sources reach)
+ *
+ * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is, one
+ * with an output of the same kind as its input.
+ *
+ * What is decided where the YAML says nothing: one frame a call, four frames of each source in a queue (at least one
+ * batch), two calls in flight or as many as workers may be in a stateless stage, device cpu, block, drop.
+ *
+ * A source or stage. Sources come first, then stages in topological order. */
 typedef struct mr_plan_vertex {
     const char *id;
     const mr_stage_type *type;
@@ -40,7 +51,7 @@ typedef struct mr_plan_vertex {
     int queue;                      /* frames of one source that each input link holds */
     mr_policy policy;               /* of its input links when full */
     mr_on_error on_error;
-    int output_buffers;             /* for output 0 of one instance: retained + in flight + all that its consumers may hold */
+    int output_buffers;             /* for output 0 of one instance; see below */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
     size_t output_count;
@@ -57,7 +68,8 @@ typedef struct mr_plan {
     size_t vertex_count;            /* sources included */
     mr_plan_vertex *vertices;
     size_t edge_count;
-    mr_plan_edge *edges;
+    mr_plan_edge *edges;            /* by `to`, then in the order of the YAML */
+    mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
 
 typedef struct mr_plan_params {

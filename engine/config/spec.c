@@ -134,7 +134,8 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
         size_t before = p->diagnostics->errors;
         if (start_vertex(p, vertex, node, is_source) || mr_spec_read_vertex(p, vertex))
             return MR_ERROR_MEMORY;
-        vertex->broken = p->diagnostics->errors > before;
+        /* A value whose variable was missing is diagnosed before, so the count alone does not tell. */
+        vertex->broken = vertex->broken || p->diagnostics->errors > before;
     }
     return MR_OK;
 }
@@ -160,7 +161,7 @@ static int check_ids(mr_spec_parser *p) {
 static int index_types(mr_spec_parser *p) {
     for (const mr_stage_type *const *type = p->params->types; type && *type; type++) {
         mr_type_entry *entry = mr_arena_alloc(&p->spec->arena, sizeof *entry);
-        if (!entry || mr_index_put(&p->types, &p->spec->arena, (*type)->name, entry))
+        if (!entry || mr_index_put(&p->types[(*type)->inputs == NULL], &p->spec->arena, (*type)->name, entry))
             return MR_ERROR_MEMORY;
         entry->type = *type;
     }

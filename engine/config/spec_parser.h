@@ -17,7 +17,7 @@ typedef struct mr_spec_parser {
     mr_diagnostics *diagnostics;
     const char *directory;     /* of the file, "" or ending in "/" */
     const char *default_source;
-    mr_index types;            /* name to mr_type_entry */
+    mr_index types[2];         /* name to mr_type_entry: of stages, of sources (a name may stand for one of each) */
 } mr_spec_parser;
 
 /* Diagnoses an error of the pipeline at `place`; answers MR_ERROR_CONFIG. */

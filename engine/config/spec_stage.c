@@ -5,11 +5,15 @@
 #include "engine/config/spec_parser.h"
 #include "millrace/status.h"
 
+/* Whether a name was written. `null` is one here: it is the name of a type. */
+static bool is_name(const mr_yaml *node) {
+    return node->kind == MR_YAML_SCALAR && *node->text && strcmp(node->text, "~") != 0;
+}
+
 /* ---- type ---------------------------------------------------------------------------------------------------- */
 
 static const mr_type_entry *type_named(const mr_spec_parser *p, const char *name, bool is_source) {
-    const mr_type_entry *entry = mr_index_get(&p->types, name);
-    return entry && (entry->type->inputs == NULL) == is_source ? entry : NULL;
+    return mr_index_get(&p->types[is_source], name);
 }
 
 const mr_type_entry *mr_spec_type_of(const mr_spec_parser *p, const mr_yaml *node, bool is_source) {
@@ -24,9 +28,10 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
     const char *kind = vertex->is_source ? "source" : "stage", *section = vertex->is_source ? "sources" : "stages";
     mr_place place = said ? said->place : vertex->place;
     char hint[256];
-    if (mr_index_get(&p->types, name)) {
-        mr_spec_error(p, place, vertex->is_source ? "put it under stages" : "put it under sources", "%s.%s: %s is a %s, not a %s", section,
-                      vertex->id, name, vertex->is_source ? "stage" : "source", kind);
+    if (type_named(p, name, !vertex->is_source)) {
+        mr_spec_error(p, place, vertex->is_source ? "put it under stages" : "put it under sources",
+                      "%s.%s: %s is a %s, not a %s", section, vertex->id, name,
+                      vertex->is_source ? "stage" : "source", kind);
         return;
     }
     mr_nearest nearest = {.wanted = name};
@@ -46,7 +51,7 @@ static const mr_type_entry *find_type(const mr_spec_parser *p, const mr_spec_ver
     const mr_yaml *said = mr_yaml_get(vertex->node, "type");
     if (said && said->broken)
         return NULL;
-    if (said && (said->kind != MR_YAML_SCALAR || mr_yaml_is_null(said))) {
+    if (said && !is_name(said)) {
         char found[64];
         mr_spec_error(p, said->place, "`millrace list` shows all types", "%s.%s.type: expected a name, found %s",
                       vertex->is_source ? "sources" : "stages", vertex->id,
@@ -65,7 +70,7 @@ static int add_input(const mr_spec_parser *p, mr_spec_vertex *vertex, const char
     char found[64];
     if (value->broken)
         return MR_OK;
-    if (value->kind != MR_YAML_SCALAR || mr_yaml_is_null(value) || !*value->text) {
+    if (!is_name(value)) {
         mr_spec_error(p, value->place, "write the id of a source or stage, such as input: decode",
                       "stages.%s.%s: expected an id, found %s", vertex->id, port ? "join" : "input",
                       mr_yaml_found(value, found, sizeof found));
@@ -216,8 +221,9 @@ static int read_common(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_optio
         ((mr_yaml *)mr_index_get(&picked->index, "device"))->broken = true;
     }
     check_device(p, vertex);
-    return mr_options_read(reader, common_options, NULL, picked, &vertex->common) == MR_ERROR_MEMORY ? MR_ERROR_MEMORY
-                                                                                                     : MR_OK;
+    int status = mr_options_read(reader, common_options, NULL, picked, &vertex->common);
+    vertex->broken = vertex->broken || status;
+    return status == MR_ERROR_MEMORY ? status : MR_OK;
 }
 
 /* ---- its own options ----------------------------------------------------------------------------------------- */
@@ -239,6 +245,7 @@ static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type
     vertex->options = options;
     int status = mr_options_read(reader, type->options, vertex->is_source ? source_keys : stage_keys, vertex->node,
                                  options);
+    vertex->broken = vertex->broken || status;
     return status == MR_ERROR_MEMORY ? status : MR_OK;
 }
 

@@ -1,0 +1,206 @@
+#include "engine/config/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+#include "engine/config/plan_builder.h"
+#include "millrace/status.h"
+
+enum { DEFAULT_QUEUE = 4, DEFAULT_IN_FLIGHT = 2 };
+
+/* ---- vertices ---------------------------------------------------------------------------------------------------- */
+
+static void place_on_device(mr_plan_vertex *vertex, const char *wanted) {
+    bool automatic = strcmp(wanted, "auto") == 0;
+    snprintf(vertex->device, sizeof vertex->device, "%s", automatic ? "cpu" : wanted);
+    if (automatic)
+        vertex->device_reason = "the processors, which every machine has";
+}
+
+static void set_batch(mr_plan_builder *b, mr_plan_vertex *vertex, const mr_spec_vertex *spec) {
+    const mr_spec_batch *batch = &spec->common.batch;
+    vertex->batch = batch->size > 1 ? (int)batch->size : 1;
+    vertex->batch_timeout_ns = batch->timeout_ns;
+    if (vertex->batch == 1 || !spec->type || spec->type->batches)
+        return;
+    mr_plan_error(b, mr_yaml_get(spec->node, "batch")->place, "take `batch` away",
+                  "stages.%s.batch: %s takes one frame at a time", spec->id, spec->type->name);
+}
+
+static void set_vertex(mr_plan_builder *b, int v) {
+    const mr_spec_vertex *spec = b->vertex[v];
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    *vertex = (mr_plan_vertex){
+        .id = spec->id,
+        .type = spec->type,
+        .options = spec->options,
+        .place = spec->place_text,
+        .mark = spec->place,
+        .is_source = spec->is_source,
+        .source = spec->is_source ? (uint32_t)v : 0,
+        .policy = (mr_policy)spec->common.queue.when_full,
+        .on_error = (mr_on_error)spec->common.on_error,
+    };
+    place_on_device(vertex, spec->is_source || !spec->common.device ? "cpu" : spec->common.device);
+    set_batch(b, vertex, spec);
+    vertex->queue = spec->common.queue.size > 0 ? (int)spec->common.queue.size : DEFAULT_QUEUE;
+    /* A batch gathers in the queue: less room than its size would never let it fill. */
+    if (vertex->queue < vertex->batch)
+        vertex->queue = vertex->batch;
+}
+
+/* What hangs on how the stage may be entered, which its negotiation has decided. */
+static void set_calls(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    int64_t wanted = b->vertex[v]->common.in_flight;
+    if (b->params.deterministic)
+        vertex->blocking = false;
+    bool parallel = vertex->entry == MR_ENTRY_STATELESS && !vertex->blocking && !b->params.deterministic;
+    vertex->entries = parallel ? b->plan->workers : 1;
+    if (wanted > 0 && vertex->entries > wanted)
+        vertex->entries = (int)wanted;
+    vertex->in_flight = wanted > 0                              ? (int)wanted
+                        : vertex->entries > DEFAULT_IN_FLIGHT ? vertex->entries
+                                                                : DEFAULT_IN_FLIGHT;
+}
+
+static int list_vertices(mr_plan_builder *b) {
+    mr_spec *spec = b->spec;
+    b->count = (int)(spec->source_count + spec->stage_count);
+    b->vertex = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->vertex);
+    b->failed = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->failed);
+    if (!b->vertex || !b->failed)
+        return MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count; v++) {
+        size_t i = (size_t)v;
+        b->vertex[v] = i < spec->source_count ? &spec->sources[i] : &spec->stages[i - spec->source_count];
+        if (mr_index_put(&b->ids, b->arena, b->vertex[v]->id, &b->vertex[v]))
+            return MR_ERROR_MEMORY;
+    }
+    return MR_OK;
+}
+
+static int list_edges(mr_plan_builder *b) {
+    mr_plan *plan = b->plan;
+    plan->edges = mr_arena_array(b->arena, b->link_count, sizeof *plan->edges);
+    plan->vertices = mr_arena_array(b->arena, (size_t)b->count, sizeof *plan->vertices);
+    if (!plan->edges || !plan->vertices)
+        return MR_ERROR_MEMORY;
+    plan->edge_count = b->link_count;
+    plan->vertex_count = (size_t)b->count;
+    plan->source_count = b->spec->source_count;
+    for (size_t i = 0; i < b->link_count; i++)
+        plan->edges[i] = (mr_plan_edge){.from = b->link[i].from,
+                                        .from_port = b->link[i].from_port,
+                                        .to = b->link[i].to,
+                                        .to_port = b->link[i].to_port};
+    for (int v = 0; v < b->count; v++)
+        set_vertex(b, v);
+    return MR_OK;
+}
+
+/* ---- warnings ---------------------------------------------------------------------------------------------------- */
+
+static bool output_is_taken(const mr_plan_builder *b, int v, int port) {
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++)
+        if (b->link[b->out.item[i]].from_port == port)
+            return true;
+    return false;
+}
+
+static void warn_of_unused(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        const mr_spec_vertex *vertex = b->vertex[v];
+        bool source = vertex->is_source;
+        for (int port = 0; vertex->type && port < mr_port_count(vertex->type->outputs); port++) {
+            const mr_port *output = &vertex->type->outputs[port];
+            if (output->optional || output_is_taken(b, v, port))
+                continue;
+            if (source)
+                mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place,
+                            "name it in a stage's `input`, or take it away", "nothing reads the source \"%s\"",
+                            vertex->id);
+            else
+                mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place,
+                            "add a stage that takes it, or take this one away",
+                            "nothing takes the output \"%s\" of \"%s\"", output->name, vertex->id);
+        }
+    }
+}
+
+/* ---- together ---------------------------------------------------------------------------------------------------- */
+
+static int count_workers(const mr_plan_builder *b) {
+    if (b->params.deterministic)
+        return 1;
+    if (b->params.workers > 0)
+        return b->params.workers;
+    return b->spec->workers > 0 ? b->spec->workers : mr_usable_cores();
+}
+
+static int build(mr_plan_builder *b) {
+    size_t errors = b->diagnostics->errors;
+    b->plan->name = b->spec->name;
+    b->plan->workers = count_workers(b);
+    if (list_vertices(b) || mr_plan_resolve_links(b))
+        return MR_ERROR_MEMORY;
+    bool linked = b->diagnostics->errors == errors;
+    size_t before_order = b->diagnostics->errors;
+    if (mr_plan_order(b))
+        return MR_ERROR_MEMORY;
+    /* Without an order there is nothing more to find out. */
+    if (b->diagnostics->errors > before_order)
+        return MR_OK;
+    if (list_edges(b) || mr_plan_reach(b) || mr_plan_negotiate(b))
+        return MR_ERROR_MEMORY;
+    if (linked && !b->spec->broken)
+        warn_of_unused(b);
+    for (int v = 0; v < b->count; v++)
+        set_calls(b, v);
+    mr_plan_sizes(b);
+    return MR_OK;
+}
+
+int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics) {
+    *plan = NULL;
+    mr_plan *made = calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    mr_plan_builder b = {
+        .plan = made, .spec = spec, .params = *params, .diagnostics = diagnostics, .arena = &made->arena};
+    size_t errors = diagnostics->errors;
+    int status = build(&b);
+    if (status)
+        mr_diagnose(diagnostics, MR_SEVERITY_ERROR, status, (mr_place){.file = spec->file}, NULL, "%s", mr_message());
+    if (diagnostics->errors > errors || spec->broken) {
+        mr_plan_destroy(&made);
+        return mr_diagnostics_status(diagnostics);
+    }
+    made->spec = spec;
+    *plan = made;
+    return MR_OK;
+}
+
+int mr_plan_load(mr_plan **plan, const mr_spec_params *spec_params, const mr_plan_params *params,
+                 mr_diagnostics *diagnostics) {
+    mr_spec *spec;
+    *plan = NULL;
+    int status = mr_spec_parse(&spec, spec_params, diagnostics);
+    if (spec)
+        status = mr_plan_create(plan, spec, params, diagnostics);
+    if (!*plan)
+        mr_spec_destroy(&spec);
+    mr_diagnostics_sort(diagnostics);
+    return *plan ? MR_OK : diagnostics->errors ? mr_diagnostics_status(diagnostics) : status;
+}
+
+void mr_plan_destroy(mr_plan **plan) {
+    if (!*plan)
+        return;
+    mr_spec *spec = (mr_spec *)(*plan)->spec;
+    mr_spec_destroy(&spec);
+    mr_arena_fini(&(*plan)->arena);
+    free(*plan);
+    *plan = NULL;
+}

@@ -1,0 +1,53 @@
+/* Between the files that make a plan (plan.c, plan_links.c, plan_order.c, negotiate.c, plan_sizes.c); nobody else
+ * includes this.
+ *
+ * Vertices are numbered as the YAML has them, sources first, until plan_order.c has put the stages in topological order;
+ * from then on by the plan. */
+#ifndef MILLRACE_CONFIG_PLAN_BUILDER_H
+#define MILLRACE_CONFIG_PLAN_BUILDER_H
+
+#include "engine/config/plan.h"
+
+enum { MR_PLAN_MAX_LINKS = 262144 };
+
+typedef struct mr_plan_link {
+    int from, from_port, to, to_port;
+    mr_place place; /* of the name in `input` or `join` */
+} mr_plan_link;
+
+/* Links of each vertex: those of vertex v are item[start[v]] to item[start[v + 1] - 1], as positions in the links. */
+typedef struct mr_plan_fan {
+    int *start, *item;
+} mr_plan_fan;
+
+typedef struct mr_plan_builder {
+    mr_plan *plan;
+    mr_spec *spec;
+    mr_plan_params params;
+    mr_diagnostics *diagnostics;
+    mr_arena *arena;        /* the plan's */
+    int count;              /* vertices */
+    const mr_spec_vertex **vertex;
+    mr_index ids;           /* to the elements of `vertex` */
+    size_t link_count, link_room;
+    mr_plan_link *link;     /* grouped by `to` */
+    mr_plan_fan in, out;    /* links into and out of each vertex; once ordered */
+    bool *failed;           /* vertices whose negotiation was refused */
+} mr_plan_builder;
+
+#define mr_plan_error(builder, place, hint, ...)                                                                       \
+    mr_diagnose((builder)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
+
+/* Each answers MR_OK or MR_ERROR_MEMORY and diagnoses all else. */
+int mr_plan_resolve_links(mr_plan_builder *builder);  /* names -> link */
+int mr_plan_order(mr_plan_builder *builder);          /* cycles; vertex and link in topological order; in and out */
+int mr_plan_reach(mr_plan_builder *builder);          /* which sources reach which vertex */
+int mr_plan_negotiate(mr_plan_builder *builder);      /* formats */
+void mr_plan_sizes(mr_plan_builder *builder);         /* output_buffers */
+
+/* How many ports there are; NULL has none. */
+int mr_port_count(const mr_port *ports);
+/* Whether a port takes frames of that format, and what is then known of them (`met` may be NULL). */
+bool mr_port_accepts(const mr_port *port, const mr_format *format, mr_format *met);
+
+#endif

@@ -1,0 +1,51 @@
+/* Stage types that do nothing, for tests of the configuration: they are only read and asked, never run.
+ *
+ *     camera   source  gives packets (its default type in these tests)
+ *     pattern  source  gives pictures of `format`
+ *     open     packets -> pictures; keeps 3 buffers, starts 2 threads, per source
+ *     shrink   pictures -> tensors f32 3 x size; stateless
+ *     learn    tensors f32 -> results; batches, shared
+ *     split    pictures -> pictures "left" and "right", and optional results "rest"
+ *     pair     pictures on "one", tensors on "other" -> results
+ *     gather   anything, joined under names of the author's choice -> as the first
+ *     same     anything -> as it came
+ *     write    anything; a sink with a path
+ *     trash    anything; a sink */
+#ifndef TESTS_SUPPORT_FAKES_H
+#define TESTS_SUPPORT_FAKES_H
+
+#include "engine/config/plan.h"
+
+extern const mr_stage_type *const fake_types[];
+
+typedef struct fake_camera {
+    const char *uri;
+    double rate;
+    int64_t wait_ns;
+    bool loop;
+} fake_camera;
+
+typedef struct fake_shrink {
+    mr_size size;
+    int fit;
+    mr_doubles mean;
+    struct {
+        bool given;
+        int64_t x, y, width;
+    } region;
+} fake_shrink;
+
+typedef struct fake_write {
+    const char *path;
+    bool features;
+} fake_write;
+
+/* Parses `text` with the fakes as types; everything else in `params` is the caller's. */
+int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics);
+int fake_parse(mr_spec **spec, const char *text, mr_diagnostics *diagnostics);
+/* Loads `text`, which must be wrong, and asserts that its diagnostics print as `expected`. */
+void fake_expect(const char *text, const char *expected);
+/* What diagnostics print; to be freed. */
+char *printed(const mr_diagnostics *diagnostics);
+
+#endif
