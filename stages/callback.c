@@ -6,13 +6,13 @@ static int process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-static const mr_port inputs[] = {{.name = "in", .help = "anything"}, {0}};
+static const mr_port inputs[] = {{.name = "in"}, {0}};
 
 const mr_stage_type mr_callback_stage = {
     .name = "callback",
     .summary = "hands frames to the embedding program",
-    .help = "mr_pipeline_subscribe sets the function; it is called for one frame at a time, in order for each source. Without "
-            "a function the frames are swallowed.",
+    .help = "mr_pipeline_subscribe sets the function; it is called for one frame at a time, in order for each "
+            "source. Without a function the frames are swallowed.",
     .inputs = inputs,
     .entry = MR_ENTRY_SHARED,
     .process = process,

@@ -1,5 +1,5 @@
-/* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes has one
- * row in which those fields are empty. All rows of a frame are written as one record. */
+/* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes
+ * has one row in which those fields are empty. All rows of a frame are written as one record. */
 #include <stdio.h>
 #include <string.h>
 
@@ -123,8 +123,8 @@ static const mr_option option_table[] = {
 const mr_stage_type mr_csv_stage = {
     .name = "csv",
     .summary = "writes a table with one row for each class of each frame",
-    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder), rank (from 1), "
-            "index, class and score. A frame without classes has one row in which the last four are empty.",
+    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder), rank "
+            "(from 1), index, class and score. A frame without classes has one row in which the last four are empty.",
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),

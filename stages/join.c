@@ -6,7 +6,7 @@
 
 static int negotiate(mr_negotiation *negotiation) {
     if (negotiation->input_count < 2)
-        return mr_refuse(negotiation, NULL, "there is only one input to join; name two or more: join: {a: ..., b: ...}");
+        return mr_refuse(negotiation, NULL, "only one input: name two or more, as in join: {a: ..., b: ...}");
     negotiation->outputs[0] = negotiation->inputs[0].format;
     return MR_OK;
 }
@@ -36,7 +36,8 @@ static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
     return MR_OK;
 }
 
-/* The lists share their oldest part, what was found before the graph forked: an element of ours is where theirs ends. */
+/* The lists share their oldest part, what was found before the graph forked: an element of ours is where theirs
+ * ends. */
 static const mr_result *shared_tail(const mr_frame *frame, const mr_result *theirs) {
     for (; theirs; theirs = theirs->next)
         for (const mr_result *ours = frame->results; ours; ours = ours->next)
@@ -75,14 +76,14 @@ static int process(mr_stage *self, mr_io *io) {
     return status;
 }
 
-static const mr_port inputs[] = {{.name = "any", .help = "two or more, under names of your choice", .many = true}, {0}};
+static const mr_port inputs[] = {{.name = "any", .help = "two or more, named as you like", .many = true}, {0}};
 static const mr_port outputs[] = {{.name = "out", .help = "payload of the first, results of all"}, {0}};
 
 const mr_stage_type mr_join_stage = {
     .name = "join",
     .summary = "puts the results of several stages about one frame together",
-    .help = "Written with join: {a: one, b: other} in place of input. The frame that goes on has the payload of the first and "
-            "the results of all; those of later ones count as newer.",
+    .help = "Written with join: {a: one, b: other} in place of input. The frame that goes on has the payload of the "
+            "first and the results of all; those of later ones count as newer.",
     .inputs = inputs,
     .outputs = outputs,
     .entry = MR_ENTRY_STATELESS,

@@ -1,7 +1,7 @@
 /* jsonl: one JSON object a frame, one a line.
  *
- * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated for a
- * frame. Numbers are written so that they read back as the same value. */
+ * A record is made in the generator's buffer, which grows to the longest one and then stays: nothing is allocated
+ * for a frame. Numbers are written so that they read back as the same value. */
 #include <string.h>
 #include <yajl/yajl_gen.h>
 
@@ -208,7 +208,7 @@ static void close_sink(mr_stage *self) {
     *at = (state){0};
 }
 
-static const mr_port inputs[] = {{.name = "in", .help = "frames with results; a tensor can be printed as features"}, {0}};
+static const mr_port inputs[] = {{.name = "in", .help = "frames with results, or with a tensor to print"}, {0}};
 
 static const mr_option option_table[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .offset = offsetof(options, path), .fallback = "-",
@@ -223,9 +223,9 @@ static const mr_option option_table[] = {
 const mr_stage_type mr_jsonl_stage = {
     .name = "jsonl",
     .summary = "writes one JSON object a frame, one a line",
-    .help = "Each line has source, seq, pts (seconds, null where unknown) and classes: [{index, label, score}], best first. "
-            "epoch and sub stand there where they are not 0, file and label for pictures of a folder. Where several stages "
-            "classified, classes are the newest ones and classes_by_stage has all.",
+    .help = "Each line has source, seq, pts (seconds, null where unknown) and classes: [{index, label, score}], best "
+            "first. epoch and sub stand there where they are not 0, file and label for pictures of a folder. Where "
+            "several stages classified, classes are the newest ones and classes_by_stage has all.",
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),

@@ -7,8 +7,8 @@ static int process(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
-static const mr_port inputs[] = {{.name = "in", .help = "anything"}, {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "the same frames; nobody need take them", .optional = true}, {0}};
+static const mr_port inputs[] = {{.name = "in"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the same frames", .optional = true}, {0}};
 
 const mr_stage_type mr_null_stage = {
     .name = "null",

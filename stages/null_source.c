@@ -1,5 +1,5 @@
-/* null, the source: frames without content, as many and as fast as asked. It needs no thread: between two paced frames the
- * executor is told when to come back. All frames of one source share one block of zeros. */
+/* null, the source: frames without content, as many and as fast as asked. It needs no thread: between two paced
+ * frames the executor is told when to come back. All frames of one source share one block of zeros. */
 #include "engine/base/memory.h"
 #include "stages/list.h"
 
@@ -111,9 +111,9 @@ static void close_source(mr_stage *self) {
 static const mr_port outputs[] = {{.name = "out", .help = "frames of the format asked for"}, {0}};
 
 static const mr_option option_table[] = {
-    {.name = "rate", .kind = MR_OPTION_RATE, .offset = offsetof(options, rate), .fallback = "0", .min = 0, .max = 1e6,
+    {.name = "rate", .kind = MR_OPTION_RATE, .offset = offsetof(options, rate), .fallback = "0", .max = 1e6,
      .help = "frames a second by the clock; 0: as fast as they are taken"},
-    {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "0", .min = 0, .max = 1e15,
+    {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "0", .max = 1e12,
      .unit = "frames", .help = "how many frames before the source ends; 0: without end"},
     {.name = "format", .kind = MR_OPTION_FORMAT, .offset = offsetof(options, format),
      .help = "picture or tensor, all zeros; without it frames carry results only"},

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,8 +77,8 @@ int mr_output_open(mr_output *output, const char *path) {
     return status;
 }
 
-/* A pipe's reader may take its time: what fits without blocking is written, and in between the stage asks whether it is
- * still wanted. */
+/* A pipe's reader may take its time: what fits without blocking is written, and in between the stage asks whether
+ * it is still wanted. */
 static int await_reader(const mr_output *output, const mr_stage *self) {
     struct pollfd one = {.fd = output->fd, .events = POLLOUT};
     for (;;) {
@@ -108,9 +109,20 @@ static int write_all(mr_output *output, const mr_stage *self, const char *text, 
     return MR_OK;
 }
 
+/* A program that embeds the library may not expect the signal of a pipe whose reader is gone. What may block is
+ * written on a thread of its own, where nobody misses it. */
+static void block_sigpipe(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes) {
     if (output->status)
         return mr_fail(output->status, "%s", output->message);
+    if (!output->regular)
+        block_sigpipe();
     int status = write_all(output, self, text, bytes);
     if (status) {
         output->status = status;

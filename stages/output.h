@@ -1,12 +1,14 @@
-/* What the writing sinks (jsonl, csv) share: a file or standard output that takes whole records, and numbers as text.
+/* What the writing sinks (jsonl, csv) share: a file or standard output that takes whole records, and numbers as
+ * text.
  *
- * A record is written before mr_output_write returns, with one write(2) where the file takes it whole, so that a frame
- * counts as delivered only once its record has left the process. A regular file is locked while it is open: two sinks, or
- * two programs, never write into each other. Once a write has failed, all later ones fail with the same message.
+ * A record is written before mr_output_write returns, with one write(2) where the file takes it whole, so that a
+ * frame counts as delivered only once its record has left the process. A regular file is locked while it is open:
+ * two sinks, or two programs, never write into each other. Once a write has failed, all later ones fail with the
+ * same message.
  *
  * Opening a regular file empties it. One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
- * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us waiting).
- * SIGPIPE must be ignored or blocked, as it is on the engine's threads. */
+ * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us
+ * waiting). A thread that writes to a pipe has SIGPIPE blocked from then on. */
 #ifndef MILLRACE_STAGES_OUTPUT_H
 #define MILLRACE_STAGES_OUTPUT_H
 
@@ -32,14 +34,14 @@ bool mr_output_takes_stdout(void);
 /* All zero is closed. */
 int mr_output_open(mr_output *output, const char *path);
 int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes);
-/* What process answers where the record of `frame` could not be written: the failure, which stops the run, or, where the
- * run is being stopped at once anyway, MR_DONE with the frame dropped. */
+/* What process answers where the record of `frame` could not be written: the failure, which stops the run, or,
+ * where the run is being stopped at once anyway, MR_DONE with the frame dropped. */
 int mr_output_failed(mr_io *io, const mr_frame *frame, int status);
 void mr_output_close(mr_output *output, const mr_stage *self);
 
 enum { MR_NUMBER_TEXT = 32 };
-/* A decimal of eight digits, or nine where eight do not read back as the same float; "" for what is not a number or not
- * finite. With a point, whatever the locale. Returns the length. */
+/* A decimal of eight digits, or nine where eight do not read back as the same float; "" for what is not a number
+ * or not finite. With a point, whatever the locale. Returns the length. */
 size_t mr_float_text(char text[MR_NUMBER_TEXT], float value);
 /* Nanoseconds as seconds, exactly: "1.033333333", "2"; "" for MR_NO_TIME. Returns the length. */
 size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns);
@@ -48,7 +50,7 @@ float mr_half_to_float(uint16_t half);
 /* Element `index` of a dense array as text, as in mr_float_text. */
 size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index);
 
-/* Whether the frame stands for a file of its own: a picture of a folder. */
+/* Whether the frame is all of a file: a picture of a folder, or a single one. */
 bool mr_frame_is_file(const mr_frame *frame);
 
 #endif

@@ -1,5 +1,5 @@
-/* A program of its own that uses the millrace library: it pushes pictures of one colour each, lets a pipeline shrink them
- * and turn them into numbers between 0 and 1, and gets every answer by a callback.
+/* A program of its own that uses the millrace library: it pushes pictures of one colour each, lets a pipeline
+ * shrink them and turn them into numbers between 0 and 1, and gets every answer by a callback.
  *
  *     cc example.c $(pkg-config --cflags --libs millrace) -o example && ./example pipeline.yaml */
 #include <millrace/millrace.h>

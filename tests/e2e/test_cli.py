@@ -1,0 +1,282 @@
+"""The command itself: help, errors, exit codes, the summary as JSON, signals, and what goes where."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+from harness import MILLRACE, Case, call, main, start
+
+ENDLESS = """
+version: 1
+pipeline: endless
+sources:
+  clock: {type: "null", rate: 200fps}
+stages:
+  pass: {type: "null", input: clock}
+  results: {type: jsonl, input: pass, path: "${OUTPUT:--}"}
+"""
+SHORT = ENDLESS.replace("rate: 200fps", "frames: 100")
+VERBS = ("run", "check", "list", "inspect", "bench")
+
+
+class Words(Case):
+    def test_help_and_version_everywhere(self):
+        version = call([MILLRACE, "--version"])
+        self.assertEqual(version.returncode, 0)
+        self.assertRegex(version.stdout, r"^millrace \d+\.\d+\.\d+\n$")
+        self.assertIn("usage: millrace", call([MILLRACE, "--help"]).stdout)
+        for verb in VERBS:
+            told = call([MILLRACE, verb, "--help"])
+            self.assertEqual(told.returncode, 0, verb)
+            self.assertIn(f"usage: millrace {verb}", told.stdout)
+            self.assertEqual(told.stderr, "")
+            self.assertEqual(call([MILLRACE, verb, "--version"]).stdout, version.stdout)
+
+    def test_wrong_words_are_answered_with_the_nearest(self):
+        for words, near in ((["rnu"], "run"), (["run", "x.yaml", "--outptu", "y"], "--output"),
+                            (["inspect", "jsnol"], "jsonl"), (["bench", "pacd"], "paced"),
+                            (["--verison"], "millrace --help")):
+            told = call([MILLRACE, *words])
+            self.assertEqual(told.returncode, 64, words)
+            self.assertIn(near, told.stderr)
+            self.assertEqual(told.stdout, "")
+
+    def test_wrong_arguments_are_usage_errors(self):
+        for words in ([], ["run"], ["check"], ["inspect"], ["bench"], ["run", "a.yaml", "b.yaml"],
+                      ["run", "a.yaml", "--set", "novalue"], ["run", "a.yaml", "--workers", "0"],
+                      ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"],
+                      ["run", "a.yaml", "--output"], ["run", "a.yaml", "--quiet=yes"], ["bench", "null", "--frames", "0"]):
+            told = call([MILLRACE, *words])
+            self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")
+            self.assertNotEqual(told.stderr, "")
+
+    def test_list_and_inspect_tell_the_same_types(self):
+        types = json.loads(call([MILLRACE, "list", "--json"]).stdout)
+        text = call([MILLRACE, "list"]).stdout
+        names = {one["name"] for one in types}
+        self.assertLessEqual({"media", "decode", "preprocess", "jsonl", "csv", "null", "push", "callback"}, names)
+        for name in names:
+            self.assertIn(f"\n{name} ", text)
+            shown = json.loads(call([MILLRACE, "inspect", name, "--json"]).stdout)
+            self.assertEqual([one["summary"] for one in shown],
+                             [one["summary"] for one in types if one["name"] == name])
+            told = call([MILLRACE, "inspect", name]).stdout
+            for one in shown:
+                for option in one["options"]:
+                    self.assertTrue(option["help"], f"{name}.{option['name']} has no help")
+                    self.assertIn(f"  {option['name']}: {option['type']}", told)
+
+    def test_inspect_shows_ranges_and_defaults(self):
+        (jsonl,) = json.loads(call([MILLRACE, "inspect", "jsonl", "--json"]).stdout)
+        options = {one["name"]: one for one in jsonl["options"]}
+        self.assertEqual(options["path"]["default"], "-")
+        self.assertEqual(options["features"]["type"], "true | false")
+        self.assertEqual(jsonl["kind"], "sink")
+        kinds = [one["kind"] for one in json.loads(call([MILLRACE, "inspect", "null", "--json"]).stdout)]
+        self.assertEqual(sorted(kinds), ["source", "stage, sink"])
+
+    def test_full_standard_output_is_told(self):
+        with open("/dev/full", "w") as full:
+            for words in (["list"], ["inspect", "null", "--json"], ["--help"]):
+                done = subprocess.run([MILLRACE, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 74, words)
+                self.assertIn("No space left on device", done.stderr)
+
+
+class Check(Case):
+    def test_a_right_pipeline_is_ok(self):
+        path = self.write(SHORT)
+        told = call([MILLRACE, "check", path])
+        self.assertEqual((told.returncode, told.stdout, told.stderr), (0, f"{path}: ok\n", ""))
+
+    def test_all_errors_at_once_each_with_its_place(self):
+        path = self.write("version: 1\npipeline: wrong\nsources:\n  s: {type: \"null\", frmes: 3}\nstages:\n"
+                          "  a: {type: jsnol, input: s}\n  b: {type: jsonl, input: nobody}\n")
+        told = call([MILLRACE, "check", path])
+        self.assertEqual(told.returncode, 78)
+        self.assertEqual(told.stdout, "")
+        places = [line.split(": ")[0] for line in told.stderr.splitlines() if ": error: " in line]
+        self.assertEqual([place.rsplit(":", 2)[1] for place in places], ["4", "6", "7"], told.stderr)
+        for hint in ("frames", "jsonl"):
+            self.assertRegex(told.stderr, rf"hint: .*{hint}")
+
+    def test_the_first_of_several_files_gives_the_exit_code(self):
+        good = self.write(SHORT, "good.yaml")
+        missing, wrong = self.folder / "missing.yaml", self.write("version: 1\n", "wrong.yaml")
+        self.assertEqual(call([MILLRACE, "check", good, missing, wrong]).returncode, 66)
+        self.assertEqual(call([MILLRACE, "check", wrong, missing, good]).returncode, 78)
+
+
+class Streams(Case):
+    def test_in_a_pipe_only_results(self):
+        told = call([MILLRACE, "run", self.write(SHORT)])
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        rows = [json.loads(line) for line in told.stdout.splitlines()]
+        self.assertEqual([row["seq"] for row in rows], list(range(100)))
+
+    def test_the_summary_as_json(self):
+        run = self.run_pipeline(SHORT)
+        self.assertEqual(len(run.out.splitlines()), 1)
+        self.assertEqual(run.err, "")
+        self.assert_balanced(run)
+        self.assertEqual(set(run.ledger), {"in", "delivered", "dropped", "absorbed", "in_flight", "balanced"})
+        self.assertEqual(run.ledger["delivered"], 100)
+        self.assertLess(0, run.summary["wall_s"])
+        self.assertLess(0, run.summary["cpu_s"])
+        self.assertEqual([one["id"] for one in run.summary["sources"]], ["clock"])
+        self.assertEqual([one["id"] for one in run.summary["stages"]], ["clock", "pass", "results"])
+        self.assertEqual([one["in"] for one in run.summary["stages"]][1:], [100, 100])
+
+    def test_where_results_take_standard_output_the_summary_goes_to_standard_error(self):
+        told = call([MILLRACE, "run", self.write(SHORT), "--json"])
+        self.assertEqual(len(told.stdout.splitlines()), 100)
+        self.assertTrue(json.loads(told.stderr)["ledger"]["balanced"])
+
+    def test_set_changes_one_value(self):
+        run = self.run_pipeline(SHORT, "--set", "sources.clock.frames=7")
+        self.assertEqual(len(run.rows), 7)
+
+    def test_a_full_disk_is_74_with_the_ledger(self):
+        told = call([MILLRACE, "run", self.write(SHORT), "--output", "/dev/full"])
+        self.assertEqual(told.returncode, 74, told.stderr)
+        self.assertIn("No space left", told.stderr)
+        self.assertIn("ledger: ", told.stderr)
+        self.assertIn(" balanced", told.stderr)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([MILLRACE, "run", str(self.write(SHORT))], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 74, done.stderr)
+
+    def test_a_closed_pipe_is_74_and_ends_an_endless_run(self):
+        run = start([MILLRACE, "run", self.write(ENDLESS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertTrue(run.stdout.readline())
+        run.stdout.close()
+        self.assertEqual(run.wait(timeout=30), 74)
+        told = run.stderr.read().decode()
+        run.stderr.close()
+        self.assertIn("ledger: ", told)
+        self.assertIn(" balanced", told)
+
+    def test_a_terminal_shows_progress_and_a_summary(self):
+        leader, follower = pty.openpty()
+        run = start([MILLRACE, "run", self.write(ENDLESS), "--set", "sources.clock.frames=200",
+                     "--output", self.folder / "out.jsonl"], stdout=subprocess.DEVNULL, stderr=follower)
+        os.close(follower)
+        text = drain(leader)
+        self.assertEqual(run.wait(timeout=30), 0)
+        self.assertRegex(text, r"\rframes \d+|frames \d+.* fps, 0 dropped")
+        self.assertRegex(text, r"ledger: 200 in = 200 delivered \+ 0 dropped \+ 0 absorbed \+ 0 in flight: balanced")
+        self.assertIn("p99", text)
+
+    def test_quiet_is_quiet_on_a_terminal(self):
+        leader, follower = pty.openpty()
+        run = start([MILLRACE, "run", self.write(SHORT), "--quiet", "--output", self.folder / "out.jsonl"],
+                    stdout=subprocess.DEVNULL, stderr=follower)
+        os.close(follower)
+        self.assertEqual(drain(leader), "")
+        self.assertEqual(run.wait(timeout=30), 0)
+
+
+def drain(leader):
+    """What was written to a terminal until its other side is gone."""
+    text = b""
+    while select.select([leader], [], [], 60)[0]:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:  # Linux answers EIO when nobody has the terminal open any more
+            break
+        text += piece
+    os.close(leader)
+    return text.decode()
+
+
+class Signals(Case):
+    def begin(self, *arguments, text=ENDLESS):
+        self.output = self.folder / "out.jsonl"
+        self.output.unlink(missing_ok=True)
+        run = start([MILLRACE, "run", self.write(text), "--output", self.output, *arguments],
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.stderr.close)
+        self.addCleanup(run.kill)
+        self.await_rows(20)
+        return run
+
+    def await_rows(self, count):
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            if self.output.exists() and self.output.read_text().count("\n") >= count:
+                return
+            time.sleep(0.02)
+        self.fail("the run wrote nothing")
+
+    def test_interrupt_and_terminate_drain(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            run = self.begin("--json")
+            run.send_signal(number)
+            out, err = run.communicate(timeout=30)
+            self.assertEqual(run.returncode, 0, err)
+            ledger = json.loads(out)["ledger"]
+            self.assertTrue(ledger["balanced"])
+            self.assertEqual(ledger["in_flight"], 0)
+            rows = self.output.read_text().splitlines()
+            self.assertEqual(len(rows), ledger["delivered"])
+            self.assertEqual(ledger["in"], ledger["delivered"])
+            for row in rows:
+                json.loads(row)
+
+    def test_usr1_prints_the_summary_so_far(self):
+        run = self.begin()
+        run.send_signal(signal.SIGUSR1)
+        line = ""
+        while "ledger: " not in line:
+            line = run.stderr.readline()
+            self.assertTrue(line)
+        self.assertIsNone(run.poll())
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(timeout=30), 0)
+
+    def test_a_second_one_exits_at_once(self):
+        """The reader of the results is stuck, so that draining cannot end."""
+        path = self.write(ENDLESS.replace("rate: 200fps", "rate: 20000fps"))
+        run = start([MILLRACE, "run", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.stderr.close)
+        self.addCleanup(run.kill)
+        self.assertTrue(run.stdout.readline())
+        time.sleep(1)
+        run.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        self.assertIsNone(run.poll())
+        run.send_signal(signal.SIGTERM)
+        self.assertEqual(run.wait(timeout=10), 143)
+        self.assertIn("ledger: ", run.stderr.read())
+
+
+class Bench(Case):
+    def test_null_counts_every_hop(self):
+        told = call([MILLRACE, "bench", "null", "--frames", "1000", "--stages", "3", "--json"])
+        self.assertEqual(told.returncode, 0, told.stderr)
+        figures = json.loads(told.stdout)
+        self.assertEqual((figures["frames"], figures["stages"]), (1000, 3))
+        self.assertLess(0, figures["wall_ns_per_hop"])
+
+    def test_paced_sources_keep_their_pace(self):
+        told = call([MILLRACE, "bench", "paced", "--sources", "20", "--seconds", "1", "--json"])
+        self.assertEqual(told.returncode, 0, told.stderr)
+        figures = json.loads(told.stdout)
+        self.assertEqual(figures["frames"], 20 * 30)
+        self.assertLess(0, figures["worst_ms"])
+
+    def test_nothing_is_allocated_for_a_frame(self):
+        told = call([MILLRACE, "bench", "soak", "--frames", "20000", "--json"])
+        self.assertEqual(told.returncode, 0, told.stderr)
+        figures = json.loads(told.stdout)
+        self.assertEqual(figures["frames"], 20000)
+        self.assertLess(figures["allocations_per_frame"], 0.01)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,333 @@
+/* What jsonl, csv, callback and join make of frames with results. A stage of the test's own gives the results, so
+ * that every value that is expected stands here. JSON is read back by yajl's parser, CSV compared with RFC 4180 by
+ * hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yajl/yajl_tree.h>
+
+#include "millrace/millrace.h"
+
+/* ---- a stage that tells fortunes ------------------------------------------------------------------------------- */
+
+typedef struct options {
+    int64_t index;
+    const char *label;
+} options;
+
+static int tell(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    const mr_frame *input = mr_io_input(io);
+    mr_frame *frame = NULL;
+    mr_result *classes, *tensor;
+    int status = mr_io_derive(io, input, &frame);
+    if (!status)
+        status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &tensor);
+    if (!status) {
+        static const float values[] = {0.5f, -2};
+        tensor->name = "pair";
+        tensor->format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (const int64_t[]){1, 2});
+        tensor->data = (const uint8_t *)values;
+        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, 2, &classes);
+    }
+    if (status) {
+        mr_frame_unref(&frame);
+        return status;
+    }
+    classes->count = 2;
+    classes->classes[0] = (mr_class){(int32_t)given->index, 0.75f, given->label};
+    classes->classes[1] = (mr_class){0, 0.1f, NULL};
+    return mr_io_emit(io, 0, frame);
+}
+
+static const mr_port inputs[] = {{.name = "in"}, {0}}, outputs[] = {{.name = "out"}, {0}};
+static const mr_option table[] = {
+    {.name = "index", .kind = MR_OPTION_INT, .offset = offsetof(options, index), .fallback = "7"},
+    {.name = "label", .kind = MR_OPTION_STRING, .offset = offsetof(options, label), .fallback = "plain"},
+    MR_OPTIONS_END,
+};
+static int negotiate_tell(mr_negotiation *negotiation) {
+    negotiation->outputs[0] = (mr_format){.payload = MR_PAYLOAD_RESULTS};
+    return MR_OK;
+}
+static const mr_stage_type oracle = {
+    .name = "oracle",
+    .summary = "gives results",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .entry = MR_ENTRY_STATELESS,
+    .negotiate = negotiate_tell,
+    .process = tell,
+};
+
+static const mr_stage_type *const *all_types(void) {
+    static const mr_stage_type *types[64];
+    size_t count = 0;
+    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
+        types[count++] = *type;
+    types[count] = &oracle;
+    return types;
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------- */
+
+typedef struct fixture {
+    char path[64]; /* where sinks write */
+    char *text;    /* what they wrote */
+} fixture;
+
+static int set_up(void **state) {
+    fixture *made = calloc(1, sizeof *made);
+    strcpy(made->path, "/tmp/millrace-sinks-XXXXXX");
+    int file = mkstemp(made->path);
+    close(file);
+    *state = made;
+    return made && file >= 0 ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    fixture *made = *state;
+    unlink(made->path);
+    free(made->text);
+    free(made);
+    return 0;
+}
+
+static mr_pipeline *open_text(const char *text) {
+    mr_pipeline *pipeline = NULL;
+    mr_diagnostics wrong = {0};
+    const mr_pipeline_params params = {.types = all_types(), .path = "test", .text = text, .workers = 2};
+    if (mr_pipeline_open(&pipeline, &params, &wrong))
+        mr_diagnostics_print(&wrong, stderr);
+    mr_diagnostics_fini(&wrong);
+    return pipeline;
+}
+
+/* Runs a pipeline whose text has one %s, the path; answers its status. */
+static int run(fixture *made, const char *format, mr_frame_function *function, void *context) {
+    char text[2048];
+    snprintf(text, sizeof text, format, made->path);
+    mr_pipeline *pipeline = open_text(text);
+    assert_non_null(pipeline);
+    if (function)
+        assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", function, context), MR_OK);
+    int status = mr_pipeline_start(pipeline);
+    if (!status)
+        status = mr_pipeline_wait(pipeline, -1);
+    mr_pipeline_destroy(&pipeline);
+    return status;
+}
+
+static const char *written(fixture *made) {
+    FILE *file = fopen(made->path, "r");
+    assert_non_null(file);
+    free(made->text);
+    made->text = calloc(1, 65536);
+    assert_non_null(made->text);
+    size_t bytes = fread(made->text, 1, 65535, file);
+    fclose(file);
+    assert_true(bytes < 65535);
+    return made->text;
+}
+
+static yajl_val at(yajl_val node, const char *a, const char *b) {
+    const char *path[] = {a, b, NULL};
+    return yajl_tree_get(node, path, yajl_t_any);
+}
+
+/* ---- jsonl ----------------------------------------------------------------------------------------------------- */
+
+static void jsonl_writes_one_object_a_frame(void **state) {
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 3, rate: 1000}\nstages:\n"
+                         "  oracle: {input: s, label: \"a \\\"b\\\", \\u00e9\\n\"}\n"
+                         "  sink: {type: jsonl, input: oracle, path: %s, tensors: true}\n",
+                         NULL, NULL),
+                     MR_OK);
+    char *line = strtok((char *)(uintptr_t)written(*state), "\n");
+    for (int n = 0; n < 3; n++, line = strtok(NULL, "\n")) {
+        assert_non_null(line);
+        char error[256];
+        yajl_val root = yajl_tree_parse(line, error, sizeof error);
+        assert_non_null(root);
+        assert_string_equal(YAJL_GET_STRING(at(root, "source", NULL)), "s");
+        assert_int_equal(YAJL_GET_INTEGER(at(root, "seq", NULL)), n);
+        assert_true(YAJL_GET_DOUBLE(at(root, "pts", NULL)) == n / 1000.0);
+        assert_null(at(root, "epoch", NULL));
+        assert_null(at(root, "features", NULL));
+        yajl_val classes = at(root, "classes", NULL);
+        assert_int_equal(classes->u.array.len, 2);
+        yajl_val first = classes->u.array.values[0], second = classes->u.array.values[1];
+        assert_int_equal(YAJL_GET_INTEGER(at(first, "index", NULL)), 7);
+        assert_string_equal(YAJL_GET_STRING(at(first, "label", NULL)), "a \"b\", \xc3\xa9\n");
+        assert_true(YAJL_GET_DOUBLE(at(first, "score", NULL)) == 0.75);
+        assert_true(YAJL_IS_NULL(at(second, "label", NULL)));
+        assert_string_equal(YAJL_GET_NUMBER(at(second, "score", NULL)), "0.1");
+        yajl_val tensor = at(root, "tensors", NULL)->u.array.values[0];
+        assert_string_equal(YAJL_GET_STRING(at(tensor, "stage", NULL)), "oracle");
+        assert_string_equal(YAJL_GET_STRING(at(tensor, "name", NULL)), "pair");
+        assert_string_equal(YAJL_GET_STRING(at(tensor, "dtype", NULL)), "f32");
+        assert_int_equal(at(tensor, "shape", NULL)->u.array.len, 2);
+        assert_true(YAJL_GET_DOUBLE(at(tensor, "data", NULL)->u.array.values[1]) == -2);
+        yajl_tree_free(root);
+    }
+    assert_null(line);
+}
+
+static void jsonl_prints_features_on_request(void **state) {
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, format: u8 2x3}\nstages:\n"
+                         "  sink: {type: jsonl, input: s, path: %s, features: true}\n",
+                         NULL, NULL),
+                     MR_OK);
+    assert_string_equal(written(*state),
+                        "{\"source\":\"s\",\"seq\":0,\"pts\":null,\"classes\":[],\"features\":[0,0,0,0,0,0]}\n");
+}
+
+static void several_classifiers_are_told_apart(void **state) {
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
+                         "  a: {type: oracle, input: s, index: 1}\n  b: {type: oracle, input: s, index: 2}\n"
+                         "  both: {type: join, join: {left: a, right: b}}\n"
+                         "  sink: {type: jsonl, input: both, path: %s}\n",
+                         NULL, NULL),
+                     MR_OK);
+    char error[256];
+    yajl_val root = yajl_tree_parse(written(*state), error, sizeof error);
+    assert_non_null(root);
+    yajl_val newest = at(root, "classes", NULL)->u.array.values[0];
+    yajl_val a = at(root, "classes_by_stage", "a"), b = at(root, "classes_by_stage", "b");
+    assert_int_equal(YAJL_GET_INTEGER(at(newest, "index", NULL)), 2);
+    assert_int_equal(YAJL_GET_INTEGER(at(a->u.array.values[0], "index", NULL)), 1);
+    assert_int_equal(YAJL_GET_INTEGER(at(b->u.array.values[0], "index", NULL)), 2);
+    yajl_tree_free(root);
+}
+
+/* ---- csv ------------------------------------------------------------------------------------------------------- */
+
+static void csv_quotes_what_needs_it(void **state) {
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, rate: 10}\nstages:\n"
+                         "  oracle: {input: s, label: \"hen, \\\"big\\\"\"}\n"
+                         "  sink: {type: csv, input: oracle, path: %s}\n",
+                         NULL, NULL),
+                     MR_OK);
+    assert_string_equal(written(*state), "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n"
+                                         "s,0,0,0,0,,,1,7,\"hen, \"\"big\"\"\",0.75\r\n"
+                                         "s,0,0,0,0,,,2,0,,0.1\r\n");
+}
+
+static void csv_has_a_row_for_a_frame_without_classes(void **state) {
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
+                         "  sink: {type: csv, input: s, path: %s}\n",
+                         NULL, NULL),
+                     MR_OK);
+    assert_string_equal(written(*state), "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n"
+                                         "s,0,0,0,,,,,,,\r\n");
+}
+
+/* ---- callback and join ----------------------------------------------------------------------------------------- */
+
+typedef struct received {
+    uint64_t next;
+    int results;
+    mr_format format;
+} received;
+
+static void receive(void *context, const char *source, const mr_frame *frame) {
+    received *got = context;
+    assert_string_equal(source, "s");
+    assert_int_equal(frame->identity.seq, got->next);
+    got->next++;
+    got->format = frame->format;
+    for (const mr_result *one = frame->results; one; one = one->next)
+        got->results++;
+}
+
+static void callback_gets_every_frame_in_order(void **state) {
+    received got = {0};
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test # %s\nsources:\n  s: {type: 'null', frames: 500}\nstages:\n"
+                         "  oracle: {input: s}\n  sink: {type: callback, input: oracle}\n",
+                         receive, &got),
+                     MR_OK);
+    assert_int_equal(got.next, 500);
+    assert_int_equal(got.results, 1000);
+}
+
+/* What was found before the graph forked is there once, not once for each branch. */
+static void join_has_the_first_payload_and_all_results(void **state) {
+    received got = {0};
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test # %s\nsources:\n"
+                         "  s: {type: 'null', frames: 50, format: RGB24 4x2}\nstages:\n"
+                         "  before: {type: oracle, input: s}\n  pass: {type: 'null', input: before}\n"
+                         "  after: {type: oracle, input: before}\n"
+                         "  both: {type: join, join: {one: pass, two: after}}\n"
+                         "  sink: {type: callback, input: both}\n",
+                         receive, &got),
+                     MR_OK);
+    assert_int_equal(got.next, 50);
+    assert_int_equal(got.results, 50 * 4);
+    got = (received){0};
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test # %s\nsources:\n"
+                         "  s: {type: 'null', frames: 50, format: RGB24 4x2}\nstages:\n"
+                         "  found: {type: oracle, input: s}\n"
+                         "  both: {type: join, join: {picture: s, words: found}}\n"
+                         "  sink: {type: callback, input: both}\n",
+                         receive, &got),
+                     MR_OK);
+    assert_int_equal(got.next, 50);
+    assert_int_equal(got.results, 50 * 2);
+    assert_int_equal(got.format.payload, MR_PAYLOAD_PICTURE);
+    assert_int_equal(got.format.width, 4);
+}
+
+/* ---- failures -------------------------------------------------------------------------------------------------- */
+
+static void a_full_disk_fails_the_run(void **state) {
+    assert_int_equal(run(*state,
+                         "version: 1\npipeline: test # %s\nsources:\n  s: {type: 'null', frames: 10}\nstages:\n"
+                         "  sink: {type: jsonl, input: s, path: /dev/full}\n",
+                         NULL, NULL),
+                     MR_ERROR_IO);
+}
+
+static void two_sinks_on_one_file_are_refused(void **state) {
+    fixture *made = *state;
+    char text[512];
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
+             "  a: {type: jsonl, input: s, path: %s}\n  b: {type: csv, input: s, path: %s}\n",
+             made->path, made->path);
+    mr_pipeline *pipeline = open_text(text);
+    assert_non_null(pipeline);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "another stage"));
+    mr_pipeline_destroy(&pipeline);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(jsonl_writes_one_object_a_frame, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(jsonl_prints_features_on_request, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(several_classifiers_are_told_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(csv_quotes_what_needs_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(csv_has_a_row_for_a_frame_without_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(callback_gets_every_frame_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(join_has_the_first_payload_and_all_results, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_disk_fails_the_run, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(two_sinks_on_one_file_are_refused, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+#include "tools/millrace/command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/config/nearest.h"
+
+int mr_usage_error(const mr_usage *usage, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "millrace %s: error: ", usage->verb);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\nusage: millrace %s %s\n", usage->verb, usage->synopsis);
+    return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+static int unknown_option(const mr_usage *usage, const char *argument) {
+    mr_nearest nearest = {.wanted = argument + strspn(argument, "-")};
+    char wanted[64], hint[256];
+    snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(nearest.wanted, "="), nearest.wanted);
+    nearest.wanted = wanted;
+    for (const struct option *one = usage->options; one->name; one++)
+        mr_nearest_offer(&nearest, one->name);
+    fprintf(stderr, "millrace %s: error: unknown option \"%s\"\n", usage->verb, argument);
+    if (nearest.best)
+        snprintf(hint, sizeof hint, "did you mean \"--%s\"?", nearest.best);
+    else
+        snprintf(hint, sizeof hint, "\"millrace %s --help\" lists the options", usage->verb);
+    fprintf(stderr, "  hint: %s\n", hint);
+    return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+static const char *name_of(const mr_usage *usage, int val) {
+    const struct option *one = usage->options;
+    while (one->name && one->val != val)
+        one++;
+    return one->name ? one->name : "?";
+}
+
+int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
+    opterr = 0;
+    int got = getopt_long(argc, argv, ":hV", usage->options, NULL);
+    switch (got) {
+    case 'h':
+        printf("usage: millrace %s %s\n\n%s\n"
+               "  --help             print this\n"
+               "  --version          print the version\n",
+               usage->verb, usage->synopsis, usage->help);
+        *code = mr_flush_stdout();
+        return MR_USAGE_EXIT;
+    case 'V':
+        printf("millrace %s\n", mr_version());
+        *code = mr_flush_stdout();
+        return MR_USAGE_EXIT;
+    case ':':
+        *code = mr_usage_error(usage, "--%s needs a value", name_of(usage, optopt));
+        return MR_USAGE_EXIT;
+    case '?':
+        /* optopt is set for a short option, and for a long one that takes no value but was given one. */
+        if (optopt && strncmp(argv[optind - 1], "--", 2) == 0)
+            *code = mr_usage_error(usage, "--%s takes no value", name_of(usage, optopt));
+        else
+            *code = unknown_option(usage, argv[optind - 1]);
+        return MR_USAGE_EXIT;
+    default:
+        return got;
+    }
+}
+
+int mr_command_failed(int status) {
+    fprintf(stderr, "millrace: error: %s\n", *mr_message() ? mr_message() : mr_status_words(status));
+    return mr_status_exit_code(status);
+}
+
+bool mr_parse_integer(const char *text, long long min, long long max, long long *value) {
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    if (errno || end == text || *end || parsed < min || parsed > max)
+        return false;
+    *value = parsed;
+    return true;
+}
+
+int mr_flush_stdout(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    mr_fail(MR_ERROR_IO, "cannot write to standard output: %s", strerror(errno));
+    return mr_command_failed(MR_ERROR_IO);
+}

@@ -1,0 +1,47 @@
+/* The millrace command: one file per verb, and what the verbs share.
+ *
+ * Exit codes follow sysexits (millrace/status.h). Results and what was asked for go to standard output; progress,
+ * errors and summaries go to standard error. */
+#ifndef MILLRACE_TOOLS_COMMAND_H
+#define MILLRACE_TOOLS_COMMAND_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "millrace/millrace.h"
+
+/* A verb: argv[0] is its name; the answer is the exit code. */
+int mr_command_run(int argc, char **argv);
+int mr_command_check(int argc, char **argv);
+int mr_command_list(int argc, char **argv);
+int mr_command_inspect(int argc, char **argv);
+int mr_command_bench(int argc, char **argv);
+
+/* What a verb takes, for getopt_long and for people. */
+typedef struct mr_usage {
+    const char *verb;
+    const char *synopsis;         /* "PIPELINE.yaml [--set KEY=VALUE]..." */
+    const char *help;             /* the rest of --help: what it does, its options */
+    const struct option *options; /* with MR_USAGE_COMMON at the end */
+} mr_usage;
+
+#define MR_USAGE_COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
+
+/* The next option's `val` with its argument in optarg; -1 after the last, with the other arguments in
+ * argv[optind...]; MR_USAGE_EXIT where the command is done, with its exit code in *code: --help or --version was
+ * printed, or an error. */
+enum { MR_USAGE_EXIT = -2 };
+int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code);
+
+/* Print to standard error and answer exit code 64. */
+int mr_usage_error(const mr_usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints "millrace: error: ..." with the thread's message and answers the exit code of `status`. */
+int mr_command_failed(int status);
+/* Reads a whole number in [min, max]; false where it is none. */
+bool mr_parse_integer(const char *text, long long min, long long max, long long *value);
+/* Sees to it that what was printed has arrived: 0, or 74 with a message. */
+int mr_flush_stdout(void);
+
+#endif

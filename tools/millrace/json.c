@@ -1,0 +1,75 @@
+#include "tools/millrace/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "millrace/status.h"
+
+yajl_gen mr_json_create(bool pretty) {
+    yajl_gen json = yajl_gen_alloc(NULL);
+    if (!json) {
+        mr_fail(MR_ERROR_MEMORY, "no memory for JSON");
+        return NULL;
+    }
+    yajl_gen_config(json, yajl_gen_beautify, pretty ? 1 : 0);
+    yajl_gen_config(json, yajl_gen_indent_string, "  ");
+    yajl_gen_config(json, yajl_gen_validate_utf8, 1);
+    return json;
+}
+
+int mr_json_finish(yajl_gen json, FILE *stream) {
+    const unsigned char *text = NULL;
+    size_t bytes = 0;
+    yajl_gen_get_buf(json, &text, &bytes);
+    size_t written = fwrite(text, 1, bytes, stream);
+    /* A beautiful text ends in a newline already. */
+    if (bytes && text[bytes - 1] != '\n')
+        fputc('\n', stream);
+    yajl_gen_free(json);
+    if (written == bytes && fflush(stream) == 0)
+        return MR_OK;
+    return mr_fail(MR_ERROR_IO, "the JSON could not be written: %s", strerror(errno));
+}
+
+void mr_json_key(yajl_gen json, const char *key) {
+    if (key)
+        yajl_gen_string(json, (const unsigned char *)key, strlen(key));
+}
+
+void mr_json_text(yajl_gen json, const char *key, const char *text) {
+    mr_json_key(json, key);
+    if (!text || yajl_gen_string(json, (const unsigned char *)text, strlen(text)) == yajl_gen_invalid_string)
+        yajl_gen_null(json);
+}
+
+void mr_json_integer(yajl_gen json, const char *key, int64_t value) {
+    mr_json_key(json, key);
+    yajl_gen_integer(json, value);
+}
+
+void mr_json_number(yajl_gen json, const char *key, double value) {
+    char text[32];
+    mr_json_key(json, key);
+    if (!isfinite(value)) {
+        yajl_gen_null(json);
+        return;
+    }
+    int length = snprintf(text, sizeof text, "%.6g", value);
+    yajl_gen_number(json, text, (size_t)length);
+}
+
+void mr_json_bool(yajl_gen json, const char *key, bool value) {
+    mr_json_key(json, key);
+    yajl_gen_bool(json, value);
+}
+
+void mr_json_open_map(yajl_gen json, const char *key) {
+    mr_json_key(json, key);
+    yajl_gen_map_open(json);
+}
+
+void mr_json_open_array(yajl_gen json, const char *key) {
+    mr_json_key(json, key);
+    yajl_gen_array_open(json);
+}

@@ -1,0 +1,25 @@
+/* JSON for what the command prints: members of objects in one line each, over yajl's generator. */
+#ifndef MILLRACE_TOOLS_JSON_H
+#define MILLRACE_TOOLS_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <yajl/yajl_gen.h>
+
+/* NULL where memory is out, with mr_message set. `pretty`: over several lines. */
+yajl_gen mr_json_create(bool pretty);
+/* Writes what was made, with a newline, and frees the generator. */
+int mr_json_finish(yajl_gen json, FILE *stream);
+
+/* With key NULL: an element of an array. A NULL text and a number that is not finite become null. */
+void mr_json_key(yajl_gen json, const char *key);
+void mr_json_text(yajl_gen json, const char *key, const char *text);
+void mr_json_integer(yajl_gen json, const char *key, int64_t value);
+/* Six significant digits. */
+void mr_json_number(yajl_gen json, const char *key, double value);
+void mr_json_bool(yajl_gen json, const char *key, bool value);
+void mr_json_open_map(yajl_gen json, const char *key);
+void mr_json_open_array(yajl_gen json, const char *key);
+
+#endif

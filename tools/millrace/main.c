@@ -1,0 +1,61 @@
+/* The millrace command: finds the verb. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/nearest.h"
+#include "tools/millrace/command.h"
+
+static const struct {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} verbs[] = {
+    {"run", "run a pipeline", mr_command_run},
+    {"check", "prove pipelines without running them", mr_command_check},
+    {"list", "list the stage types", mr_command_list},
+    {"inspect", "show a stage type: ports, formats, options", mr_command_inspect},
+    {"bench", "measure the engine itself", mr_command_bench},
+};
+enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+static void print_help(FILE *stream) {
+    fprintf(stream, "usage: millrace VERB ...\n\n"
+                    "Runs video and image analysis pipelines that are written in YAML.\n\n");
+    for (size_t i = 0; i < VERBS; i++)
+        fprintf(stream, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
+    fprintf(stream, "\n\"millrace VERB --help\" tells more about each; --version prints the version.\n"
+                    "Exit codes: 0 done, 64 usage, 65 bad data, 66 no such input, 69 not available, 70 internal\n"
+                    "error, 71 out of memory, 74 input or output failed, 77 permission denied, 78 wrong pipeline.\n");
+}
+
+static int unknown(const char *verb) {
+    mr_nearest nearest = {.wanted = verb};
+    char hint[256];
+    for (size_t i = 0; i < VERBS; i++)
+        mr_nearest_offer(&nearest, verbs[i].name);
+    fprintf(stderr, "millrace: error: unknown %s \"%s\"\n  hint: %s\n", *verb == '-' ? "option" : "verb", verb,
+            mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace --help\" lists the verbs"));
+    return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+int main(int argc, char **argv) {
+    /* A reader that goes away is told of by write(2), and ends the run in order. */
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_help(stderr);
+        return mr_status_exit_code(MR_ERROR_USAGE);
+    }
+    const char *verb = argv[1];
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
+        print_help(stdout);
+        return mr_flush_stdout();
+    }
+    if (strcmp(verb, "--version") == 0 || strcmp(verb, "-V") == 0) {
+        printf("millrace %s\n", mr_version());
+        return mr_flush_stdout();
+    }
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(verb, verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    return unknown(verb);
+}

@@ -1,0 +1,207 @@
+/* millrace run: runs one pipeline to its end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "stages/output.h"
+#include "tools/millrace/command.h"
+#include "tools/millrace/progress.h"
+#include "tools/millrace/signals.h"
+#include "tools/millrace/summary.h"
+
+enum { SET = 256, INPUT, OUTPUT, WORKERS, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
+/* How often the progress line is renewed. */
+static const int64_t refresh_ns = 200000000;
+
+static const struct option options[] = {
+    {"set", required_argument, NULL, SET},
+    {"input", required_argument, NULL, INPUT},
+    {"output", required_argument, NULL, OUTPUT},
+    {"workers", required_argument, NULL, WORKERS},
+    {"log", required_argument, NULL, LOG},
+    {"quiet", no_argument, NULL, QUIET},
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const mr_usage usage = {
+    .verb = "run",
+    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
+                "                    [--log LEVEL] [--quiet] [--json]",
+    .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
+            "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
+            "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"
+            "  --input URI        replaces the uri of the only source; several make one source each\n"
+            "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
+            "  --workers N        threads that run stages; by default one for each usable core\n"
+            "  --log LEVEL        error, warning (the default), info or debug\n"
+            "  --quiet            no progress and no summary\n"
+            "  --json             prints the summary as one JSON object on standard output, or on standard\n"
+            "                     error where results go to standard output\n\n"
+            "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C) and SIGTERM end the sources and\n"
+            "deliver what is in flight, with exit code 0; the second one exits at once. Of several failures the\n"
+            "exit code is the first one's.\n",
+    .options = options,
+};
+
+typedef struct arguments {
+    mr_pipeline_params params;
+    mr_override *overrides; /* as many as there are arguments; of the keys only the part before "=" */
+    const char **inputs;
+    bool quiet, json;
+} arguments;
+
+/* ---- the command line ------------------------------------------------------------------------------------------ */
+
+/* "KEY=VALUE" is cut in two where it stands. Answers an exit code. */
+static int add_override(arguments *to, char *text) {
+    char *equals = strchr(text, '=');
+    if (!equals || equals == text)
+        return mr_usage_error(&usage, "--set takes KEY=VALUE, not \"%s\"", text);
+    *equals = 0;
+    to->overrides[to->params.override_count++] = (mr_override){.key = text, .value = equals + 1};
+    return 0;
+}
+
+static int take_option(arguments *to, int option) {
+    long long workers;
+    mr_log_level level;
+    switch (option) {
+    case SET:
+        return add_override(to, optarg);
+    case INPUT:
+        to->inputs[to->params.input_count++] = optarg;
+        return 0;
+    case OUTPUT:
+        to->params.output = optarg;
+        return 0;
+    case WORKERS:
+        if (!mr_parse_integer(optarg, 1, MOST_WORKERS, &workers))
+            return mr_usage_error(&usage, "--workers takes a number from 1 to %d, not \"%s\"", MOST_WORKERS, optarg);
+        to->params.workers = (int)workers;
+        return 0;
+    case LOG:
+        if (mr_log_parse_level(optarg, &level))
+            return mr_usage_error(&usage, "%s", mr_message());
+        mr_log_set_level(level);
+        return 0;
+    case QUIET:
+        to->quiet = true;
+        return 0;
+    default:
+        to->json = true;
+        return 0;
+    }
+}
+
+/* Answers an exit code; *done where the command is over. */
+static int parse(arguments *to, int argc, char **argv, bool *done) {
+    int code = 0, got;
+    *done = true;
+    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
+        if (got != MR_USAGE_EXIT)
+            code = take_option(to, got);
+        if (got == MR_USAGE_EXIT || code)
+            return code;
+    }
+    if (optind == argc)
+        return mr_usage_error(&usage, "name a pipeline");
+    if (optind + 1 < argc)
+        return mr_usage_error(&usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
+    to->params.types = mr_stage_types();
+    to->params.path = argv[optind];
+    to->params.overrides = to->overrides;
+    to->params.inputs = to->inputs;
+    *done = false;
+    return 0;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------------------- */
+
+static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *params) {
+    mr_diagnostics wrong = {0};
+    int status = mr_pipeline_open(pipeline, params, &wrong);
+    mr_diagnostics_print(&wrong, stderr);
+    if (status && wrong.errors == 0)
+        mr_command_failed(status);
+    mr_diagnostics_fini(&wrong);
+    return status;
+}
+
+/* Lines on the same terminal as the results would only get in their way. */
+static bool wants_progress(const arguments *from) {
+    bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
+    return !from->quiet && isatty(STDERR_FILENO) && !results_on_terminal;
+}
+
+static int await_end(mr_pipeline *pipeline, bool show) {
+    if (!show)
+        return mr_pipeline_wait(pipeline, -1);
+    mr_progress progress;
+    mr_progress_begin(&progress);
+    int status;
+    while ((status = mr_pipeline_wait(pipeline, refresh_ns)) == MR_ERROR_AGAIN) {
+        mr_summary *summary = NULL;
+        if (mr_pipeline_summarize(pipeline, &summary))
+            continue;
+        mr_progress_show(&progress, summary);
+        mr_summary_destroy(&summary);
+    }
+    mr_progress_end(&progress);
+    return status;
+}
+
+/* In a pipe only results are printed; but a failure is never left without its ledger. Answers a status of its own. */
+static int report(mr_pipeline *pipeline, const arguments *from, int status) {
+    mr_summary *summary = NULL;
+    int failed = mr_pipeline_summarize(pipeline, &summary);
+    if (failed)
+        return failed;
+    if (!from->quiet && !from->json && (status || isatty(STDERR_FILENO)))
+        mr_summary_print(summary, stderr);
+    if (from->json)
+        failed = mr_summary_print_json(summary, true, status, mr_output_takes_stdout() ? stderr : stdout);
+    mr_summary_destroy(&summary);
+    return failed;
+}
+
+static int run(const arguments *from) {
+    mr_pipeline *pipeline = NULL;
+    int status = open_pipeline(&pipeline, &from->params);
+    if (status)
+        return mr_status_exit_code(status);
+    status = mr_pipeline_start(pipeline);
+    if (status) {
+        int code = mr_command_failed(status);
+        mr_pipeline_destroy(&pipeline);
+        return code;
+    }
+    mr_signals_watch(pipeline);
+    status = await_end(pipeline, wants_progress(from));
+    int failed = report(pipeline, from, status);
+    mr_signals_watch(NULL);
+    if (failed)
+        mr_command_failed(failed);
+    mr_pipeline_destroy(&pipeline);
+    return mr_status_exit_code(status ? status : failed);
+}
+
+int mr_command_run(int argc, char **argv) {
+    arguments given = {.overrides = calloc((size_t)argc, sizeof(mr_override)),
+                       .inputs = calloc((size_t)argc, sizeof(const char *))};
+    bool done = true;
+    int code = mr_status_exit_code(MR_ERROR_MEMORY);
+    if (given.overrides && given.inputs)
+        code = parse(&given, argc, argv, &done);
+    if (!done && mr_signals_begin()) {
+        code = mr_command_failed(MR_ERROR_INTERNAL);
+    } else if (!done) {
+        code = run(&given);
+        mr_signals_end();
+    }
+    free(given.overrides);
+    free(given.inputs);
+    return code;
+}

@@ -1,0 +1,82 @@
+#include "tools/millrace/signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/millrace/summary.h"
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    mr_pipeline *pipeline; /* NULL: not running yet, or no more */
+    bool draining, over;
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void print_summary(void) {
+    mr_summary *summary = NULL;
+    if (!watch.pipeline || mr_pipeline_summarize(watch.pipeline, &summary))
+        return;
+    mr_summary_print(summary, stderr);
+    mr_summary_destroy(&summary);
+}
+
+static void interrupt(int number) {
+    if (watch.pipeline && !watch.draining) {
+        watch.draining = true;
+        if (isatty(STDERR_FILENO))
+            fprintf(stderr, "\nmillrace: finishing what is in flight; once more to exit at once\n");
+        mr_pipeline_stop(watch.pipeline, false);
+        return;
+    }
+    print_summary();
+    _exit(128 + number);
+}
+
+static void *wait_for_signals(void *context) {
+    const sigset_t *set = context;
+    for (bool over = false; !over;) {
+        int number = 0;
+        if (sigwait(set, &number))
+            continue;
+        pthread_mutex_lock(&watch.lock);
+        over = watch.over;
+        if (!over && number == SIGUSR1)
+            print_summary();
+        else if (!over)
+            interrupt(number);
+        pthread_mutex_unlock(&watch.lock);
+    }
+    return NULL;
+}
+
+int mr_signals_begin(void) {
+    static sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR1);
+    watch.draining = watch.over = false;
+    int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (!error)
+        error = pthread_create(&watch.thread, NULL, wait_for_signals, &set);
+    return error ? mr_fail(MR_ERROR_INTERNAL, "no thread for signals: %s", strerror(error)) : MR_OK;
+}
+
+void mr_signals_watch(mr_pipeline *pipeline) {
+    pthread_mutex_lock(&watch.lock);
+    watch.pipeline = pipeline;
+    pthread_mutex_unlock(&watch.lock);
+}
+
+void mr_signals_end(void) {
+    pthread_mutex_lock(&watch.lock);
+    watch.pipeline = NULL;
+    watch.over = true;
+    pthread_mutex_unlock(&watch.lock);
+    pthread_kill(watch.thread, SIGUSR1);
+    pthread_join(watch.thread, NULL);
+}

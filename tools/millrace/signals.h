@@ -1,0 +1,16 @@
+/* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once, SIGUSR1
+ * prints the summary so far.
+ *
+ * begin comes before any other thread is started, since threads inherit what is blocked; end before the pipeline
+ * is destroyed. One run at a time. */
+#ifndef MILLRACE_TOOLS_SIGNALS_H
+#define MILLRACE_TOOLS_SIGNALS_H
+
+#include "millrace/millrace.h"
+
+/* Until a pipeline is watched there is nothing to drain, and the first signal exits. */
+int mr_signals_begin(void);
+void mr_signals_watch(mr_pipeline *pipeline);
+void mr_signals_end(void);
+
+#endif

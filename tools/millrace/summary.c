@@ -1,0 +1,117 @@
+#include "tools/millrace/summary.h"
+
+#include <string.h>
+
+enum { MOST_SOURCES = 20 };
+
+static void print_duration(FILE *stream, int64_t ns) {
+    if (ns < 1000000)
+        fprintf(stream, "%7.1f us", (double)ns * 1e-3);
+    else if (ns < 1000000000)
+        fprintf(stream, "%7.1f ms", (double)ns * 1e-6);
+    else
+        fprintf(stream, "%7.2f s ", (double)ns * 1e-9);
+}
+
+static void print_head(const mr_summary *summary, FILE *stream) {
+    uint64_t done = summary->delivered + summary->dropped + summary->absorbed;
+    fprintf(stream, "%s: %llu frames in %.2f s", summary->pipeline ? summary->pipeline : "pipeline",
+            (unsigned long long)done, summary->wall_s);
+    if (summary->wall_s > 0)
+        fprintf(stream, " (%.1f a second)", (double)done / summary->wall_s);
+    fprintf(stream, "; %.2f s of CPU, peak memory %.0f MiB\n", summary->cpu_s,
+            (double)summary->peak_bytes / (1024 * 1024));
+}
+
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
+
+static int widest(const mr_summary *summary, bool type) {
+    size_t width = 6;
+    for (size_t i = 0; i < summary->stage_count; i++) {
+        size_t length = strlen(type ? summary->stages[i].type : summary->stages[i].id);
+        width = length > width ? length : width;
+    }
+    return width > 32 ? 32 : (int)width;
+}
+
+static void print_stages(const mr_summary *summary, FILE *stream) {
+    int id = widest(summary, false), type = widest(summary, true);
+    fprintf(stream, "\n  %-*s  %-*s  %-8s %10s %10s %10s %10s %10s\n", id, "stage", type, "type", "device", "in",
+            "out", "busy", "p50", "p99");
+    size_t sources = 0;
+    for (size_t i = 0; i < summary->stage_count; i++) {
+        const mr_stage_summary *stage = &summary->stages[i];
+        if (i < summary->source_count && ++sources > MOST_SOURCES)
+            continue;
+        fprintf(stream, "  %-*s  %-*s  %-8s %10llu %10llu ", id, stage->id, type, stage->type, stage->device,
+                (unsigned long long)stage->in, (unsigned long long)stage->out);
+        print_duration(stream, stage->busy_ns);
+        fputc(' ', stream);
+        print_duration(stream, stage->p50_ns);
+        fputc(' ', stream);
+        print_duration(stream, stage->p99_ns);
+        fputc('\n', stream);
+    }
+    if (sources > MOST_SOURCES)
+        fprintf(stream, "  and %zu more sources\n", sources - MOST_SOURCES);
+    fprintf(stream, "  busy: inside the stage, all instances together; p50, p99: from entering its queue to leaving it\n");
+    fprintf(stream, "  from source to sink: p50 ");
+    print_duration(stream, summary->latency_p50_ns);
+    fprintf(stream, ", p99 ");
+    print_duration(stream, summary->latency_p99_ns);
+    fputc('\n', stream);
+}
+
+/* ---- ledger ---------------------------------------------------------------------------------------------------- */
+
+static void print_ledger(const mr_summary *summary, FILE *stream) {
+    fprintf(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
+            (unsigned long long)summary->in, (unsigned long long)summary->delivered,
+            (unsigned long long)summary->dropped, (unsigned long long)summary->absorbed,
+            (unsigned long long)summary->in_flight, summary->balanced ? "balanced" : "NOT BALANCED");
+    for (size_t i = 0; i < summary->line_count; i++) {
+        const mr_ledger_line *line = &summary->lines[i];
+        fprintf(stream, "    %10llu %s by %s: %s\n", (unsigned long long)line->frames,
+                line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
+    }
+}
+
+/* ---- sources --------------------------------------------------------------------------------------------------- */
+
+static void print_class(const mr_class_count *class, const mr_source_summary *source, FILE *stream) {
+    fprintf(stream, "    %10llu x ", (unsigned long long)class->frames);
+    if (class->label)
+        fprintf(stream, "%s", class->label);
+    else
+        fprintf(stream, "class %d", class->index);
+    double share = 100.0 * (double)class->frames / (double)source->classified;
+    fprintf(stream, " (%.0f%% of frames, mean score %.2f)\n", share, class->mean_score);
+}
+
+static void print_source(const mr_source_summary *source, FILE *stream) {
+    fprintf(stream, "\n  %s: %llu frames, %llu delivered", source->id, (unsigned long long)source->in,
+            (unsigned long long)source->delivered);
+    if (source->status)
+        fprintf(stream, "; failed: %s", *source->message ? source->message : mr_status_words(source->status));
+    if (source->classified)
+        fprintf(stream, "; most frequent classes");
+    fputc('\n', stream);
+    for (size_t i = 0; i < source->class_count; i++)
+        print_class(&source->classes[i], source, stream);
+}
+
+void mr_summary_print(const mr_summary *summary, FILE *stream) {
+    print_head(summary, stream);
+    print_stages(summary, stream);
+    print_ledger(summary, stream);
+    size_t left_out = 0;
+    for (size_t i = 0; i < summary->source_count; i++) {
+        if (i < MOST_SOURCES || summary->sources[i].status)
+            print_source(&summary->sources[i], stream);
+        else
+            left_out++;
+    }
+    if (left_out)
+        fprintf(stream, "\n  and %zu more sources\n", left_out);
+    fflush(stream);
+}

@@ -1,0 +1,18 @@
+/* What a run comes to, for people and for programs. */
+#ifndef MILLRACE_TOOLS_SUMMARY_H
+#define MILLRACE_TOOLS_SUMMARY_H
+
+#include <stdio.h>
+
+#include "millrace/millrace.h"
+
+/* Tables: stages, ledger, what was seen. Sources beyond the first 20 are only counted, unless they failed. */
+void mr_summary_print(const mr_summary *summary, FILE *stream);
+
+/* One JSON object on one line: pipeline, status, ledger {in, delivered, dropped: [{stage, reason, frames}],
+ * absorbed: [...], in_flight, balanced}, sources, stages, wall_s, cpu_s and more; times in seconds and
+ * milliseconds as their names say. `exit_code` and `error` stand in it where `finished`. MR_OK, MR_ERROR_IO or
+ * MR_ERROR_MEMORY. */
+int mr_summary_print_json(const mr_summary *summary, bool finished, int status, FILE *stream);
+
+#endif

@@ -1,0 +1,110 @@
+#include "tools/millrace/json.h"
+#include "tools/millrace/summary.h"
+
+static void put_lines(yajl_gen json, const char *key, mr_outcome outcome, const mr_ledger_line *lines, size_t count) {
+    mr_json_open_array(json, key);
+    for (size_t i = 0; i < count; i++) {
+        if (lines[i].outcome != outcome)
+            continue;
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "stage", lines[i].stage);
+        mr_json_text(json, "reason", lines[i].reason);
+        mr_json_integer(json, "frames", (int64_t)lines[i].frames);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+static void put_ledger(yajl_gen json, const mr_summary *summary) {
+    mr_json_open_map(json, "ledger");
+    mr_json_integer(json, "in", (int64_t)summary->in);
+    mr_json_integer(json, "delivered", (int64_t)summary->delivered);
+    put_lines(json, "dropped", MR_OUTCOME_DROPPED, summary->lines, summary->line_count);
+    put_lines(json, "absorbed", MR_OUTCOME_ABSORBED, summary->lines, summary->line_count);
+    mr_json_integer(json, "in_flight", (int64_t)summary->in_flight);
+    mr_json_bool(json, "balanced", summary->balanced);
+    yajl_gen_map_close(json);
+}
+
+static void put_classes(yajl_gen json, const mr_source_summary *source) {
+    mr_json_open_array(json, "classes");
+    for (size_t i = 0; i < source->class_count; i++) {
+        const mr_class_count *class = &source->classes[i];
+        mr_json_open_map(json, NULL);
+        mr_json_integer(json, "index", class->index);
+        mr_json_text(json, "label", class->label);
+        mr_json_integer(json, "frames", (int64_t)class->frames);
+        mr_json_number(json, "mean_score", class->mean_score);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
+static void put_source(yajl_gen json, const mr_source_summary *source) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", source->id);
+    mr_json_integer(json, "in", (int64_t)source->in);
+    mr_json_integer(json, "delivered", (int64_t)source->delivered);
+    put_lines(json, "dropped", MR_OUTCOME_DROPPED, source->lines, source->line_count);
+    put_lines(json, "absorbed", MR_OUTCOME_ABSORBED, source->lines, source->line_count);
+    mr_json_integer(json, "in_flight", (int64_t)source->in_flight);
+    mr_json_bool(json, "balanced", source->unaccounted == 0);
+    mr_json_key(json, "expected");
+    if (source->expected)
+        yajl_gen_integer(json, source->expected);
+    else
+        yajl_gen_null(json);
+    mr_json_bool(json, "ended", source->ended);
+    mr_json_integer(json, "exit_code", mr_status_exit_code(source->status));
+    mr_json_text(json, "error", source->status ? source->message : NULL);
+    mr_json_integer(json, "classified", (int64_t)source->classified);
+    put_classes(json, source);
+    yajl_gen_map_close(json);
+}
+
+static void put_stage(yajl_gen json, const mr_stage_summary *stage) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", stage->id);
+    mr_json_text(json, "type", stage->type);
+    mr_json_text(json, "device", stage->device);
+    mr_json_integer(json, "instances", stage->instances);
+    mr_json_integer(json, "in", (int64_t)stage->in);
+    mr_json_integer(json, "out", (int64_t)stage->out);
+    mr_json_number(json, "busy_s", (double)stage->busy_ns * 1e-9);
+    mr_json_number(json, "p50_ms", (double)stage->p50_ns * 1e-6);
+    mr_json_number(json, "p99_ms", (double)stage->p99_ns * 1e-6);
+    yajl_gen_map_close(json);
+}
+
+static void put_run(yajl_gen json, const mr_summary *summary) {
+    mr_json_number(json, "wall_s", summary->wall_s);
+    mr_json_number(json, "cpu_s", summary->cpu_s);
+    mr_json_integer(json, "peak_bytes", (int64_t)summary->peak_bytes);
+    mr_json_number(json, "p50_ms", (double)summary->latency_p50_ns * 1e-6);
+    mr_json_number(json, "p99_ms", (double)summary->latency_p99_ns * 1e-6);
+    mr_json_integer(json, "allocations", (int64_t)summary->allocations);
+}
+
+int mr_summary_print_json(const mr_summary *summary, bool finished, int status, FILE *stream) {
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "pipeline", summary->pipeline);
+    if (finished) {
+        mr_json_integer(json, "exit_code", mr_status_exit_code(status));
+        mr_json_text(json, "error", status ? mr_status_words(status) : NULL);
+    }
+    put_ledger(json, summary);
+    mr_json_open_array(json, "sources");
+    for (size_t i = 0; i < summary->source_count; i++)
+        put_source(json, &summary->sources[i]);
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "stages");
+    for (size_t i = 0; i < summary->stage_count; i++)
+        put_stage(json, &summary->stages[i]);
+    yajl_gen_array_close(json);
+    put_run(json, summary);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stream);
+}
