@@ -1,0 +1,170 @@
+/* The executor: no lost wakes, one thread in a task at a time, timers, threads of their own, and reproducible order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "engine/flow/executor.h"
+
+static mr_executor *make(int workers, uint64_t seed) {
+    mr_executor *executor = NULL;
+    assert_int_equal(mr_executor_create(&executor, workers, seed), MR_OK);
+    assert_int_equal(mr_executor_start(executor), MR_OK);
+    return executor;
+}
+
+static void sleep_ms(int milliseconds) {
+    nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL);
+}
+
+/* ---- wakes ---- */
+enum { WAKES = 20000 };
+typedef struct counter {
+    mr_task task;
+    atomic_int wanted, seen, inside;
+    atomic_bool overlapped;
+} counter;
+
+static void catch_up(void *context) {
+    counter *self = context;
+    if (atomic_fetch_add(&self->inside, 1) != 0)
+        atomic_store(&self->overlapped, true);
+    atomic_store(&self->seen, atomic_load(&self->wanted));
+    atomic_fetch_sub(&self->inside, 1);
+}
+
+static void *wake_often(void *context) {
+    counter *self = context;
+    for (int i = 0; i < WAKES; i++) {
+        atomic_fetch_add(&self->wanted, 1);
+        mr_task_wake(&self->task);
+    }
+    return NULL;
+}
+
+static void no_wake_is_lost(void **state) {
+    bool own_thread = *(bool *)*state;
+    mr_executor *executor = make(2, 0);
+    counter self = {0};
+    mr_task_init(&self.task, executor, catch_up, &self);
+    if (own_thread)
+        assert_int_equal(mr_task_detach(&self.task, "test"), MR_OK);
+    pthread_t wakers[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&wakers[i], NULL, wake_often, &self), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(wakers[i], NULL);
+    for (int i = 0; i < 2000 && atomic_load(&self.seen) != 3 * WAKES; i++)
+        sleep_ms(5);
+    assert_int_equal(atomic_load(&self.seen), 3 * WAKES);
+    assert_false(atomic_load(&self.overlapped));
+    mr_executor_stop(executor);
+    mr_task_fini(&self.task);
+    mr_executor_destroy(&executor);
+}
+
+/* ---- timers ---- */
+typedef struct alarm {
+    mr_task task;
+    int64_t due_ns;
+    _Atomic int64_t rang_ns;
+} alarm_task;
+
+static void ring(void *context) {
+    alarm_task *self = context;
+    atomic_store(&self->rang_ns, mr_executor_now_ns(self->task.executor));
+}
+
+static void timers_ring_in_simulated_time_exactly(void **state) {
+    (void)state;
+    enum { COUNT = 500 };
+    static alarm_task alarms[COUNT];
+    mr_executor *executor = make(1, 42);
+    for (int i = 0; i < COUNT; i++) {
+        alarms[i].due_ns = (int64_t)((i * 7919) % 1009) * 1000 + 1;
+        atomic_store(&alarms[i].rang_ns, -1);
+        mr_task_init(&alarms[i].task, executor, ring, &alarms[i]);
+        mr_task_wake_at(&alarms[i].task, 5000000);
+        mr_task_wake_at(&alarms[i].task, alarms[i].due_ns); /* replaces the first */
+    }
+    mr_task_fini(&alarms[0].task); /* takes its timer back */
+    assert_false(mr_executor_drive(executor, INT64_MAX));
+    assert_int_equal(atomic_load(&alarms[0].rang_ns), -1);
+    for (int i = 1; i < COUNT; i++)
+        assert_int_equal(atomic_load(&alarms[i].rang_ns), alarms[i].due_ns);
+    mr_executor_destroy(&executor);
+}
+
+static void timers_ring_in_real_time_never_early(void **state) {
+    bool own_thread = *(bool *)*state;
+    mr_executor *executor = make(2, 0);
+    alarm_task self = {0};
+    mr_task_init(&self.task, executor, ring, &self);
+    if (own_thread)
+        assert_int_equal(mr_task_detach(&self.task, "test"), MR_OK);
+    int64_t due = mr_executor_now_ns(executor) + 20000000;
+    mr_task_wake_at(&self.task, due);
+    for (int i = 0; i < 2000 && !atomic_load(&self.rang_ns); i++)
+        sleep_ms(5);
+    assert_true(atomic_load(&self.rang_ns) >= due);
+    mr_executor_stop(executor);
+    mr_task_fini(&self.task);
+    mr_executor_destroy(&executor);
+}
+
+/* ---- deterministic order ---- */
+typedef struct recorder {
+    mr_task task;
+    int number;
+} recorder;
+static int order[64], order_count;
+
+static void record(void *context) {
+    order[order_count++] = ((recorder *)context)->number;
+}
+
+static void draw_order(uint64_t seed, int *into) {
+    recorder recorders[16];
+    mr_executor *executor = make(1, seed);
+    order_count = 0;
+    for (int i = 0; i < 16; i++) {
+        recorders[i].number = i;
+        mr_task_init(&recorders[i].task, executor, record, &recorders[i]);
+        mr_task_wake(&recorders[i].task);
+        mr_task_wake(&recorders[i].task); /* once is enough */
+    }
+    assert_false(mr_executor_drive(executor, INT64_MAX));
+    assert_int_equal(order_count, 16);
+    for (int i = 0; i < 16; i++)
+        into[i] = order[i];
+    mr_executor_destroy(&executor);
+}
+
+static void a_seed_gives_one_order(void **state) {
+    (void)state;
+    int first[16], again[16], other[16];
+    draw_order(7, first);
+    draw_order(7, again);
+    draw_order(8, other);
+    assert_memory_equal(first, again, sizeof first);
+    assert_memory_not_equal(first, other, sizeof first);
+}
+
+int main(void) {
+    static bool worker = false, thread = true;
+    static bool *states[] = {&worker, &thread};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(no_wake_is_lost, states[0]),
+        cmocka_unit_test_prestate(no_wake_is_lost, states[1]),
+        cmocka_unit_test(timers_ring_in_simulated_time_exactly),
+        cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[0]),
+        cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[1]),
+        cmocka_unit_test(a_seed_gives_one_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
