@@ -1,0 +1,437 @@
+/* The running graph: every pipeline here runs on the cpu and on the simulated accelerator, under many seeds of the
+ * deterministic executor and once on real workers, and must give the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "tests/support/flow_stages.h"
+
+enum { SEEDS = 25 };
+static const char *const devices[] = {"cpu", "sim:0"};
+
+typedef struct run {
+    int status;        /* of wait */
+    mr_summary *sums;
+} run;
+
+static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline *pipeline = NULL;
+    mr_pipeline_params params = {
+        .types = flow_stage_types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
+    if (mr_pipeline_open(&pipeline, &params, &wrong)) {
+        mr_diagnostics_print(&wrong, stderr);
+        fail_msg("pipeline refused (seed %llu)", (unsigned long long)seed);
+    }
+    mr_diagnostics_fini(&wrong);
+    return pipeline;
+}
+
+static run finish(mr_pipeline **pipeline) {
+    run result;
+    result.status = mr_pipeline_wait(*pipeline, -1);
+    assert_int_equal(mr_pipeline_summarize(*pipeline, &result.sums), MR_OK);
+    return result;
+}
+
+/* The ledger must balance whatever has happened. */
+static void close_run(mr_pipeline **pipeline, run *result) {
+    const mr_summary *sums = result->sums;
+    assert_int_equal(sums->in, sums->delivered + sums->dropped + sums->absorbed + sums->in_flight);
+    assert_int_equal(sums->in_flight, 0);
+    mr_summary_destroy(&result->sums);
+    mr_pipeline_destroy(pipeline);
+}
+
+typedef void check_function(const run *result);
+
+static void run_once(const char *text, uint64_t seed, int workers, check_function *check) {
+    flow_stages_reset();
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    run result = finish(&pipeline);
+    check(&result);
+    close_run(&pipeline, &result);
+}
+
+/* `format` holds one %s for the device. */
+static void run_everywhere(const char *format, check_function *check) {
+    for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
+        char text[4096];
+        int length = snprintf(text, sizeof text, format, devices[d]);
+        assert_true(length > 0 && length < (int)sizeof text);
+        for (uint64_t seed = 1; seed <= SEEDS; seed++)
+            run_once(text, seed, 1, check);
+        for (int workers = 1; workers <= 3; workers++)
+            run_once(text, 0, workers, check);
+    }
+}
+
+static const mr_source_summary *source_of(const run *result, const char *id) {
+    for (size_t i = 0; i < result->sums->source_count; i++)
+        if (strcmp(result->sums->sources[i].id, id) == 0)
+            return &result->sums->sources[i];
+    fail_msg("no source %s", id);
+    return NULL;
+}
+
+/* Frames of every source in order, none twice. */
+static void expect_order(void) {
+    for (size_t i = 0; i < collection_count; i++)
+        for (size_t j = i + 1; j < collection_count && j < i + 200; j++)
+            if (collection[i].identity.source == collection[j].identity.source &&
+                collection[i].first == collection[j].first)
+                assert_true(mr_identity_compare(&collection[i].identity, &collection[j].identity) < 0);
+}
+
+/* ---- a chain ---- */
+static void check_chain(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(result->sums->delivered, 200);
+    assert_int_equal(collection_count, 200);
+    expect_order();
+    for (size_t i = 0; i < collection_count; i++)
+        assert_int_equal(collection[i].value, collection[i].identity.seq + 2);
+}
+
+static void chain_computes_in_order(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: chain\n"
+                   "sources: {a: {type: count, frames: 200}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  two: {type: scale, input: one, device: \"%1$s\"}\n"
+                   "  three: {type: scale, input: two, device: \"%1$s\", queue: 1}\n"
+                   "  out: {type: collect, input: three}\n",
+                   check_chain);
+}
+
+/* ---- many sources, a batch across them ---- */
+static void check_batch(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(collection_count, 57 + 40 + 3);
+    assert_int_equal(source_of(result, "a")->delivered, 57);
+    assert_int_equal(source_of(result, "b")->delivered, 40);
+    assert_int_equal(source_of(result, "c")->delivered, 3);
+    expect_order();
+    assert_true(largest_batch <= 8);
+    assert_true(smallest_batch >= 1);
+}
+
+static void batches_across_sources_keep_order(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: batches\n"
+                   "sources:\n"
+                   "  a: {type: count, frames: 57}\n"
+                   "  b: {type: count, frames: 40}\n"
+                   "  c: {type: count, frames: 3}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
+                   "  many: {type: batcher, input: one, batch: {size: 8, timeout: 5ms}}\n"
+                   "  out: {type: collect, input: many}\n",
+                   check_batch);
+}
+
+/* ---- fan-out and join ---- */
+static void check_join(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    /* 0, 3, 6, ... come through the gate; the others find no partner. All reach `first` by the other way. */
+    size_t joined = 0, direct = 0;
+    for (size_t i = 0; i < collection_count; i++) {
+        direct += collection[i].first;
+        if (!collection[i].first) {
+            joined++;
+            assert_int_equal(collection[i].identity.seq % 3, 0);
+        }
+    }
+    assert_int_equal(joined, 34);
+    assert_int_equal(direct, 100);
+    assert_int_equal(result->sums->delivered, 100);
+    expect_order();
+}
+
+static void joins_match_by_identity(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: join\n"
+                   "sources: {a: {type: count, frames: 100}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  some: {type: gate, input: one, every: 3}\n"
+                   "  late: {type: slow, input: one, period: 100us}\n"
+                   "  both: {type: meet, join: {left: some, right: late}}\n"
+                   "  out: {type: collect, input: both}\n"
+                   "  first: {type: collect, input: one}\n",
+                   check_join);
+}
+
+static void check_absorbed(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(result->sums->delivered, 25);
+    assert_int_equal(result->sums->absorbed, 75);
+    assert_int_equal(result->sums->line_count, 1);
+    assert_string_equal(result->sums->lines[0].stage, "some");
+    assert_string_equal(result->sums->lines[0].reason, "gate");
+    assert_int_equal(result->sums->lines[0].frames, 75);
+}
+
+static void what_a_gate_holds_back_is_absorbed(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: gate\n"
+                   "sources: {a: {type: count, frames: 100}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  some: {type: gate, input: one, every: 4}\n"
+                   "  out: {type: collect, input: some}\n",
+                   check_absorbed);
+}
+
+/* ---- merge, and frames derived from one ---- */
+static void check_merge(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(collection_count, 50 * 2 + 50);
+    assert_int_equal(result->sums->in, 50);
+    assert_int_equal(result->sums->delivered, 50); /* a source frame counts once, however many came of it */
+}
+
+static void merged_ways_end_together(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: merge\n"
+                   "sources: {a: {type: count, frames: 50}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  double: {type: twice, input: one}\n"
+                   "  plain: {type: pass, input: one}\n"
+                   "  out: {type: collect, input: [double, plain]}\n",
+                   check_merge);
+}
+
+/* ---- failures ---- */
+static void check_broken(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(collection_count, 39);
+    assert_int_equal(result->sums->dropped, 1);
+    assert_string_equal(result->sums->lines[0].stage, "odd");
+    assert_string_equal(result->sums->lines[0].reason, "error");
+}
+
+static void a_frame_that_fails_is_dropped_and_the_run_goes_on(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: broken\n"
+                   "sources: {a: {type: count, frames: 40}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  odd: {type: broken, input: one, fail_at: 7}\n"
+                   "  out: {type: collect, input: odd}\n",
+                   check_broken);
+}
+
+static void check_failed_source(const run *result) {
+    assert_int_equal(result->status, MR_ERROR_DATA);
+    assert_int_equal(source_of(result, "bad")->status, MR_ERROR_DATA);
+    assert_int_equal(source_of(result, "bad")->delivered, 5);
+    assert_string_equal(source_of(result, "bad")->message, "frame 5 cannot be read");
+    assert_int_equal(source_of(result, "good")->status, MR_OK);
+    assert_int_equal(source_of(result, "good")->delivered, 60);
+}
+
+static void a_failed_source_does_not_stop_the_others(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: sources\n"
+                   "sources:\n"
+                   "  good: {type: count, frames: 60}\n"
+                   "  bad: {type: count, frames: 60, fail_at: 5}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: sources.*, device: \"%1$s\"}\n"
+                   "  out: {type: collect, input: one}\n",
+                   check_failed_source);
+}
+
+static void check_failed_sink(const run *result) {
+    assert_int_equal(result->status, MR_ERROR_IO);
+    assert_int_equal(collection_count, 10);
+    assert_int_equal(result->sums->delivered, 10);
+    assert_true(result->sums->dropped >= 1);
+    assert_string_equal(result->sums->lines[0].stage, "out");
+}
+
+static void a_sink_that_cannot_write_ends_the_run_in_order(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: sink\n"
+                   "sources: {a: {type: count, frames: 100000}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  out: {type: collect, input: one, fail_at: 10}\n",
+                   check_failed_sink);
+}
+
+static void check_forgetful(const run *result) {
+    assert_int_equal(result->status, MR_ERROR_INTERNAL);
+    assert_false(result->sums->balanced);
+    assert_int_equal(result->sums->sources[0].unaccounted, 10);
+}
+
+static void a_lost_frame_unbalances_the_ledger(void **state) {
+    (void)state;
+    const char *text = "version: 1\npipeline: lost\n"
+                       "sources: {a: {type: count, frames: 10}}\n"
+                       "stages:\n"
+                       "  lost: {type: forgetful, input: a}\n"
+                       "  out: {type: collect, input: lost}\n";
+    flow_stages_reset();
+    mr_pipeline *pipeline = open_text(text, 3, 1);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    run result = finish(&pipeline);
+    check_forgetful(&result);
+    mr_summary_destroy(&result.sums);
+    mr_pipeline_destroy(&pipeline);
+}
+
+static void check_device_failures(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_true(result->sums->dropped > 0);
+    assert_int_equal(result->sums->delivered + result->sums->dropped, 100);
+    assert_int_equal(collection_count, result->sums->delivered);
+    assert_string_equal(result->sums->lines[0].reason, "device error");
+    expect_order();
+    for (size_t i = 0; i < collection_count; i++)
+        assert_int_equal(collection[i].value, collection[i].identity.seq + 1);
+}
+
+static void device_failures_drop_their_frames_only(void **state) {
+    (void)state;
+    const char *text = "version: 1\npipeline: failing\n"
+                       "sources: {a: {type: count, frames: 100}}\n"
+                       "stages:\n"
+                       "  one: {type: scale, input: a, device: \"sim:0?fail_every=9\"}\n"
+                       "  two: {type: scale, input: one, device: \"sim:0?fail_every=9\"}\n"
+                       "  out: {type: collect, input: two}\n";
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        run_once(text, seed, 1, check_device_failures);
+    run_once(text, 0, 2, check_device_failures);
+}
+
+/* ---- back-pressure and dropping ---- */
+static void check_live(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_true(result->sums->dropped > 0);
+    assert_int_equal(result->sums->delivered + result->sums->dropped, 300);
+    assert_int_equal(collection_count, result->sums->delivered);
+    assert_string_equal(result->sums->lines[0].stage, "late");
+    assert_string_equal(result->sums->lines[0].reason, "queue full");
+    expect_order();
+}
+
+static void a_live_queue_drops_and_counts(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: live\n"
+                   "sources: {a: {type: count, frames: 300, period: 20us}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  late: {type: slow, input: one, period: 1ms, queue: {size: 2, when_full: drop-oldest}}\n"
+                   "  out: {type: collect, input: late}\n",
+                   check_live);
+}
+
+/* ---- stopping ---- */
+static void stop_midway(bool at_once, uint64_t seed, int64_t after_ns) {
+    const char *text = "version: 1\npipeline: stop\n"
+                       "sources: {a: {type: count, frames: 100000000}, b: {type: count, frames: 9, period: 1s}}\n"
+                       "stages:\n"
+                       "  one: {type: scale, input: sources.*, device: \"sim:0\"}\n"
+                       "  late: {type: slow, input: one, period: 50us}\n"
+                       "  out: {type: collect, input: late}\n";
+    flow_stages_reset();
+    mr_pipeline *pipeline = open_text(text, seed, 2);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, after_ns), MR_ERROR_AGAIN);
+    mr_pipeline_stop(pipeline, at_once);
+    run result = finish(&pipeline);
+    assert_int_equal(result.status, MR_OK);
+    if (!at_once)
+        assert_int_equal(result.sums->delivered, result.sums->in);
+    close_run(&pipeline, &result);
+}
+
+static void stopping_drains_or_drops_and_always_balances(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        stop_midway(false, seed, (int64_t)seed * 100000);
+        stop_midway(true, seed, (int64_t)seed * 100000);
+    }
+    stop_midway(false, 0, 20000000);
+    stop_midway(true, 0, 20000000);
+}
+
+static void destroying_a_running_pipeline_leaks_nothing(void **state) {
+    (void)state;
+    const char *text = "version: 1\npipeline: destroy\n"
+                       "sources: {a: {type: count, frames: 100000000}}\n"
+                       "stages:\n"
+                       "  one: {type: scale, input: a, device: \"sim:0\"}\n"
+                       "  out: {type: collect, input: one}\n";
+    flow_stages_reset();
+    mr_pipeline *pipeline = open_text(text, 0, 2);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, 5000000), MR_ERROR_AGAIN);
+    mr_pipeline_destroy(&pipeline);
+    assert_null(pipeline);
+}
+
+/* ---- steady state ---- */
+static void nothing_is_allocated_per_frame(void **state) {
+    (void)state;
+    uint64_t allocations[2];
+    for (int i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "version: 1\npipeline: steady\n"
+                 "sources: {a: {type: count, frames: %d}}\n"
+                 "stages:\n"
+                 "  one: {type: scale, input: a}\n"
+                 "  some: {type: gate, input: one, every: 2}\n"
+                 "  both: {type: meet, join: {left: some, right: one}}\n"
+                 "  out: {type: collect, input: both}\n",
+                 i ? 40000 : 4000);
+        flow_stages_reset();
+        mr_pipeline *pipeline = open_text(text, 11, 1);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        run result = finish(&pipeline);
+        allocations[i] = result.sums->allocations;
+        close_run(&pipeline, &result);
+    }
+    /* Ten times the frames, the same number of blocks: what grows with the order drawn stays far below one a frame. */
+    assert_in_range(allocations[1], 0, allocations[0] + 50);
+}
+
+static int be_quiet(void **state) {
+    (void)state;
+    mr_log_set_level(-1);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chain_computes_in_order),
+        cmocka_unit_test(batches_across_sources_keep_order),
+        cmocka_unit_test(joins_match_by_identity),
+        cmocka_unit_test(what_a_gate_holds_back_is_absorbed),
+        cmocka_unit_test(merged_ways_end_together),
+        cmocka_unit_test(a_frame_that_fails_is_dropped_and_the_run_goes_on),
+        cmocka_unit_test(a_failed_source_does_not_stop_the_others),
+        cmocka_unit_test(a_sink_that_cannot_write_ends_the_run_in_order),
+        cmocka_unit_test(a_lost_frame_unbalances_the_ledger),
+        cmocka_unit_test(device_failures_drop_their_frames_only),
+        cmocka_unit_test(a_live_queue_drops_and_counts),
+        cmocka_unit_test(stopping_drains_or_drops_and_always_balances),
+        cmocka_unit_test(destroying_a_running_pipeline_leaks_nothing),
+        cmocka_unit_test(nothing_is_allocated_per_frame),
+    };
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
+}
