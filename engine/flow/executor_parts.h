@@ -1,0 +1,62 @@
+/* What an executor is made of: shared by its workers (executor.c), by tasks with threads of their own
+ * (executor_threads.c) and by the deterministic mode (executor_drive.c). */
+#ifndef MILLRACE_FLOW_EXECUTOR_PARTS_H
+#define MILLRACE_FLOW_EXECUTOR_PARTS_H
+
+#include "engine/base/clock.h"
+#include "engine/flow/executor.h"
+#include "engine/flow/timers.h"
+
+/* States of a task. RUNNING_AGAIN: woken while it runs. */
+enum { MR_TASK_IDLE, MR_TASK_QUEUED, MR_TASK_RUNNING, MR_TASK_RUNNING_AGAIN };
+enum { MR_EXECUTOR_DEVICES = 64 };
+
+typedef struct mr_worker {
+    mr_executor *executor;
+    pthread_t thread;
+    mr_task *next; /* woken by the task that runs now: runs next, here */
+    int chain;     /* how many tasks ran like that in a row */
+} mr_worker;
+
+struct mr_task_thread {
+    pthread_t thread;
+    pthread_cond_t woken;
+    bool ending;
+};
+
+struct mr_executor {
+    pthread_mutex_t lock;
+    pthread_cond_t work;  /* idle workers wait here */
+    pthread_cond_t timer; /* the idle worker that keeps the timers waits here */
+    mr_task *head, *tail;
+    size_t queued;
+    int idle;          /* workers waiting for work, the timers' keeper not counted */
+    int waking;        /* of them, already signalled */
+    bool keeper;       /* one worker waits for the next timer */
+    bool stopping;
+    mr_timers timers;
+    _Atomic int64_t next_due_ns;
+    mr_worker *workers;
+    int worker_count, started;
+    mr_clock *clock; /* simulated where deterministic */
+    uint64_t random; /* state of the generator; 0: not deterministic */
+    mr_task **runnable; /* deterministic: in no order */
+    size_t runnable_room;
+    mr_device *devices[MR_EXECUTOR_DEVICES];
+    int device_count;
+};
+
+/* executor.c */
+void mr_task_run(mr_task *task);
+/* Takes all tasks that are due, now queued, as a list. Called with the lock. */
+mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns);
+void mr_executor_note_next_due(mr_executor *executor);
+/* A condition on the monotonic clock, and waiting on it (INT64_MAX: without end). */
+void mr_condition_init(pthread_cond_t *condition);
+void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
+/* executor_threads.c: wakes the thread of a task. */
+void mr_task_wake_thread(mr_task *task);
+/* executor_drive.c: adds a task to those that may run next. */
+void mr_executor_queue_runnable(mr_executor *executor, mr_task *task);
+
+#endif
