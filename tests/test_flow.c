@@ -410,9 +410,16 @@ static void nothing_is_allocated_per_frame(void **state) {
     assert_in_range(allocations[1], 0, allocations[0] + 50);
 }
 
+/* The failures that these tests bring about would fill the screen. */
+static void ignore(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    (void)level;
+    (void)line;
+}
+
 static int be_quiet(void **state) {
     (void)state;
-    mr_log_set_level(-1);
+    mr_log_to(ignore, NULL);
     return 0;
 }
 
