@@ -3,6 +3,7 @@
 
 #include "engine/config/nearest.h"
 #include "engine/config/spec_parser.h"
+#include "engine/device/device.h"
 #include "millrace/status.h"
 
 /* Whether a name was written. `null` is one here: it is the name of a type. */
@@ -191,21 +192,12 @@ static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr
     return MR_OK;
 }
 
-/* cpu, auto, sim:N or cuda:N with N from 0 to 255; whether there is such a device shows when it is opened. */
-static bool device_is_well_formed(const char *name) {
-    if (strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0)
-        return true;
-    const char *number = strncmp(name, "sim:", 4) == 0 ? name + 4 : strncmp(name, "cuda:", 5) == 0 ? name + 5 : "";
-    size_t digits = strspn(number, "0123456789");
-    return digits > 0 && digits <= 3 && !number[digits] && (digits == 1 || number[0] != '0');
-}
-
 static const char device_hint[] = "write cpu, auto, sim:0 or cuda:0";
 
 static void check_device(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
     const mr_yaml *said = mr_yaml_get(vertex->node, "device");
     if (said && said->kind == MR_YAML_SCALAR && !mr_yaml_is_null(said) && !said->broken &&
-        !device_is_well_formed(said->text))
+        strcmp(said->text, "auto") != 0 && mr_device_check_name(said->text))
         mr_spec_error(p, said->place, device_hint, "stages.%s.device: \"%s\" is no device", vertex->id, said->text);
 }
 

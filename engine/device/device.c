@@ -73,6 +73,20 @@ static int open_sim(mr_device **device, int index, const char *rest, uint64_t se
     return status ? status : mr_sim_create(device, &params);
 }
 
+static int unknown_device(const char *name) {
+    return mr_fail(MR_ERROR_CONFIG, "there is no device \"%s\"; use cpu, cuda:N or sim:N", name);
+}
+
+int mr_device_check_name(const char *name) {
+    mr_sim_params params = {0};
+    const char *rest = "";
+    if (strlen(name) >= sizeof((mr_device *)NULL)->name || strcmp(name, "cpu") == 0)
+        return strcmp(name, "cpu") == 0 ? MR_OK : unknown_device(name);
+    if (index_of(name, "sim", &rest) >= 0)
+        return parse_parameters(rest, &params);
+    return index_of(name, "cuda", &rest) >= 0 && !*rest ? MR_OK : unknown_device(name);
+}
+
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual) {
     const char *rest = "";
     *device = NULL;
@@ -86,7 +100,7 @@ int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool man
     index = index_of(name, "cuda", &rest);
     if (index >= 0 && !*rest)
         return mr_cuda_create(device, index);
-    return mr_fail(MR_ERROR_CONFIG, "there is no device \"%s\"; use cpu, cuda:N or sim:N", name);
+    return unknown_device(name);
 }
 
 void mr_device_destroy(mr_device **device) {

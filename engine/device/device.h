@@ -50,6 +50,8 @@ mr_device *mr_device_cpu(void);
  * name of a simulated device sets its parameters: "sim:0?fail_every=7&max_delay=2000000". With `manual` a simulated
  * device works in simulated time. MR_ERROR_CONFIG: no such kind of device. */
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);
+/* Whether a name is well formed; whether there is such a device shows when it is opened. */
+int mr_device_check_name(const char *name);
 /* Destroys a device on which nothing lives any more; of the cpu only the pointer is cleared. */
 void mr_device_destroy(mr_device **device);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
