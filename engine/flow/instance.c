@@ -181,9 +181,9 @@ static void pass_mark_on(mr_instance *instance, mr_slot *slot, const mr_item *ma
         mr_slot_add_output(instance, slot, (uint32_t)port, mark, false);
 }
 
-/* Passes the slot's marks on, flushing what the stage still holds of sources that have ended. False: flush is to be called
- * again once there is room or a buffer. */
-static bool finish_marks(mr_entry_task *entry, mr_slot *slot) {
+/* Passes the slot's marks on, flushing what the stage still holds of sources that have ended. MR_MORE: flush is to be
+ * called again once what it gave is gone; MR_ERROR_AGAIN: once there is a buffer. */
+static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     mr_stage *self = &instance->self;
     for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
@@ -193,13 +193,13 @@ static bool finish_marks(mr_entry_task *entry, mr_slot *slot) {
             if (answer >= 0 && mark_ready(entry, slot))
                 answer = MR_ERROR_DEVICE;
             if (answer == MR_MORE || answer == MR_ERROR_AGAIN)
-                return false;
+                return answer;
             if (answer < 0)
                 fail_call(instance, slot, answer);
         }
         pass_mark_on(instance, slot, mark);
     }
-    return true;
+    return MR_DONE;
 }
 
 static int end_source(mr_instance *instance, mr_slot *slot) {
@@ -253,7 +253,7 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
     if (answer == MR_MORE || answer == MR_WAIT || answer == MR_ERROR_AGAIN)
         return answer;
     slot->processed = true;
-    return finish_marks(entry, slot) ? MR_DONE : MR_ERROR_AGAIN;
+    return finish_marks(entry, slot);
 }
 
 /* Claims the entry's next call. False: it cannot go on now. */
