@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stages/decode_codec.h"
 #include "stages/decode_format.h"
 #include "stages/decode_pending.h"
-#include "stages/decode_pool.h"
+#include "stages/decode_select.h"
 #include "stages/list.h"
 #include "stages/media_input.h"
-#include "stages/media_side.h"
 
 enum { SKIP_NONE, SKIP_NONREF, SKIP_NONKEY };
 enum { DAMAGED_DROP, DAMAGED_KEEP };
@@ -48,8 +48,7 @@ typedef struct decode_state {
     bool damaged;              /* this source has had damage */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
-    uint64_t in_range;         /* pictures of this epoch between start and end */
-    int64_t last_slot;         /* of `fps`, that a picture was given for */
+    mr_selection selection;    /* of this epoch */
     uint64_t packets, pictures; /* of this source: sent, and well decoded */
 } decode_state;
 
@@ -109,7 +108,7 @@ static int open_decode(mr_stage *self) {
     decode_state *state = self->state;
     mr_av_log_capture();
     mr_pending_init(&state->pending);
-    state->last_slot = INT64_MIN;
+    mr_selection_begin(&state->selection);
     state->packet = av_packet_alloc();
     state->picture = av_frame_alloc();
     state->following = av_frame_alloc();
@@ -136,41 +135,16 @@ static void close_decode(mr_stage *self) {
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
 
-/* Still images are decoded by one thread: each is a packet of its own, and frame threads would only add delay. */
-static int threads_for(const mr_stage *self, enum AVCodecID id) {
-    const AVCodecDescriptor *descriptor = avcodec_descriptor_get(id);
-    bool still = descriptor && descriptor->mime_types;
-    return still || self->threads < 1 ? 1 : self->threads;
-}
-
 static int open_decoder(mr_stage *self, mr_media *media) {
     decode_state *state = self->state;
     const decode_options *from = self->options;
-    const AVCodecParameters *parameters = media->codec;
-    const AVCodec *decoder = avcodec_find_decoder(parameters->codec_id);
-    if (!decoder)
-        return mr_fail(MR_ERROR_DATA, "%s: there is no decoder for %s", media->path,
-                       avcodec_get_name(parameters->codec_id));
-    AVCodecContext *codec = avcodec_alloc_context3(decoder);
-    if (!codec || avcodec_parameters_to_context(codec, parameters) < 0) {
-        avcodec_free_context(&codec);
-        return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    }
-    codec->pkt_timebase = (AVRational){1, 1000000000};
-    codec->thread_count = threads_for(self, parameters->codec_id);
-    codec->max_pixels = mr_av_max_pixels(from->max_pixels);
-    if (from->skip == SKIP_NONREF)
-        codec->skip_frame = AVDISCARD_NONREF;
-    mr_picture_pool_attach(state->pool, codec);
-    int error = avcodec_open2(codec, decoder, NULL);
-    if (error < 0) {
-        avcodec_free_context(&codec);
-        return mr_fail(MR_ERROR_DATA, "%s: the decoder %s does not start: %s", media->path, decoder->name,
-                       mr_av_words(error));
-    }
-    state->codec = codec;
-    state->media = mr_media_ref(media);
-    return MR_OK;
+    mr_decoder_params params = {.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
+                                .skip = from->skip == SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
+                                .pool = state->pool};
+    int status = mr_decoder_open(&state->codec, &params, media);
+    if (!status)
+        state->media = mr_media_ref(media);
+    return status;
 }
 
 /* Closes the receipt of a packet that gave no picture. Once a stream was damaged, its missing pictures are put down to
@@ -229,48 +203,15 @@ static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     }
 }
 
-static void release_packet(void *opaque, uint8_t *data) {
-    (void)data;
-    mr_frame *frame = opaque;
-    mr_frame_unref(&frame);
-}
-
-/* Lends the frame's payload to FFmpeg without a copy, where the padding that its readers need is there. */
-static int lend_packet(AVPacket *packet, mr_frame *frame) {
-    const mr_plane *plane = &frame->plane[0];
-    packet->data = plane->data;
-    packet->size = (int)plane->bytes;
-    packet->pts = frame->pts_ns == MR_NO_TIME ? AV_NOPTS_VALUE : frame->pts_ns;
-    packet->dts = frame->dts_ns == MR_NO_TIME ? AV_NOPTS_VALUE : frame->dts_ns;
-    packet->duration = frame->duration_ns;
-    packet->flags = (frame->flags & MR_FRAME_KEY ? AV_PKT_FLAG_KEY : 0) |
-                    (frame->flags & MR_FRAME_CORRUPT ? AV_PKT_FLAG_CORRUPT : 0) |
-                    (frame->flags & MR_FRAME_HIDDEN ? AV_PKT_FLAG_DISCARD : 0);
-    if (mr_side_unpack(&frame->plane[1], packet))
-        return AVERROR_INVALIDDATA;
-    size_t behind = (size_t)(plane->buffer->data + plane->buffer->bytes - plane->data);
-    if (behind < plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE)
-        return 0;
-    packet->buf = av_buffer_create(plane->data, plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE, release_packet,
-                                   mr_frame_ref(frame), AV_BUFFER_FLAG_READONLY);
-    if (packet->buf)
-        return 0;
-    release_packet(frame, NULL);
-    return AVERROR(ENOMEM);
-}
-
 static void send(mr_stage *self, mr_io *io, mr_frame *frame) {
     decode_state *state = self->state;
     int64_t number;
     mr_frame *expired = mr_pending_expired(&state->pending, &number);
     if (expired)
         close_receipt(self, io, expired, number);
-    state->codec->reordered_opaque = mr_pending_add(&state->pending, frame);
+    number = mr_pending_add(&state->pending, frame);
     state->packets++;
-    int error = lend_packet(state->packet, frame);
-    if (error >= 0)
-        error = avcodec_send_packet(state->codec, state->packet);
-    av_packet_unref(state->packet);
+    int error = mr_decoder_send(state->codec, state->packet, frame, number);
     if (error < 0)
         count_error(self, io, error);
 }
@@ -287,22 +228,6 @@ static int64_t time_of(const decode_state *state, const AVFrame *picture) {
     return av_rescale((int64_t)state->seq, (int64_t)media->rate_den * 1000000000, media->rate_num);
 }
 
-/* Whether start, end, every and fps of the media want the picture. Called once for each, in presentation order. */
-static bool select_picture(decode_state *state, const mr_media *media, int64_t time_ns) {
-    if (time_ns != MR_NO_TIME && (time_ns < media->start_ns || (media->end_ns > 0 && time_ns >= media->end_ns)))
-        return false;
-    if (media->every > 1 && state->in_range++ % (uint64_t)media->every != 0)
-        return false;
-    if (media->fps <= 0 || time_ns == MR_NO_TIME)
-        return true;
-    /* Times are rounded to nanoseconds; two of them forgive that. */
-    int64_t slot = (int64_t)((double)(time_ns - media->start_ns + 2) * media->fps / 1e9);
-    if (slot <= state->last_slot)
-        return false;
-    state->last_slot = slot;
-    return true;
-}
-
 static verdict judge(mr_stage *self, const AVFrame *picture) {
     decode_state *state = self->state;
     const decode_options *from = self->options;
@@ -314,7 +239,7 @@ static verdict judge(mr_stage *self, const AVFrame *picture) {
     state->damaged |= damaged;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
-    bool selected = select_picture(state, packet->media, time_of(state, picture));
+    bool selected = mr_selection_wants(&state->selection, packet->media, time_of(state, picture));
     if (damaged && from->damaged == DAMAGED_DROP)
         return DAMAGED;
     state->pictures++;
@@ -449,8 +374,7 @@ static int drain(mr_stage *self, mr_io *io) {
 static void begin_epoch(decode_state *state, uint32_t epoch) {
     state->epoch = epoch;
     state->seq = 0;
-    state->in_range = 0;
-    state->last_slot = INT64_MIN;
+    mr_selection_begin(&state->selection);
 }
 
 /* Makes the decoder ready for a packet; what is still in it comes out first. */

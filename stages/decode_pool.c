@@ -130,7 +130,7 @@ static size_t lay_out(AVCodecContext *codec, const AVFrame *frame, int strides[4
 
 static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     mr_picture_pool *pool = codec->opaque;
-    if ((int64_t)frame->width * frame->height > pool->max_pixels)
+    if ((int64_t)codec->width * codec->height > pool->max_pixels)
         return AVERROR_INVALIDDATA;
     int strides[4] = {0};
     size_t offsets[4] = {0};
