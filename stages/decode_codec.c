@@ -38,10 +38,10 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-static void release_frame(void *opaque, uint8_t *data) {
+static void release_buffer(void *opaque, uint8_t *data) {
     (void)data;
-    mr_frame *frame = opaque;
-    mr_frame_unref(&frame);
+    mr_buffer *buffer = opaque;
+    mr_buffer_unref(&buffer);
 }
 
 static int av_flags(uint32_t flags) {
@@ -53,9 +53,10 @@ static int64_t av_time(int64_t time_ns) {
     return time_ns == MR_NO_TIME ? AV_NOPTS_VALUE : time_ns;
 }
 
-/* Lends the payload to FFmpeg together with a reference to the frame. Without the padding that FFmpeg's readers need, it is
- * left to avcodec_send_packet to copy. */
-static int lend(AVPacket *packet, mr_frame *frame) {
+/* Lends the payload to FFmpeg with a reference to its buffer; not to the frame, whose receipt must close even while a
+ * decoder's thread still holds its last packet. Without the padding that FFmpeg's readers need, it is left to
+ * avcodec_send_packet to copy. */
+static int lend(AVPacket *packet, const mr_frame *frame) {
     const mr_plane *plane = &frame->plane[0];
     packet->data = plane->data;
     packet->size = (int)plane->bytes;
@@ -68,14 +69,14 @@ static int lend(AVPacket *packet, mr_frame *frame) {
     size_t padded = plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE;
     if ((size_t)(plane->buffer->data + plane->buffer->bytes - plane->data) < padded)
         return 0;
-    packet->buf = av_buffer_create(plane->data, padded, release_frame, mr_frame_ref(frame), AV_BUFFER_FLAG_READONLY);
+    packet->buf = av_buffer_create(plane->data, padded, release_buffer, mr_buffer_ref(plane->buffer), AV_BUFFER_FLAG_READONLY);
     if (packet->buf)
         return 0;
-    release_frame(frame, NULL);
+    release_buffer(plane->buffer, NULL);
     return AVERROR(ENOMEM);
 }
 
-int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, mr_frame *frame, int64_t number) {
+int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
     codec->reordered_opaque = number;
     int error = lend(packet, frame);
     if (error >= 0)

@@ -18,6 +18,6 @@ int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, con
 
 /* Sends the packet of `frame`, without copying it where it is padded. Times are in nanoseconds. `number` comes back as
  * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
-int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, mr_frame *frame, int64_t number);
+int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);
 
 #endif

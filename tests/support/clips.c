@@ -1,5 +1,6 @@
 #include "tests/support/clips.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,8 +68,8 @@ void clip_reference(const char *path, clip_frames *frames) {
     FILE *answer = ask("ffprobe -v quiet -threads 1 -select_streams V:0 -show_entries "
                        "frame=best_effort_timestamp_time -of default=nk=1:nw=1 '%s'", path);
     size_t times = 0;
-    while (times < CLIP_FRAMES && fscanf(answer, "%lf", &frames->seconds[times]) == 1)
-        frames->seconds[times++] -= start;
+    for (char text[64]; times < CLIP_FRAMES && fscanf(answer, "%63s", text) == 1; times++)
+        frames->seconds[times] = strcmp(text, "N/A") == 0 ? NAN : strtod(text, NULL) - start;
     pclose(answer);
     answer = ask("ffmpeg -nostdin -v quiet -threads 1 -noautorotate -i '%s' -map 0:V:0 -vsync passthrough -autoscale 0 "
                  "-f framemd5 -", path);

@@ -22,7 +22,7 @@ void clip_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The frames of the first video stream that is no cover, in presentation order. */
 typedef struct clip_frames {
     size_t count;
-    double seconds[CLIP_FRAMES];          /* from the start of the stream; by ffprobe */
+    double seconds[CLIP_FRAMES];          /* from the start of the stream; by ffprobe. NAN where it has none */
     char md5[CLIP_FRAMES][CLIP_MD5];      /* of the raw picture, planes in a row; by ffmpeg */
 } clip_frames;
 void clip_reference(const char *path, clip_frames *frames);
