@@ -111,9 +111,10 @@ const char *mr_option_expected_text(const mr_option *option, char *text, size_t 
         add_fields(option->fields, text, bytes);
     /* The option's own default is the better example, where it shows what is meant. */
     const char *example = words[option->kind].example;
-    bool telling = option->fallback && *option->fallback && strcmp(option->fallback, "0") != 0;
+    const char *fallback = option->fallback ? option->fallback : "";
+    bool telling = *fallback && strcmp(fallback, "0") != 0 && strcmp(fallback, "-") != 0;
     if (example && telling)
-        example = option->fallback;
+        example = fallback;
     if (example) {
         add(text, bytes, " such as ");
         add(text, bytes, example);
