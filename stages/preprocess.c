@@ -298,8 +298,10 @@ static const mr_option table[] = {
 #undef FIELD
 
 static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "a tensor of 3 channels, `size` and `dtype`"}, {0}};
+static const mr_port outputs[] = {
+    {.name = "out", .help = "a tensor of 3 channels, `size` and `dtype`", .accepts = tensors}, {0}};
 
 const mr_stage_type mr_preprocess_stage = {
     .name = "preprocess",

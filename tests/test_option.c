@@ -222,10 +222,10 @@ static void all_errors_of_a_map_are_found(void **state) {
     refuses("{wohle: 5, choice: bilinaer, part: {y: 1, z: 2}}",
             "f:1:2: error: stages.x: unknown key \"wohle\"\n"
             "    hint: did you mean \"whole\"?\n"
-            "f:1:20: error: stages.x.choice: expected nearest | bilinear | area, found \"bilinaer\"\n"
+            "f:1:20: error: stages.x.choice: expected one of nearest, bilinear, area, found \"bilinaer\"\n"
             "    hint: did you mean \"bilinear\"?\n"
-            "f:1:43: error: stages.x.part: unknown key \"z\"\n"
-            "f:1:30: error: stages.x.part: the option \"x\" is missing\n"
+            "f:1:43: error: stages.x.part: unknown key \"z\"\n    hint: its keys are x, y\n"
+            "f:1:30: error: stages.x.part: \"x\" is missing\n"
             "    hint: add \"x\": a whole number such as 8\n");
 }
 

@@ -103,8 +103,242 @@ static void numbers_are_decided(void **state) {
     mr_plan_destroy(&plan);
 }
 
+#define SOURCES "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}, still: {type: pattern, format: RGB24 640x480}}\n"
+
+static void joins_have_ports_and_pictures_pass_through(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD "sources: {a: {uri: a.mp4}}\n"
+                              "stages:\n"
+                              "  open: {input: a}\n"
+                              "  keep: {type: same, input: open}\n"
+                              "  shrink: {input: open, size: 4x4}\n"
+                              "  pair: {join: {other: shrink, one: keep}}\n"
+                              "  all: {type: gather, join: {x: pair, y: open, z: shrink}}\n"
+                              "  out: {type: trash, input: all}\n");
+    const mr_plan_vertex *pair = vertex(plan, "pair"), *all = vertex(plan, "all");
+    assert_int_equal(pair->input_count, 2);
+    assert_string_equal(pair->inputs[0].port, "one");
+    assert_string_equal(pair->inputs[0].from, "keep");
+    assert_string_equal(pair->inputs[1].port, "other");
+    assert_int_equal(pair->inputs[1].format.payload, MR_PAYLOAD_TENSOR);
+    assert_int_equal(all->input_count, 3);
+    assert_string_equal(all->inputs[2].port, "z");
+    assert_int_equal(all->inputs[1].format.payload, MR_PAYLOAD_PICTURE);
+    /* Behind open: keep (4 + 3) and, as it passes pictures on, pair (4 + 2) behind it; shrink (4 + 3); all (4 + 2). */
+    assert_int_equal(vertex(plan, "open")->output_buffers, 3 + 2 + (4 + 3) + (4 + 2) + (4 + 3) + (4 + 2));
+    mr_plan_destroy(&plan);
+}
+
+static void outputs_have_names(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD SOURCES "stages:\n"
+                              "  open: {input: [a, b]}\n"
+                              "  split: {input: [still, open]}\n"
+                              "  one: {type: trash, input: split.right}\n"
+                              "  two: {type: trash, input: split}\n");
+    const mr_plan_vertex *split = vertex(plan, "split");
+    assert_int_equal(split->output_count, 3);
+    assert_int_equal(split->source_count, 3);
+    assert_int_equal(split->sources[0], 0);
+    assert_int_equal(split->sources[2], 2);
+    /* Pictures of unknown size beside pictures of a known one: only what they share is known. */
+    assert_int_equal(split->inputs[0].format.payload, MR_PAYLOAD_PICTURE);
+    assert_int_equal(split->inputs[0].format.pixel, MR_PIXEL_ANY);
+    assert_int_equal(split->inputs[0].format.width, 0);
+    for (size_t e = 0; e < plan->edge_count; e++) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        if (&plan->vertices[edge->to] == vertex(plan, "one"))
+            assert_int_equal(edge->from_port, 1);
+        if (&plan->vertices[edge->to] == vertex(plan, "two"))
+            assert_int_equal(edge->from_port, 0);
+    }
+    mr_plan_destroy(&plan);
+}
+
+static void merged_formats_keep_what_they_share(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD "sources:\n"
+                              "  x: {type: pattern, format: RGB24 640x480}\n"
+                              "  y: {type: pattern, format: RGB24 320x240}\n"
+                              "  f: {type: pattern, format: f32 3x8x8}\n"
+                              "  g: {type: pattern, format: f32 3x9x8}\n"
+                              "stages:\n"
+                              "  pictures: {type: same, input: [x, y]}\n"
+                              "  tensors: {type: learn, input: [f, g]}\n"
+                              "  out: {type: trash, input: [pictures, tensors]}\n");
+    const mr_format *pictures = &vertex(plan, "pictures")->inputs[0].format;
+    const mr_format *tensors = &vertex(plan, "tensors")->inputs[0].format;
+    assert_int_equal(pictures->pixel, MR_PIXEL_RGB24);
+    assert_int_equal(pictures->width, 0);
+    assert_int_equal(tensors->rank, 3);
+    assert_int_equal(tensors->dims[0], 3);
+    assert_int_equal(tensors->dims[1], 0);
+    assert_int_equal(tensors->dims[2], 8);
+    mr_plan_destroy(&plan);
+}
+
+static void devices_are_resolved(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD SOURCES "stages:\n"
+                              "  open: {input: [a, b]}\n"
+                              "  shrink: {input: [open, still], size: 4, device: auto}\n"
+                              "  learn: {input: shrink, device: \"sim:12\"}\n"
+                              "  out: {type: trash, input: learn}\n");
+    assert_string_equal(vertex(plan, "open")->device, "cpu");
+    assert_null(vertex(plan, "open")->device_reason);
+    assert_string_equal(vertex(plan, "shrink")->device, "cpu");
+    assert_non_null(vertex(plan, "shrink")->device_reason);
+    assert_string_equal(vertex(plan, "learn")->device, "sim:12");
+    mr_plan_destroy(&plan);
+}
+
+static void deterministic_plans_have_no_threads(void **state) {
+    (void)state;
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {.types = fake_types, .default_source_type = "camera", .text = chain};
+    assert_int_equal(mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 8, .deterministic = true}, &diagnostics), MR_OK);
+    assert_int_equal(plan->workers, 1);
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        assert_false(plan->vertices[v].blocking);
+        assert_int_equal(plan->vertices[v].entries, 1);
+    }
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&diagnostics);
+}
+
+static void refusals_have_the_place_of_their_option(void **state) {
+    (void)state;
+    fake_expect(HEAD "sources: {a: {uri: missing.mp4}}\n"
+                     "stages:\n"
+                     "  open: {input: a}\n"
+                     "  shrink: {input: open, size: 5x4}\n"
+                     "  out: {type: trash, input: shrink}\n",
+                "dir/p.yaml:3:20: error: sources.a: cannot open dir/missing.mp4\n");
+    fake_expect(HEAD SOURCES "stages:\n"
+                     "  shrink: {input: still, size: 5x4}\n"
+                     "  out: {type: trash, input: [shrink, a, b]}\n",
+                "dir/p.yaml:5:32: error: stages.shrink: the width 5 is odd\n");
+}
+
+static void misfits_name_both_ends_and_what_converts(void **state) {
+    (void)state;
+    fake_expect(HEAD "sources: {a: {uri: a.mp4}, u: {type: pattern, format: u8 3x4x4}}\n"
+                     "stages:\n"
+                     "  small: {type: shrink, input: a, size: 4}\n"
+                     "  out: {type: write, input: small}\n"
+                     "  far: {type: learn, input: a}\n"
+                     "  bytes: {type: learn, input: u}\n"
+                     "  two: {type: trash, input: [far, bytes]}\n",
+                "dir/p.yaml:5:32: error: small takes pictures, but a gives packets\n"
+                "    hint: put a stage of type open between them\n"
+                "dir/p.yaml:7:29: error: far takes tensor f32, but a gives packets\n"
+                "    hint: put a stage of type open, then shrink between them\n"
+                "dir/p.yaml:8:31: error: bytes takes tensor f32, but u gives tensor u8 3x4x4\n");
+}
+
+static void unused_outputs_are_warned_of(void **state) {
+    (void)state;
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    int status = fake_load(&plan,
+                           HEAD SOURCES "stages:\n"
+                                        "  open: {input: a}\n"
+                                        "  split: {input: still}\n"
+                                        "  out: {type: trash, input: split.left}\n",
+                           &diagnostics);
+    char *said = printed(&diagnostics);
+    assert_int_equal(status, MR_OK);
+    assert_string_equal(said, "dir/p.yaml:3:28: warning: nothing reads the source \"b\"\n"
+                              "    hint: name it in a stage's `input`, or take it away\n"
+                              "dir/p.yaml:5:3: warning: nothing takes the output \"pictures\" of \"open\"\n"
+                              "    hint: add a stage that takes it, or take this one away\n"
+                              "dir/p.yaml:6:3: warning: nothing takes the output \"right\" of \"split\"\n"
+                              "    hint: add a stage that takes it, or take this one away\n");
+    free(said);
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&diagnostics);
+}
+
+static void text_and_graph_are_checked_at_once(void **state) {
+    (void)state;
+    fake_expect(HEAD "sources: {a: {uri: a.mp4, rate: 0}}\n"
+                     "stages:\n"
+                     "  x: {type: same, input: y}\n"
+                     "  y: {type: same, input: x}\n"
+                     "  z: {type: sam, input: aa.b}\n",
+                "dir/p.yaml:3:33: error: sources.a.rate: 0 is out of range; expected 1 to 240\n"
+                "dir/p.yaml:5:3: error: stages go round in a circle: x -> y -> x\n"
+                "    hint: take one of these inputs away\n"
+                "dir/p.yaml:7:13: error: stages.z: unknown type \"sam\"\n"
+                "    hint: did you mean \"same\"?\n"
+                "dir/p.yaml:7:25: error: stages.z: there is no source or stage \"aa\" to take as input\n"
+                "    hint: did you mean \"a\"?\n");
+}
+
+static void cycles_behind_cycles_are_all_named(void **state) {
+    (void)state;
+    fake_expect(HEAD "sources: {a: {uri: a.mp4}}\n"
+                     "stages:\n"
+                     "  end: {type: trash, input: d}\n"
+                     "  c: {type: same, input: b}\n"
+                     "  b: {type: same, input: [a, c]}\n"
+                     "  d: {type: same, input: [c, e]}\n"
+                     "  e: {type: same, input: d}\n",
+                "dir/p.yaml:6:3: error: stages go round in a circle: c -> b -> c\n"
+                "    hint: take one of these inputs away\n"
+                "dir/p.yaml:8:3: error: stages go round in a circle: d -> e -> d\n"
+                "    hint: take one of these inputs away\n");
+}
+
+static double milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* 1,000 sources into a chain of 200 stages. */
+static void large_pipelines_are_planned_quickly(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    fputs(HEAD "sources:\n", out);
+    for (int i = 0; i < 1000; i++)
+        fprintf(out, "  camera-%d: {uri: videos/%d.mp4, rate: 30fps, wait: 5ms}\n", i, i);
+    fputs("stages:\n  open: {input: sources.*}\n  stage-0: {type: shrink, input: open, size: 64x64}\n", out);
+    for (int i = 1; i < 198; i++)
+        fprintf(out, "  stage-%d: {type: same, input: stage-%d, queue: 8}\n", i, i - 1);
+    fputs("  out: {type: write, input: stage-197}\n", out);
+    fclose(out);
+    double best = 1e9;
+    for (int i = 0; i < 3; i++) {
+        double before = milliseconds();
+        mr_plan *plan = load(text);
+        double spent = milliseconds() - before;
+        assert_int_equal(plan->vertex_count, 1200);
+        assert_int_equal(plan->vertices[1199].source_count, 1000);
+        mr_plan_destroy(&plan);
+        best = spent < best ? spent : best;
+    }
+    print_message("planned 1,000 sources and 200 stages in %.1f ms\n", best);
+    assert_true(best < 100);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joins_have_ports_and_pictures_pass_through),
+        cmocka_unit_test(outputs_have_names),
+        cmocka_unit_test(merged_formats_keep_what_they_share),
+        cmocka_unit_test(devices_are_resolved),
+        cmocka_unit_test(deterministic_plans_have_no_threads),
+        cmocka_unit_test(refusals_have_the_place_of_their_option),
+        cmocka_unit_test(misfits_name_both_ends_and_what_converts),
+        cmocka_unit_test(unused_outputs_are_warned_of),
+        cmocka_unit_test(text_and_graph_are_checked_at_once),
+        cmocka_unit_test(cycles_behind_cycles_are_all_named),
+        cmocka_unit_test(large_pipelines_are_planned_quickly),
         cmocka_unit_test(stages_stand_in_topological_order),
         cmocka_unit_test(formats_are_what_stages_answer),
         cmocka_unit_test(numbers_are_decided),

@@ -24,7 +24,8 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
             place = node->place;
     }
     ask->refused = true;
-    return mr_diagnose(ask->b->diagnostics, MR_SEVERITY_ERROR, status, place, NULL, "%s: %s", ask->vertex->id, text);
+    return mr_diagnose(ask->b->diagnostics, MR_SEVERITY_ERROR, status, place, NULL, "%s.%s: %s",
+                       ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
 }
 
 int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...) {
@@ -293,7 +294,8 @@ static void ask(mr_plan_builder *b, int v) {
                         .planner = &context};
     int status = vertex->type->negotiate ? vertex->type->negotiate(&n) : MR_OK;
     if (status < 0 && !context.refused)
-        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s: %s", vertex->id, mr_message());
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
+                    vertex->is_source ? "sources" : "stages", vertex->id, mr_message());
     if (status < 0 || context.refused) {
         b->failed[v] = true;
         return;

@@ -19,6 +19,15 @@ static void *field_of(const mr_option *option, void *options) {
     return (char *)options + option->offset;
 }
 
+/* The dot between a map's name and a key's. */
+static const char *dot(const mr_option_reader *reader) {
+    return *reader->where ? "." : "";
+}
+
+static const char *map_name(const mr_option_reader *reader) {
+    return *reader->where ? reader->where : "the pipeline";
+}
+
 /* ---- complaints ---------------------------------------------------------------------------------------------- */
 
 /* One value being read: where it is for messages, and whether anything was wrong. */
@@ -31,7 +40,7 @@ typedef struct reading {
 static int wrong_type(const reading *r, const mr_yaml *found) {
     char expected[MR_OPTION_TEXT], text[MR_OPTION_TEXT];
     return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, NULL,
-                       "%s.%s: expected %s, found %s", r->reader->where, r->option->name,
+                       "%s%s%s: expected %s, found %s", r->reader->where, dot(r->reader), r->option->name,
                        mr_option_expected_text(r->option, expected, sizeof expected),
                        mr_yaml_found(found, text, sizeof text));
 }
@@ -39,7 +48,8 @@ static int wrong_type(const reading *r, const mr_yaml *found) {
 static int out_of_range(const reading *r, const mr_yaml *found) {
     char range[MR_OPTION_TEXT];
     return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, NULL,
-                       "%s.%s: %s is out of range; expected %s", r->reader->where, r->option->name, found->text,
+                       "%s%s%s: %s is out of range; expected %s", r->reader->where, dot(r->reader),
+                       r->option->name, found->text,
                        mr_option_range_text(r->option, range, sizeof range));
 }
 
@@ -51,13 +61,14 @@ static int in_range(const reading *r, const mr_yaml *found, double value) {
 }
 
 static int unknown_choice(const reading *r) {
-    char choices[MR_OPTION_TEXT], hint[MR_OPTION_TEXT], found[MR_OPTION_TEXT];
+    char expected[MR_OPTION_TEXT], hint[MR_OPTION_TEXT], found[MR_OPTION_TEXT];
     mr_nearest nearest = {.wanted = r->value->text};
     for (const char *const *choice = r->option->choices; *choice; choice++)
         mr_nearest_offer(&nearest, *choice);
     return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place,
-                       mr_nearest_hint(&nearest, hint, sizeof hint, NULL), "%s.%s: expected %s, found %s",
-                       r->reader->where, r->option->name, mr_option_type_text(r->option, choices, sizeof choices),
+                       mr_nearest_hint(&nearest, hint, sizeof hint, NULL), "%s%s%s: expected %s, found %s",
+                       r->reader->where, dot(r->reader), r->option->name,
+                       mr_option_expected_text(r->option, expected, sizeof expected),
                        mr_yaml_found(r->value, found, sizeof found));
 }
 
@@ -102,8 +113,8 @@ static int read_bool(const reading *r, void *field) {
     for (size_t i = 0; i < 4; i++)
         if (strcmp(r->value->text, said[i]) == 0)
             return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place,
-                               i < 2 ? "write true" : "write false", "%s.%s: expected true or false, found \"%s\"",
-                               r->reader->where, r->option->name, said[i]);
+                               i < 2 ? "write true" : "write false", "%s%s%s: expected true or false, found \"%s\"",
+                               r->reader->where, dot(r->reader), r->option->name, said[i]);
     return wrong_type(r, r->value);
 }
 
@@ -191,8 +202,8 @@ static int read_doubles(const reading *r, void *field) {
     mr_doubles list = {0};
     if (r->value->kind == MR_YAML_LIST && (r->value->count == 0 || r->value->count > 4))
         return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place, NULL,
-                           "%s.%s: expected one to four numbers, found a list of %zu", r->reader->where,
-                           r->option->name, r->value->count);
+                           "%s%s%s: expected one to four numbers, found a list of %zu", r->reader->where,
+                           dot(r->reader), r->option->name, r->value->count);
     for (const mr_yaml *item = first_of(r->value); item; item = next_of(r->value, item)) {
         double *number = &list.value[list.count++];
         if (item->broken)
@@ -243,7 +254,7 @@ static int read_pairs(const reading *r, void *field) {
 
 static int read_map(const reading *r, void *field) {
     mr_option_reader inner = *r->reader;
-    inner.where = mr_arena_print(r->reader->arena, "%s.%s", r->reader->where, r->option->name);
+    inner.where = mr_arena_print(r->reader->arena, "%s%s%s", r->reader->where, dot(r->reader), r->option->name);
     if (!inner.where)
         return MR_ERROR_MEMORY;
     const bool given = true;
@@ -282,30 +293,53 @@ static bool is_known(const char *const *known, const char *key) {
     return false;
 }
 
-static int unknown_key(const mr_option_reader *reader, const mr_option *table, const char *const *known,
-                       const mr_yaml *entry) {
-    char hint[MR_OPTION_TEXT];
-    mr_nearest nearest = {.wanted = entry->key};
-    for (const mr_option *option = table; option && option->name; option++)
-        mr_nearest_offer(&nearest, option->name);
-    for (; known && *known; known++)
-        mr_nearest_offer(&nearest, *known);
-    return mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, entry->key_place,
-                       mr_nearest_hint(&nearest, hint, sizeof hint, NULL), "%s: unknown key \"%s\"", reader->where,
-                       entry->key);
+/* Compares a key that could have been meant, and lists it. */
+static void offer_key(mr_nearest *nearest, const char *key, char *keys, size_t bytes, size_t *count) {
+    size_t length = strlen(keys);
+    snprintf(keys + length, bytes - length, "%s%s", (*count)++ ? ", " : "", key);
+    mr_nearest_offer(nearest, key);
 }
 
-static int check_required(const mr_option_reader *reader, const mr_option *table, const mr_yaml *map) {
+static int unknown_key(const mr_option_reader *reader, const mr_option *table, const char *const *known,
+                       const mr_yaml *entry) {
+    enum { LISTED = 8 };
+    char hint[MR_OPTION_TEXT], keys[MR_OPTION_TEXT] = "its keys are ";
+    size_t count = 0;
+    mr_nearest nearest = {.wanted = entry->key};
+    for (const mr_option *option = table; option && option->name; option++)
+        offer_key(&nearest, option->name, keys, sizeof keys, &count);
+    for (; known && *known; known++)
+        offer_key(&nearest, *known, keys, sizeof keys, &count);
+    return mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, entry->key_place,
+                       mr_nearest_hint(&nearest, hint, sizeof hint, count <= LISTED ? keys : reader->more),
+                       "%s: unknown key \"%s\"", map_name(reader), entry->key);
+}
+
+/* Whether it stands there with a slip in its name, which is diagnosed as such. */
+static bool is_misspelt(const mr_option *option, const mr_option *table, const char *const *known, const mr_yaml *map) {
+    for (const mr_yaml *entry = map->first; entry; entry = entry->next) {
+        mr_nearest nearest = {.wanted = entry->key};
+        if (mr_option_find(table, entry->key) || is_known(known, entry->key))
+            continue;
+        mr_nearest_offer(&nearest, option->name);
+        if (nearest.best)
+            return true;
+    }
+    return false;
+}
+
+static int check_required(const mr_option_reader *reader, const mr_option *table, const char *const *known,
+                          const mr_yaml *map) {
     int status = MR_OK;
     char expected[MR_OPTION_TEXT], hint[2 * MR_OPTION_TEXT];
     for (const mr_option *option = table; option && option->name; option++) {
-        if (!option->required || mr_yaml_get(map, option->name))
+        if (!option->required || mr_yaml_get(map, option->name) || is_misspelt(option, table, known, map))
             continue;
         snprintf(hint, sizeof hint, "add \"%s\": %s", option->name,
                  mr_option_expected_text(option, expected, sizeof expected));
         status = mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG,
-                             map->key ? map->key_place : map->place, hint, "%s: the option \"%s\" is missing",
-                             reader->where, option->name);
+                             map->key ? map->key_place : map->place, hint, "%s: \"%s\" is missing",
+                             map_name(reader), option->name);
     }
     return status;
 }
@@ -324,7 +358,7 @@ int mr_options_read(const mr_option_reader *reader, const mr_option *table, cons
         if (answer == MR_ERROR_MEMORY)
             return answer;
     }
-    int missing = check_required(reader, table, map);
+    int missing = check_required(reader, table, known, map);
     return missing ? missing : status;
 }
 

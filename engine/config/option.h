@@ -13,7 +13,8 @@ typedef struct mr_option_reader {
     mr_diagnostics *diagnostics;
     const char *directory; /* of the YAML file, "" or ending in "/"; relative paths in it start there. Values from the
                               command line (place.line 0) start in the working directory */
-    const char *where;     /* how messages name the map, such as "stages.preprocess" */
+    const char *where;     /* how messages name the map, such as "stages.preprocess"; "" for the whole file */
+    const char *more;      /* hint where a key is unknown and too many are known to list them; may be NULL */
 } mr_option_reader;
 
 /* Fills every field of `options` (`bytes` long) with its default; what has none is zero. */

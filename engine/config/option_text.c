@@ -35,9 +35,9 @@ static void add(char *text, size_t bytes, const char *more) {
     snprintf(text + length, bytes - length, "%s", more);
 }
 
-static void add_choices(const char *const *choices, char *text, size_t bytes) {
+static void add_choices(const char *const *choices, const char *between, char *text, size_t bytes) {
     for (const char *const *choice = choices; *choice; choice++) {
-        add(text, bytes, choice == choices ? "" : " | ");
+        add(text, bytes, choice == choices ? "" : between);
         add(text, bytes, *choice);
     }
 }
@@ -45,7 +45,7 @@ static void add_choices(const char *const *choices, char *text, size_t bytes) {
 const char *mr_option_type_text(const mr_option *option, char *text, size_t bytes) {
     text[0] = 0;
     if (option->kind == MR_OPTION_ENUM)
-        add_choices(option->choices, text, bytes);
+        add_choices(option->choices, " | ", text, bytes);
     else
         add(text, bytes, words[option->kind].kind);
     return text;
@@ -76,9 +76,9 @@ const char *mr_option_range_text(const mr_option *option, char *text, size_t byt
         add(text, bytes, "at least ");
     if (low)
         add_number(option, option->min, text, bytes);
-    if (low && high)
+    if (low && high && option->min < option->max)
         add(text, bytes, " to ");
-    if (high)
+    if (high && option->min < option->max)
         add_number(option, option->max, text, bytes);
     if (option->unit) {
         add(text, bytes, " ");
@@ -103,7 +103,8 @@ static void add_fields(const mr_option *fields, char *text, size_t bytes) {
 const char *mr_option_expected_text(const mr_option *option, char *text, size_t bytes) {
     text[0] = 0;
     if (option->kind == MR_OPTION_ENUM) {
-        add_choices(option->choices, text, bytes);
+        add(text, bytes, "one of ");
+        add_choices(option->choices, ", ", text, bytes);
         return text;
     }
     add(text, bytes, words[option->kind].article);
@@ -112,7 +113,7 @@ const char *mr_option_expected_text(const mr_option *option, char *text, size_t 
     /* The option's own default is the better example, where it shows what is meant. */
     const char *example = words[option->kind].example;
     const char *fallback = option->fallback ? option->fallback : "";
-    bool telling = *fallback && strcmp(fallback, "0") != 0 && strcmp(fallback, "-") != 0;
+    bool telling = strpbrk(fallback, "123456789") != NULL;
     if (example && telling)
         example = fallback;
     if (example) {

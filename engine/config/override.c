@@ -101,9 +101,16 @@ static mr_yaml *argument(mr_spec_parser *p, const char *option, const char *valu
 
 /* The file's name without directory and ending, in letters that an id may have. */
 static const char *id_from(mr_arena *arena, const char *input) {
-    const char *slash = strrchr(input, '/'), *name = slash && slash[1] ? slash + 1 : input;
-    const char *dot = strrchr(name, '.');
-    size_t length = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    size_t end = strlen(input);
+    while (end > 0 && input[end - 1] == '/')
+        end--;
+    size_t begin = end, length = 0;
+    while (begin > 0 && input[begin - 1] != '/')
+        begin--;
+    const char *name = input + begin;
+    for (size_t i = 1; i < end - begin; i++)
+        length = name[i] == '.' ? i : length;
+    length = length > 0 ? length : end - begin;
     char *id = mr_arena_text(arena, name, length < 48 ? length : 48);
     for (char *at = id; at && *at; at++) {
         bool plain = (*at >= '0' && *at <= '9') || ((*at | 32) >= 'a' && (*at | 32) <= 'z') || *at == '_';

@@ -75,7 +75,9 @@ static int list_vertices(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         size_t i = (size_t)v;
         b->vertex[v] = i < spec->source_count ? &spec->sources[i] : &spec->stages[i - spec->source_count];
-        if (mr_index_put(&b->ids, b->arena, b->vertex[v]->id, &b->vertex[v]))
+        /* Where a stage has the id of a source, which is diagnosed, the source is meant. */
+        if (!mr_index_get(&b->ids, b->vertex[v]->id) &&
+            mr_index_put(&b->ids, b->arena, b->vertex[v]->id, &b->vertex[v]))
             return MR_ERROR_MEMORY;
     }
     return MR_OK;

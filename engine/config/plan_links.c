@@ -72,6 +72,9 @@ static int add_link(const reference *r, int from, int from_port) {
 static void unknown_input(const reference *r, const char *name) {
     char hint[256];
     mr_nearest nearest = {.wanted = name};
+    /* Without any source, which is diagnosed, it was one of those. */
+    if (r->b->spec->source_count == 0)
+        return;
     for (int v = 0; v < r->b->count; v++)
         mr_nearest_offer(&nearest, r->b->vertex[v]->id);
     mr_plan_error(r->b, r->input->place,
@@ -177,8 +180,8 @@ static void check_ports(const mr_plan_builder *b, const mr_spec_vertex *stage, s
     const mr_port *ports = stage->type->inputs;
     if (ports[0].many) {
         if (!stage->joins)
-            mr_plan_error(b, stage->inputs[0].place, "name each input: join: {a: decode, b: detect}",
-                          "stages.%s: %s joins named inputs; it takes `join`, not `input`", stage->id,
+            mr_plan_error(b, stage->inputs[0].place, "write join: {a: decode, b: detect}",
+                          "stages.%s: %s takes its inputs by name, under `join`", stage->id,
                           stage->type->name);
         return;
     }

@@ -77,7 +77,7 @@ static const char *const sections[] = {"sources", "stages", NULL};
 static int read_top(mr_spec_parser *p) {
     top_level top = {0};
     const mr_option_reader reader = {
-        .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = "pipeline"};
+        .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = ""};
     int status = mr_options_read(&reader, top_options, sections, p->spec->root, &top);
     if (status == MR_ERROR_MEMORY)
         return status;

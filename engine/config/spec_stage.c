@@ -243,13 +243,13 @@ static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type
 
 int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
     const char *section = vertex->is_source ? "sources" : "stages";
-    char found[64];
+    char found[64], hint[160];
     if (vertex->node->kind != MR_YAML_MAP) {
+        snprintf(hint, sizeof hint, "write %s: {%s}", vertex->id,
+                 vertex->is_source ? "uri: lobby.mp4" : "type: decode, input: lobby");
         if (!vertex->node->broken)
-            mr_spec_error(p, vertex->node->place,
-                          vertex->is_source ? "write ID: {uri: lobby.mp4}" : "write ID: {type: decode, input: lobby}",
-                          "%s.%s: expected a map of options, found %s", section, vertex->id,
-                          mr_yaml_found(vertex->node, found, sizeof found));
+            mr_spec_error(p, vertex->node->place, hint, "%s.%s: expected a map of options, found %s", section,
+                          vertex->id, mr_yaml_found(vertex->node, found, sizeof found));
         return MR_OK;
     }
     mr_option_reader reader = {.arena = &p->spec->arena,
@@ -258,8 +258,12 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
                                .where = mr_arena_print(&p->spec->arena, "%s.%s", section, vertex->id)};
     if (!reader.where)
         return MR_ERROR_MEMORY;
+    reader.more = "`millrace list` shows all types, `millrace inspect TYPE` the options of one";
     if (!vertex->is_source && (read_inputs(p, vertex) || read_common(p, vertex, &reader)))
         return MR_ERROR_MEMORY;
     mr_type_entry *entry = (mr_type_entry *)find_type(p, vertex);
-    return entry ? read_options(p, vertex, entry, &reader) : MR_OK;
+    if (!entry)
+        return MR_OK;
+    reader.more = mr_arena_print(&p->spec->arena, "`millrace inspect %s` shows its options", entry->type->name);
+    return read_options(p, vertex, entry, &reader);
 }

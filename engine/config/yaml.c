@@ -55,18 +55,15 @@ void mr_yaml_append(mr_yaml *parent, mr_yaml *child) {
     parent->count++;
 }
 
-/* Takes `child` out of its parent's list; the index is the caller's to mend. */
-static void unlink_child(mr_yaml *parent, mr_yaml *child) {
-    mr_yaml *before = NULL;
-    for (mr_yaml *at = parent->first; at != child; at = at->next)
-        before = at;
-    if (before)
-        before->next = child->next;
-    else
-        parent->first = child->next;
-    if (parent->last == child)
-        parent->last = before;
-    parent->count--;
+/* Puts `child` where `old` stands among its parent's children; the index is the caller's to mend. */
+static void replace_child(mr_yaml *parent, const mr_yaml *old, mr_yaml *child) {
+    mr_yaml **link = &parent->first;
+    while (*link != old)
+        link = &(*link)->next;
+    *link = child;
+    child->next = old->next;
+    if (parent->last == old)
+        parent->last = child;
 }
 
 int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_place, mr_yaml *value) {
@@ -76,8 +73,9 @@ int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_pla
     if (mr_index_put(&map->index, arena, key, value))
         return MR_ERROR_MEMORY;
     if (old)
-        unlink_child(map, old);
-    mr_yaml_append(map, value);
+        replace_child(map, old, value);
+    else
+        mr_yaml_append(map, value);
     return MR_OK;
 }
 
@@ -216,7 +214,8 @@ static const char *syntax_hint(const char *problem) {
         {"mapping values are not allowed", "put a value that holds \": \" in quotes, and check the indentation"},
         {"cannot start any token", "indent with spaces, not tabs, and put a value that begins with %, @ or ` in quotes"},
         {"could not find expected ':'", "a key is followed by a colon and a space"},
-        {"expected <block end>", "check the indentation: entries of one map or list begin in the same column"},
+        {"did not find expected key", "check the indentation: entries of one map or list begin in the same column"},
+        {"did not find expected '-'", "check the indentation: entries of one map or list begin in the same column"},
         {"expected ',' or", "a bracket or brace is not closed, or a comma is missing"},
         {"unexpected end of stream", "a quote is not closed"},
         {"unknown escape character", "in double quotes a backslash is written twice, or use single quotes"},

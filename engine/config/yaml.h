@@ -51,7 +51,8 @@ bool mr_yaml_is_null(const mr_yaml *node);
 /* For messages: "\"text\"" (shortened), "nothing", "a list" or "a map"; returns `text`. */
 const char *mr_yaml_found(const mr_yaml *node, char *text, size_t bytes);
 
-/* Building: a node of that kind, and adding a child under `key` (which is borrowed), replacing one that is there. */
+/* Building: a node of that kind, and adding a child under `key` (which is borrowed), in the place of one that is
+ * there. */
 mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_place place);
 int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_place, mr_yaml *value);
 void mr_yaml_append(mr_yaml *parent, mr_yaml *child);

@@ -1,0 +1,235 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "millrace/status.h"
+#include "tests/support/fakes.h"
+
+static const char text[] = "version: 1\n"
+                           "pipeline: try\n"
+                           "workers: 3\n"
+                           "sources:\n"
+                           "  lobby: {uri: \"${MR_TEST_INPUT:?name a video}\", rate: 30fps}\n"
+                           "stages:\n"
+                           "  open: {input: lobby, queue: 7}\n"
+                           "  shrink: {input: open, size: 64x32, region: {width: 5}, device: sim:0, in_flight: 3}\n"
+                           "  learn: {input: shrink, batch: {size: 8, timeout: 20ms}, on_error: fail}\n"
+                           "  results: {type: write, input: [learn], path: out.jsonl}\n";
+
+/* Parses `text` with what the command line says; the diagnostics must print as `expected`. */
+static mr_spec *parse(const char *yaml, const mr_spec_params *wishes, const char *expected) {
+    mr_diagnostics diagnostics = {0};
+    mr_spec_params params = *wishes;
+    mr_spec *spec;
+    params.types = fake_types;
+    params.default_source_type = "camera";
+    params.path = params.path ? params.path : "dir/p.yaml";
+    params.text = yaml;
+    int status = mr_spec_parse(&spec, &params, &diagnostics);
+    char *said = printed(&diagnostics);
+    assert_string_equal(said, expected);
+    assert_int_equal(status, *expected ? MR_ERROR_CONFIG : MR_OK);
+    free(said);
+    mr_diagnostics_fini(&diagnostics);
+    return spec;
+}
+
+static const mr_spec_params no_wishes;
+
+static int set_input(void **state) {
+    (void)state;
+    return setenv("MR_TEST_INPUT", "in.mp4", 1);
+}
+
+static void a_pipeline_is_read(void **state) {
+    (void)state;
+    mr_spec *spec = parse(text, &no_wishes, "");
+    assert_string_equal(spec->name, "try");
+    assert_int_equal(spec->workers, 3);
+    assert_int_equal(spec->source_count, 1);
+    assert_int_equal(spec->stage_count, 4);
+    const mr_spec_vertex *lobby = &spec->sources[0], *open = &spec->stages[0], *shrink = &spec->stages[1],
+                         *learn = &spec->stages[2], *results = &spec->stages[3];
+    const fake_camera *camera = lobby->options;
+    assert_string_equal(lobby->type->name, "camera");
+    assert_string_equal(camera->uri, "dir/in.mp4");
+    assert_true(camera->rate == 30);
+    assert_int_equal(camera->wait_ns, 20000000);
+    assert_true(open->common.queue.given);
+    assert_int_equal(open->common.queue.size, 7);
+    assert_int_equal(open->common.queue.when_full, MR_POLICY_BLOCK);
+    assert_string_equal(open->common.device, "cpu");
+    const fake_shrink *small = shrink->options;
+    assert_int_equal(small->size.width, 64);
+    assert_int_equal(small->size.height, 32);
+    assert_true(small->region.given);
+    assert_int_equal(small->region.width, 5);
+    assert_int_equal(small->mean.count, 3);
+    assert_string_equal(shrink->common.device, "sim:0");
+    assert_int_equal(shrink->common.in_flight, 3);
+    assert_int_equal(learn->common.batch.size, 8);
+    assert_int_equal(learn->common.batch.timeout_ns, 20000000);
+    assert_int_equal(learn->common.on_error, MR_ON_ERROR_FAIL);
+    assert_string_equal(((const fake_write *)results->options)->path, "dir/out.jsonl");
+    assert_string_equal(results->inputs[0].from, "learn");
+    assert_int_equal(results->inputs[0].place.line, 10);
+    assert_int_equal(results->inputs[0].place.column, 34);
+    assert_string_equal(results->place_text, "dir/p.yaml:10:3");
+    mr_spec_destroy(&spec);
+    assert_null(spec);
+}
+
+static void joins_are_read_in_order(void **state) {
+    (void)state;
+    mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}, b: {uri: y}}\n"
+                          "stages: {both: {type: gather, join: {left: b, right: a.packets}}}\n", &no_wishes, "");
+    const mr_spec_vertex *both = &spec->stages[0];
+    assert_true(both->joins);
+    assert_int_equal(both->input_count, 2);
+    assert_string_equal(both->inputs[0].port, "left");
+    assert_string_equal(both->inputs[0].from, "b");
+    assert_string_equal(both->inputs[1].from, "a.packets");
+    mr_spec_destroy(&spec);
+}
+
+static void overrides_are_read_as_yaml(void **state) {
+    (void)state;
+    const mr_override overrides[] = {{"stages.learn.batch.size", "16"},
+                                     {"stages.open.queue.when_full", "drop-oldest"},
+                                     {"stages.shrink", "{input: open, size: 10}"},
+                                     {"pipeline", "other"},
+                                     {"stages.results.path", "here.jsonl"},
+                                     {"stages.extra", "{type: trash, input: learn}"},
+                                     {"stages.shrink.mean", "[1, 2]"}};
+    mr_spec *spec = parse(text, &(mr_spec_params){.override_count = 7, .overrides = overrides}, "");
+    assert_string_equal(spec->name, "other");
+    assert_int_equal(spec->stage_count, 5);
+    const mr_spec_vertex *open = &spec->stages[0], *shrink = &spec->stages[1], *learn = &spec->stages[2];
+    assert_int_equal(open->common.queue.when_full, MR_POLICY_DROP_OLDEST);
+    assert_string_equal(shrink->id, "shrink");
+    assert_int_equal(((const fake_shrink *)shrink->options)->size.width, 10);
+    assert_int_equal(((const fake_shrink *)shrink->options)->mean.count, 2);
+    assert_int_equal(learn->common.batch.size, 16);
+    assert_int_equal(learn->common.batch.timeout_ns, 20000000);
+    /* From the command line: relative to the working directory. */
+    assert_string_equal(((const fake_write *)spec->stages[3].options)->path, "here.jsonl");
+    assert_string_equal(spec->stages[4].id, "extra");
+    mr_spec_destroy(&spec);
+}
+
+static void errors_name_the_override(void **state) {
+    (void)state;
+    const mr_override overrides[] = {{"stages.lern.batch.size", "16"},
+                                     {"stages.learn.batch.size", "many"},
+                                     {"stages.shrink.siz", "5"},
+                                     {"sources..x", "5"},
+                                     {"stages.open.queue", "[1"}};
+    mr_spec *spec = parse(text, &(mr_spec_params){.override_count = 5, .overrides = overrides},
+                          "--set stages.lern.batch.size: error: there is no \"lern\" in stages\n"
+                          "    hint: did you mean \"learn\"?\n"
+                          "--set sources..x: error: the key is not a path of names with dots\n"
+                          "    hint: write --set stages.decode.threads=2\n"
+                          "--set stages.open.queue: error: this is not YAML: did not find expected ',' or ']' while "
+                          "parsing a flow sequence\n"
+                          "    hint: a bracket or brace is not closed, or a comma is missing\n"
+                          "--set stages.shrink.siz: error: stages.shrink: unknown key \"siz\"\n"
+                          "    hint: did you mean \"size\"?\n"
+                          "--set stages.learn.batch.size: error: stages.learn.batch.size: expected a whole number such "
+                          "as 8, found \"many\"\n");
+    assert_true(spec->broken);
+    mr_spec_destroy(&spec);
+}
+
+static void one_input_replaces_the_uri(void **state) {
+    (void)state;
+    /* The variable that it replaces need not be set; a dollar in its name has no meaning. */
+    unsetenv("MR_TEST_INPUT");
+    const char *const inputs[] = {"videos/$$b.mp4"};
+    mr_spec *spec = parse(text, &(mr_spec_params){.input_count = 1, .inputs = inputs, .output = "there.jsonl"}, "");
+    assert_int_equal(spec->source_count, 1);
+    assert_string_equal(spec->sources[0].id, "lobby");
+    assert_string_equal(((const fake_camera *)spec->sources[0].options)->uri, "videos/$$b.mp4");
+    assert_true(((const fake_camera *)spec->sources[0].options)->rate == 30);
+    assert_null(spec->all_sources);
+    assert_string_equal(((const fake_write *)spec->stages[3].options)->path, "there.jsonl");
+    mr_spec_destroy(&spec);
+}
+
+static void several_inputs_make_sources_with_names_of_their_own(void **state) {
+    (void)state;
+    const char *const inputs[] = {"a/cam one.mp4", "b/cam one.mp4", "open.avi", "x-2.y.mkv", "http://h/x-2.y.mkv",
+                                  "../folder/", ".hidden", "cam_one-2"};
+    const char *const ids[] = {"cam_one", "cam_one-2", "open-2", "x-2_y", "x-2_y-2", "folder", "_hidden", "cam_one-2-2"};
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params params = {.types = fake_types, .default_source_type = "camera", .text = text,
+                                   .input_count = 8, .inputs = inputs};
+    assert_int_equal(mr_plan_load(&plan, &params, &(mr_plan_params){0}, &diagnostics), MR_OK);
+    assert_int_equal(plan->source_count, 8);
+    for (size_t i = 0; i < 8; i++)
+        assert_string_equal(plan->vertices[i].id, ids[i]);
+    /* The id of the source that they replaced means all of them. */
+    assert_string_equal(plan->vertices[8].id, "open");
+    assert_int_equal(plan->vertices[8].source_count, 8);
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&diagnostics);
+}
+
+static void inputs_need_an_only_source(void **state) {
+    (void)state;
+    const char *const inputs[] = {"a.mp4"};
+    const mr_spec_params wishes = {.input_count = 1, .inputs = inputs, .output = "x"};
+    mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}, b: {uri: y}}\n"
+                          "stages: {out: {type: trash, input: a}}\n", &wishes,
+                          "--input: error: an input replaces the only source, but the pipeline has 2\n"
+                          "    hint: use --set sources.ID.uri=... for each\n"
+                          "--output: error: an output replaces the path of the only stage that writes a file, but the "
+                          "pipeline has 0\n");
+    mr_spec_destroy(&spec);
+    const mr_spec_params input_only = {.input_count = 1, .inputs = inputs};
+    spec = parse("version: 1\npipeline: p\nsources: {a: {type: pattern}}\nstages: {out: {type: trash, input: a}}\n",
+                 &input_only, "--input: error: the source \"a\" is of type pattern, which reads no uri\n");
+    mr_spec_destroy(&spec);
+}
+
+static void wrong_variables_are_told_once(void **state) {
+    (void)state;
+    unsetenv("MR_TEST_INPUT");
+    mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x, rate: \"${MR_TEST_INPUT}\"}}\n"
+                          "stages: {shrink: {input: a, size: \"${MR_TEST_INPUT}\"}}\n", &no_wishes,
+                          "dir/p.yaml:3:29: error: the variable MR_TEST_INPUT is not set\n"
+                          "    hint: set it in the environment: MR_TEST_INPUT=...\n"
+                          "dir/p.yaml:4:35: error: the variable MR_TEST_INPUT is not set\n"
+                          "    hint: set it in the environment: MR_TEST_INPUT=...\n");
+    assert_true(spec->sources[0].broken);
+    assert_true(spec->stages[0].broken);
+    mr_spec_destroy(&spec);
+}
+
+static void variables_may_be_numbers(void **state) {
+    (void)state;
+    setenv("MR_TEST_SIZE", "8", 1);
+    mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}}\n"
+                          "stages: {learn: {input: a, batch: \"${MR_TEST_SIZE}\"}}\n", &no_wishes, "");
+    assert_int_equal(spec->stages[0].common.batch.size, 8);
+    mr_spec_destroy(&spec);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_pipeline_is_read, set_input),
+        cmocka_unit_test(joins_are_read_in_order),
+        cmocka_unit_test_setup(overrides_are_read_as_yaml, set_input),
+        cmocka_unit_test_setup(errors_name_the_override, set_input),
+        cmocka_unit_test(one_input_replaces_the_uri),
+        cmocka_unit_test(several_inputs_make_sources_with_names_of_their_own),
+        cmocka_unit_test(inputs_need_an_only_source),
+        cmocka_unit_test(wrong_variables_are_told_once),
+        cmocka_unit_test(variables_may_be_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+/* Wrong pipelines: tests/wrong/NAME.yaml each with what is said of it, word for word, in NAME.expected. The last line there
+ * is the exit code. After a change of wording, `MR_TEST_WRITE=1 test_wrong` writes the files anew; the difference is then
+ * read like any other change. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "millrace/status.h"
+#include "tests/support/fakes.h"
+
+static int is_yaml(const struct dirent *entry) {
+    const char *ending = strrchr(entry->d_name, '.');
+    return ending && strcmp(ending, ".yaml") == 0;
+}
+
+/* What loading it says; to be freed. */
+static char *complaints(const char *path) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = path};
+    const mr_plan_params params = {.workers = 2, .offline = true};
+    int status = mr_plan_load(&plan, &spec, &params, &diagnostics);
+    char *said = printed(&diagnostics), *text = NULL;
+    if (!status)
+        print_error("%s is not refused\n", path);
+    assert_null(plan);
+    assert_int_equal(status, mr_diagnostics_status(&diagnostics));
+    assert_true(asprintf(&text, "%sexit: %d\n", said, mr_status_exit_code(status)) > 0);
+    free(said);
+    mr_diagnostics_fini(&diagnostics);
+    return text;
+}
+
+static char *read_whole(const char *path) {
+    char *text = calloc(1, 1 << 16);
+    FILE *file = fopen(path, "r");
+    if (file) {
+        assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
+        fclose(file);
+    }
+    return text;
+}
+
+static void write_whole(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    fclose(file);
+}
+
+static bool check(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%.*s.expected", (int)(strlen(name) - strlen(".yaml")), name);
+    char *said = complaints(name);
+    if (getenv("MR_TEST_WRITE"))
+        write_whole(path, said);
+    char *expected = read_whole(path);
+    bool equal = strcmp(said, expected) == 0;
+    if (!equal)
+        print_error("%s: expected\n%sfound\n%s", name, expected, said);
+    free(expected);
+    free(said);
+    return equal;
+}
+
+static void every_wrong_pipeline_is_refused_in_the_right_words(void **state) {
+    (void)state;
+    struct dirent **entry;
+    int different = 0;
+    unsetenv("MR_TEST_NONE");
+    assert_int_equal(chdir(SOURCE_DIR "/tests/wrong"), 0);
+    int count = scandir(".", &entry, is_yaml, alphasort);
+    assert_true(count >= 60);
+    for (int i = 0; i < count; i++) {
+        different += !check(entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    assert_int_equal(different, 0);
+}
+
+static int status_of(const char *path) {
+    mr_diagnostics diagnostics = {0};
+    mr_spec *spec;
+    const mr_spec_params params = {.types = mr_stage_types(), .path = path};
+    int status = mr_spec_parse(&spec, &params, &diagnostics);
+    assert_null(spec);
+    assert_int_equal(diagnostics.errors, 1);
+    mr_diagnostics_fini(&diagnostics);
+    return mr_status_exit_code(status);
+}
+
+static void files_that_are_none_are_refused(void **state) {
+    (void)state;
+    assert_int_equal(status_of("no such file.yaml"), 66);
+    assert_int_equal(status_of("/tmp"), 66);
+    assert_int_equal(status_of("/dev/zero"), 66);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_wrong_pipeline_is_refused_in_the_right_words),
+        cmocka_unit_test(files_that_are_none_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
