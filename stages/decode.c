@@ -446,7 +446,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     if (answer)
         return answer;
     if (state->packets > 0 && state->pictures == 0) {
-        mr_fail(MR_ERROR_DATA, "%s: nothing could be decoded: %s", mr_stage_source_id(self, source),
+        mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
                 state->last_error ? mr_av_words(state->last_error) : "no picture was whole");
         mr_io_fail_source(io, source, MR_ERROR_DATA);
     }
