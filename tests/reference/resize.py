@@ -1,0 +1,138 @@
+"""Resizing of a single plane beside OpenCV and Pillow, on random and odd sizes.
+
+Two comparisons each. With the reference in floating point, unrounded: at most half a code from our rounding, 1/32 from
+the weights' and samples' fixed point, and the reference's own single precision (1e-3). With the reference in 8 bits: at
+most 1, since both round and OpenCV's 8-bit weights have 11 bits only. Nearest is equal.
+
+Where references part from each other:
+- Pillow rounds and cuts between its two passes in 8 bits; bicubic overshoots there, so bicubic is held to Pillow's
+  floating point alone.
+- OpenCV's area falls back to another filter where one axis shrinks and the other grows; those pairs are left out. Where
+  it enlarges, a position that is a whole number may come out just below it and the pixel before is taken; such sizes are
+  left out too."""
+import math
+import os
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+from PIL import Image
+
+NEAREST, BILINEAR, BICUBIC, AREA = range(4)
+FLOAT_TOLERANCE = 0.5 + 1 / 32 + 1e-3
+PROGRAM = sys.argv[1]
+
+
+def ours(plane, to, interpolation, antialias, crop=0.0):
+    height, width = plane.shape
+    words = [PROGRAM, *map(str, (interpolation, int(antialias), width, height, *to, crop))]
+    done = subprocess.run(words, input=plane.tobytes(), capture_output=True, check=True)
+    return np.frombuffer(done.stdout, np.uint8).reshape(to[1], to[0]).astype(np.float64)
+
+
+def pillow(plane, to, method, mode, box=None):
+    kind = np.float32 if mode == "F" else np.uint8
+    return np.asarray(Image.fromarray(plane.astype(kind)).resize(to, method, box=box)).astype(np.float64)
+
+
+class Comparison:
+    def __init__(self):
+        self.worst, self.cases, self.failures = {}, 0, 0
+
+    def check(self, name, got, want, tolerance, what):
+        error = float(np.abs(got - np.clip(want, 0, 255)).max())
+        self.worst[name] = max(self.worst.get(name, 0.0), error)
+        self.cases += 1
+        if error > tolerance:
+            self.failures += 1
+            print(f"{name}: {error:.4f} above {tolerance:.4f} for {what}")
+
+
+def draw_plane(rng, width, height):
+    if rng.random() < 0.5:
+        return rng.integers(0, 256, (height, width), dtype=np.uint8)
+    y, x = np.mgrid[0:height, 0:width]
+    return (127.5 + 127.5 * np.sin(x * rng.random()) * np.cos(y * rng.random())).astype(np.uint8)
+
+
+def area_is_exact(size, to):
+    """Whether OpenCV's area means the area that is covered: see the top."""
+    if all(t <= s for s, t in zip(size, to)):
+        return True
+    if any(t < s for s, t in zip(size, to)):
+        return False
+    return all(math.floor(i * (1 / (t / s))) == i * s // t for s, t in zip(size, to) for i in range(t))
+
+
+def compare_opencv(result, plane, to, what):
+    height, width = plane.shape
+    got = ours(plane, to, NEAREST, False)
+    result.check("opencv nearest", got, cv2.resize(plane, to, interpolation=cv2.INTER_NEAREST).astype(float), 0.0, what)
+    for name, method, flag in (("bilinear", BILINEAR, cv2.INTER_LINEAR), ("bicubic", BICUBIC, cv2.INTER_CUBIC),
+                               ("area", AREA, cv2.INTER_AREA)):
+        if method == AREA and not area_is_exact((width, height), to):
+            continue
+        got = ours(plane, to, method, False)
+        exact = cv2.resize(plane.astype(np.float32), to, interpolation=flag)
+        result.check(f"opencv {name} float", got, exact, FLOAT_TOLERANCE, what)
+        result.check(f"opencv {name} 8 bit", got, cv2.resize(plane, to, interpolation=flag).astype(float), 1.0, what)
+
+
+def compare_pillow(result, plane, to, what):
+    for name, method, flag in (("bilinear", BILINEAR, Image.Resampling.BILINEAR),
+                               ("bicubic", BICUBIC, Image.Resampling.BICUBIC)):
+        got = ours(plane, to, method, True)
+        result.check(f"pillow {name} float", got, pillow(plane, to, flag, "F"), FLOAT_TOLERANCE, what)
+        if method == BILINEAR:
+            result.check(f"pillow {name} 8 bit", got, pillow(plane, to, flag, "L"), 1.0, what)
+
+
+def compare_box(result, rng):
+    """Whole-number scales, where Pillow's box and the covered area are the same."""
+    to = tuple(int(n) for n in rng.integers(1, 40, 2))
+    factor = rng.integers(1, 9, 2)
+    plane = draw_plane(rng, to[0] * factor[0], to[1] * factor[1])
+    got, what = ours(plane, to, AREA, True), (plane.shape, to)
+    result.check("pillow box float", got, pillow(plane, to, Image.Resampling.BOX, "F"), FLOAT_TOLERANCE, what)
+    result.check("pillow box 8 bit", got, pillow(plane, to, Image.Resampling.BOX, "L"), 1.0, what)
+
+
+def compare_crop(result, rng):
+    """A centred region of whole and broken pixels, as resize(box=...)."""
+    width, height, side = (int(n) for n in rng.integers((20, 20, 5), (300, 300, 60)))
+    plane, fraction = draw_plane(rng, width, height), float(rng.choice([0.875, 0.5, 0.95, 1.0]))
+    edge = fraction * min(width, height)
+    box = ((width - edge) / 2, (height - edge) / 2, (width + edge) / 2, (height + edge) / 2)
+    got = ours(plane, (side, side), BILINEAR, True, fraction)
+    exact = pillow(plane, (side, side), Image.Resampling.BILINEAR, "F", box)
+    # Pillow keeps the corners of the box in single precision.
+    result.check("pillow crop float", got, exact, FLOAT_TOLERANCE + 0.01, (plane.shape, side, fraction))
+
+
+def draw_sizes(rng, case):
+    if case % 8 == 0:  # far down, to 1/64
+        to = tuple(int(n) for n in rng.integers(1, 12, 2))
+        return tuple(int(n * f) for n, f in zip(to, rng.uniform(8, 64, 2))), to
+    return tuple(int(n) for n in rng.integers(1, 200, 2)), tuple(int(n) for n in rng.integers(1, 200, 2))
+
+
+def main():
+    seed = int(os.environ.get("MILLRACE_SEED", "20261121"))
+    rng, result = np.random.default_rng(seed), Comparison()
+    print(f"seed {seed}, OpenCV {cv2.__version__}, Pillow {Image.__version__}")
+    for case in range(120):
+        (width, height), to = draw_sizes(rng, case)
+        plane, what = draw_plane(rng, width, height), f"{width}x{height} -> {to[0]}x{to[1]}"
+        compare_opencv(result, plane, to, what)
+        compare_pillow(result, plane, to, what)
+        compare_box(result, rng)
+        compare_crop(result, rng)
+    for name, error in sorted(result.worst.items()):
+        print(f"{name:26s} at most {error:.4f}")
+    print(f"{result.cases} comparisons, {result.failures} failed")
+    return 1 if result.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
