@@ -119,17 +119,16 @@ static void measure(mr_filter *filter, taps *scratch, const mr_axis *axis, mr_in
 }
 
 /* Rounds the running sum, so that the weights sum to exactly 1 << bits and no result drifts. */
-static void round_taps(mr_filter *filter, int i, const taps *from) {
+static void round_taps(mr_filter *filter, int i, const taps *from, int begin) {
     double sum = 0.0;
     long given = 0;
     for (int k = 0; k < from->length; k++) {
         sum += from->weight[k];
         long total = k + 1 == from->length ? 1L << filter->bits : lround(ldexp(sum, filter->bits));
-        long at = filter->chunks ? mr_filter_weight(filter, i, k) : (long)i * filter->taps + k;
-        filter->weights[at] = (int16_t)(total - given);
+        filter->weights[mr_filter_weight(filter, i, k)] = (int16_t)(total - given);
         given = total;
     }
-    filter->first[i] = from->first - (filter->chunks ? filter->begin : 0);
+    filter->first[i] = from->first - begin;
     filter->length[i] = from->length;
 }
 
@@ -142,11 +141,11 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
     measure(filter, &scratch, axis, interpolation, antialias);
     filter->count = axis->count;
     size_t results = ((size_t)axis->count + 15) / 16 * 16;
-    size_t weights = results * (size_t)filter->taps;
     if (axis->horizontal) {
-        filter->chunks = (filter->taps + 7) / 8;
-        weights = results * (size_t)filter->chunks * 8;
+        filter->taps = filter->taps > 2 ? filter->taps : 2;
+        filter->chunks = filter->taps > 2 ? (filter->taps + 7) / 8 : 0;
     }
+    size_t weights = results * (size_t)(filter->chunks ? 8 * filter->chunks : filter->taps);
     size_t weight_bytes = (weights * sizeof(int16_t) + 63) / 64 * 64;
     filter->first = mr_calloc(results, sizeof(int32_t));
     filter->length = mr_calloc(results, sizeof(int32_t));
@@ -156,7 +155,7 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
     memset(filter->weights, 0, weight_bytes);
     for (int i = 0; i < axis->count; i++) {
         find_taps(&scratch, axis, i, interpolation, antialias);
-        round_taps(filter, i, &scratch);
+        round_taps(filter, i, &scratch, axis->horizontal ? filter->begin : 0);
     }
     mr_free(scratch.weight);
     return MR_OK;

@@ -27,11 +27,11 @@ typedef struct mr_filter {
     int count;        /* results */
     int bits;         /* of the weights, after the point */
     int begin, end;   /* source samples that are read at all: begin <= x < end */
-    int taps;         /* most taps of a result */
-    int chunks;       /* horizontal tables: chunks of 8 taps that every result has, zeros included; vertical: 0 */
+    int taps;         /* most taps of a result; horizontal tables: at least 2 */
+    int chunks;       /* chunks of 8 taps that every result has, zeros included; 0: a plain table */
     int32_t *first;   /* of each result: its first source sample; horizontal: less `begin`, padded to whole groups */
     int32_t *length;  /* of each result: its number of taps */
-    int16_t *weights; /* vertical: `taps` a result; horizontal: as mr_filter_weight says */
+    int16_t *weights; /* as mr_filter_weight says */
 } mr_filter;
 
 /* What is to be resized, on one axis of one plane. Positions are continuous: sample k covers k..k+1. */
@@ -48,10 +48,13 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
 /* Accepts a zeroed or half-built filter. */
 void mr_filter_fini(mr_filter *filter);
 
-/* Where weight `tap` of result `i` stands in a horizontal table. A group of 16 results has, for each chunk of 8 taps, four
- * 64-byte vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of horizontal
- * adds leave the results in order. */
+/* Where weight `tap` of result `i` stands. Vertical tables, and horizontal ones of two taps, are plain: `taps` weights a
+ * result. Wider horizontal tables are made of groups of 16 results; a group has, for each chunk of 8 taps, four 64-byte
+ * vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of horizontal adds leave the
+ * results in order. */
 static inline long mr_filter_weight(const mr_filter *filter, int i, int tap) {
+    if (filter->chunks == 0)
+        return (long)i * filter->taps + tap;
     int group = i / 16, lane = i % 16 / 4, vector = i % 4;
     return (((long)group * filter->chunks + tap / 8) * 4 + vector) * 32 + lane * 8 + tap % 8;
 }

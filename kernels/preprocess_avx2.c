@@ -136,9 +136,32 @@ static void store_sixteen(int16_t *dst, __m256i a, __m256i b, const mr_filter *f
     _mm256_storeu_si256((void *)dst, row);
 }
 
+/* Two samples each from eight positions, weighed: results of two taps. */
+static __m256i weigh_pairs(const int16_t *src, const int32_t *first, const int16_t *weights) {
+    int32_t both[8];
+    for (int i = 0; i < 8; i++)
+        memcpy(&both[i], src + first[i], sizeof both[i]);
+    __m256i pairs = _mm256_setr_epi32(both[0], both[1], both[2], both[3], both[4], both[5], both[6], both[7]);
+    return _mm256_madd_epi16(pairs, load(weights));
+}
+
+static void horizontal_pairs(int16_t *dst, const int16_t *src, const mr_filter *filter, int limit) {
+    for (int i = 0; i < filter->count; i += 16) {
+        const int16_t *weights = filter->weights + 2 * i;
+        __m256i a = weigh_pairs(src, filter->first + i, weights);
+        __m256i b = weigh_pairs(src, filter->first + i + 8, weights + 16);
+        store_sixteen(dst + i, a, b, filter, limit);
+    }
+}
+
 /* Two rows at a time; of an odd number the last one is done with itself. */
 void mr_horizontal_avx2(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                         const mr_filter *filter, int limit) {
+    if (filter->chunks == 0) {
+        for (int r = 0; r < rows; r++)
+            horizontal_pairs(dst + r * dst_stride, src + r * src_stride, filter, limit);
+        return;
+    }
     for (int r = 0; r < rows; r += 2) {
         const int16_t *from = src + r * src_stride, *weights = filter->weights;
         int16_t *to = dst + r * dst_stride;

@@ -60,6 +60,12 @@ static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
 /* Inlined whatever the compiler thinks: sums and positions have to stay in registers. */
 #define INLINE __attribute__((always_inline)) static inline
 
+static int32_t load_pair(const int16_t *src) {
+    int32_t pair;
+    memcpy(&pair, src, sizeof pair);
+    return pair;
+}
+
 /* 8 samples each from four positions. */
 INLINE __m512i load_four(const int16_t *src, int a, int b, int c, int d) {
     __m256i low = _mm256_set_m128i(_mm_loadu_si128((const void *)(src + b)), _mm_loadu_si128((const void *)(src + a)));
@@ -82,16 +88,20 @@ INLINE void weigh_rows(rows *sum, const int16_t *src, ptrdiff_t stride, const in
     sum->row3 = _mm512_add_epi32(sum->row3, _mm512_madd_epi16(load_four(next + stride, a, b, c, d), weight));
 }
 
-/* Pairwise sums of neighbours, then again: four vectors of partial sums -> 16 results in order. */
-static void store_sixteen(int16_t *dst, __m512i a, __m512i b, __m512i c, __m512i d, const mr_filter *filter, int limit) {
+static void store_results(int16_t *dst, __m512i sum, const mr_filter *filter, int limit) {
     const __m512i half = _mm512_set1_epi32(1 << (filter->bits - 1));
     const __m128i count = _mm_cvtsi32_si128(filter->bits);
-    __m512i first = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-    __m512i second = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-    __m512i sum = _mm512_add_epi32(_mm512_unpacklo_epi64(first, second), _mm512_unpackhi_epi64(first, second));
     __m256i row = _mm512_cvtsepi32_epi16(_mm512_sra_epi32(_mm512_add_epi32(sum, half), count));
     row = _mm256_min_epi16(_mm256_max_epi16(row, _mm256_setzero_si256()), _mm256_set1_epi16((int16_t)limit));
     _mm256_storeu_si256((void *)dst, row);
+}
+
+/* Pairwise sums of neighbours, then again: four vectors of partial sums -> 16 results in order. */
+static void store_sixteen(int16_t *dst, __m512i a, __m512i b, __m512i c, __m512i d, const mr_filter *filter, int limit) {
+    __m512i first = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    __m512i second = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    __m512i sum = _mm512_add_epi32(_mm512_unpacklo_epi64(first, second), _mm512_unpackhi_epi64(first, second));
+    store_results(dst, sum, filter, limit);
 }
 
 /* The 16 results of a group in four rows. */
@@ -113,10 +123,30 @@ static void horizontal_group(int16_t *dst, ptrdiff_t dst_stride, const int16_t *
     store_sixteen(dst + 3 * dst_stride, a.row3, b.row3, c.row3, d.row3, filter, limit);
 }
 
+/* Two samples each from four positions. */
+INLINE __m128i load_pairs(const int16_t *src, const int32_t *first) {
+    __m128i pairs = _mm_cvtsi32_si128(load_pair(src + first[0]));
+    pairs = _mm_insert_epi32(pairs, load_pair(src + first[1]), 1);
+    pairs = _mm_insert_epi32(pairs, load_pair(src + first[2]), 2);
+    return _mm_insert_epi32(pairs, load_pair(src + first[3]), 3);
+}
+
+/* 16 results of two taps: nothing has to be summed up across a vector. */
+static void pairs_sixteen(int16_t *dst, const int16_t *src, const mr_filter *filter, int i, int limit) {
+    const int32_t *first = filter->first + i;
+    __m256i low = _mm256_set_m128i(load_pairs(src, first + 4), load_pairs(src, first));
+    __m256i high = _mm256_set_m128i(load_pairs(src, first + 12), load_pairs(src, first + 8));
+    __m512i pairs = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    store_results(dst, _mm512_madd_epi16(pairs, load(filter->weights + 2 * i)), filter, limit);
+}
+
 /* Four rows at a time, the rest by the narrower variant. */
 static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int count,
                               const mr_filter *filter, int limit) {
     int r = 0;
+    for (; filter->chunks == 0 && r < count; r++)
+        for (int i = 0; i < filter->count; i += 16)
+            pairs_sixteen(dst + r * dst_stride + i, src + r * src_stride, filter, i, limit);
     for (; r + 4 <= count; r += 4)
         for (int i = 0; i < filter->count; i += 16)
             horizontal_group(dst + r * dst_stride + i, dst_stride, src + r * src_stride, src_stride, filter, i, limit);
