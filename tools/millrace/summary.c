@@ -34,6 +34,23 @@ static int widest(const mr_summary *summary, bool type) {
     return width > 32 ? 32 : (int)width;
 }
 
+/* Nothing goes into a source, and nothing waits before it. */
+static void print_stage(const mr_stage_summary *stage, bool source, FILE *stream) {
+    if (source)
+        fprintf(stream, "%-8s %10s %10llu ", stage->device, "", (unsigned long long)stage->out);
+    else
+        fprintf(stream, "%-8s %10llu %10llu ", stage->device, (unsigned long long)stage->in,
+                (unsigned long long)stage->out);
+    print_duration(stream, stage->busy_ns);
+    if (!source) {
+        fputc(' ', stream);
+        print_duration(stream, stage->p50_ns);
+        fputc(' ', stream);
+        print_duration(stream, stage->p99_ns);
+    }
+    fputc('\n', stream);
+}
+
 static void print_stages(const mr_summary *summary, FILE *stream) {
     int id = widest(summary, false), type = widest(summary, true);
     fprintf(stream, "\n  %-*s  %-*s  %-8s %10s %10s %10s %10s %10s\n", id, "stage", type, "type", "device", "in",
@@ -43,14 +60,8 @@ static void print_stages(const mr_summary *summary, FILE *stream) {
         const mr_stage_summary *stage = &summary->stages[i];
         if (i < summary->source_count && ++sources > MOST_SOURCES)
             continue;
-        fprintf(stream, "  %-*s  %-*s  %-8s %10llu %10llu ", id, stage->id, type, stage->type, stage->device,
-                (unsigned long long)stage->in, (unsigned long long)stage->out);
-        print_duration(stream, stage->busy_ns);
-        fputc(' ', stream);
-        print_duration(stream, stage->p50_ns);
-        fputc(' ', stream);
-        print_duration(stream, stage->p99_ns);
-        fputc('\n', stream);
+        fprintf(stream, "  %-*s  %-*s  ", id, stage->id, type, stage->type);
+        print_stage(stage, i < summary->source_count, stream);
     }
     if (sources > MOST_SOURCES)
         fprintf(stream, "  and %zu more sources\n", sources - MOST_SOURCES);
