@@ -1,0 +1,204 @@
+#include "stages/model/call.h"
+
+#include <string.h>
+
+#include "engine/device/device.h"
+
+static const size_t ALIGNMENT = 64;
+
+static size_t aligned(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static mr_shape item_shape(const mr_call *call, const mr_shape *shape) {
+    int skip = call->batched && shape->rank ? 1 : 0;
+    mr_shape item = {.rank = shape->rank - skip};
+    memcpy(item.dims, shape->dims + skip, (size_t)item.rank * sizeof item.dims[0]);
+    return item;
+}
+
+/* ---- planning ------------------------------------------------------------------------------------------------------ */
+
+static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, const mr_planned_input *input) {
+    char wanted[MR_SHAPE_TEXT], given[MR_FORMAT_TEXT];
+    mr_shape item = item_shape(call, &tensor->shape);
+    return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s takes %s %s but %s gives a %s", tensor->name, call->model->file,
+                   tensor->type, mr_shape_print(&item, wanted, sizeof wanted), input->from,
+                   mr_format_print(&input->format, given, sizeof given));
+}
+
+/* Fixes the shape of one input from what the model says and what the link gives. */
+static int fix_input(mr_call *call, size_t index, const mr_planned_input *input, mr_shape *shape) {
+    const mr_model_tensor *tensor = &call->model->inputs[index];
+    const mr_format *format = &input->format;
+    mr_shape item = item_shape(call, &tensor->shape);
+    bool fits = format->payload == MR_PAYLOAD_TENSOR && tensor->dtype != MR_DTYPE_ANY &&
+                (format->dtype == tensor->dtype || format->dtype == MR_DTYPE_ANY) &&
+                (format->rank == item.rank || format->rank == 0);
+    for (int i = 0; i < item.rank && fits; i++) {
+        int64_t given = format->rank ? format->dims[i] : 0;
+        fits = item.dims[i] < 0 ? given > 0 : given == 0 || given == item.dims[i];
+        if (item.dims[i] < 0)
+            item.dims[i] = given;
+    }
+    fits &= item.rank <= MR_MAX_RANK;
+    if (!fits)
+        return refuse_input(call, tensor, input);
+    call->input[index] = mr_tensor_format(tensor->dtype, format->layout, item.rank, item.dims);
+    *shape = (mr_shape){.rank = tensor->shape.rank};
+    shape->dims[0] = call->batch;
+    memcpy(shape->dims + call->batched, item.dims, (size_t)item.rank * sizeof item.dims[0]);
+    return MR_OK;
+}
+
+/* The batch that the model insists on, or the planned one. */
+static int choose_batch(mr_call *call, const mr_planned_input *first, int batch) {
+    const mr_model_tensor *tensor = &call->model->inputs[0];
+    call->batched = tensor->shape.rank == first->format.rank + 1 || (first->format.rank == 0 && tensor->shape.rank > 1);
+    int64_t fixed = call->batched ? tensor->shape.dims[0] : 1;
+    call->batch = fixed > 0 ? (int)fixed : batch;
+    if (fixed > 4096)
+        return mr_fail(MR_ERROR_CONFIG, "%s takes batches of %lld; at most 4096 are supported", call->model->file,
+                       (long long)fixed);
+    if (batch > call->batch)
+        return mr_fail(MR_ERROR_CONFIG, "%s takes batches of %d, so a batch of %d cannot be asked of it", call->model->file,
+                       call->batch, batch);
+    return MR_OK;
+}
+
+static int plan_output(mr_call *call, size_t index) {
+    const mr_model_tensor *tensor = &call->model->outputs[call->binding.output[index]];
+    const mr_shape *shape = &call->binding.output_shape[index];
+    char text[MR_SHAPE_TEXT];
+    if (call->batch > 1 && (!shape->rank || shape->dims[0] != call->batch))
+        return mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s is %s: not one item for each of a batch of %d; leave the "
+                       "batch out", tensor->name, call->model->file, mr_shape_print(shape, text, sizeof text), call->batch);
+    mr_shape item = *shape;
+    if (call->batched && shape->rank && shape->dims[0] == call->batch)
+        item = item_shape(call, shape);
+    if (tensor->dtype == MR_DTYPE_ANY || item.rank > MR_MAX_RANK)
+        return mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s is %s %s, which a frame cannot hold", tensor->name,
+                       call->model->file, tensor->type, mr_shape_print(&item, text, sizeof text));
+    if (item.rank == 0) {
+        item.rank = 1;
+        item.dims[0] = 1;
+    }
+    call->output[index] = mr_tensor_format(tensor->dtype, MR_LAYOUT_FLAT, item.rank, item.dims);
+    call->output_at[index] = call->output_bytes;
+    call->output_bytes += aligned((size_t)call->batch * mr_tensor_bytes(&call->output[index]));
+    return MR_OK;
+}
+
+int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
+                 const size_t *outputs, size_t output_count) {
+    *call = (mr_call){.model = model};
+    memcpy(call->port, port, model->input_count * sizeof *port);
+    mr_shape shapes[MR_MODEL_MAX_TENSORS];
+    int status = choose_batch(call, &inputs[port[0]], batch);
+    for (size_t i = 0; i < model->input_count && !status; i++) {
+        status = fix_input(call, i, &inputs[port[i]], &shapes[i]);
+        if (!status && call->batch > 1)
+            call->gathered_bytes += aligned((size_t)call->batch * mr_tensor_bytes(&call->input[i]));
+    }
+    if (!status)
+        status = mr_model_bind(model, &call->binding, shapes, call->batched ? call->batch : 0, outputs, output_count);
+    for (size_t i = 0; i < output_count && !status; i++)
+        status = plan_output(call, i);
+    /* Pools are told apart by the size of their buffers. What is gathered must not be taken from among those that frames
+     * hold: it could wait for frames that wait for it. */
+    if (call->gathered_bytes == call->output_bytes)
+        call->gathered_bytes += ALIGNMENT;
+    return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+typedef struct copy_work {
+    void *to;
+    const void *from; /* NULL: zeros */
+    size_t bytes;
+} copy_work;
+
+static int copy(void *arguments) {
+    const copy_work *work = arguments;
+    if (work->from)
+        memcpy(work->to, work->from, work->bytes);
+    else
+        memset(work->to, 0, work->bytes);
+    return MR_OK;
+}
+
+typedef struct run_work {
+    const mr_binding *binding;
+    void *inputs[MR_MODEL_MAX_TENSORS];
+    void *outputs[MR_MODEL_MAX_TENSORS];
+} run_work;
+
+_Static_assert(sizeof(run_work) <= MR_WORK_BYTES, "the pointers of one run fit into a piece of work");
+
+static int run(void *arguments) {
+    const run_work *work = arguments;
+    return mr_model_run(work->binding, work->inputs, work->outputs);
+}
+
+static int check_frame(const mr_call *call, size_t input, const mr_frame *frame) {
+    const mr_format *wanted = &call->input[input], *given = &frame->format;
+    bool same = given->payload == MR_PAYLOAD_TENSOR && given->dtype == wanted->dtype && given->rank == wanted->rank;
+    for (int i = 0; i < wanted->rank && same; i++)
+        same = given->dims[i] == wanted->dims[i];
+    if (same)
+        return MR_OK;
+    char wanted_text[MR_FORMAT_TEXT], given_text[MR_FORMAT_TEXT];
+    return mr_fail(MR_ERROR_DATA, "the input \"%s\" of %s takes a %s, and a frame is a %s", call->model->inputs[input].name,
+                   call->model->file, mr_format_print(wanted, wanted_text, sizeof wanted_text),
+                   mr_format_print(given, given_text, sizeof given_text));
+}
+
+/* Puts the items of one input behind each other, and zeros behind them. */
+static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
+    mr_stream *stream = mr_io_stream(io);
+    size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        copy_work item = {to + i * bytes, mr_io_input_at(io, call->port[input], i)->plane[0].data, bytes};
+        status = mr_stream_submit(stream, copy, &item, sizeof item);
+    }
+    copy_work rest = {to + count * bytes, NULL, ((size_t)call->batch - count) * bytes};
+    if (!status && rest.bytes)
+        status = mr_stream_submit(stream, copy, &rest, sizeof rest);
+    return status;
+}
+
+static int feed(const mr_call *call, mr_io *io, run_work *work) {
+    mr_buffer *scratch = NULL;
+    int status = call->batch > 1 ? mr_io_buffer(io, 0, call->gathered_bytes, &scratch) : MR_OK;
+    size_t at = 0;
+    for (size_t i = 0; i < call->model->input_count && !status; i++) {
+        work->inputs[i] = mr_io_input_at(io, call->port[i], 0)->plane[0].data;
+        if (!scratch)
+            continue;
+        work->inputs[i] = scratch->data + at;
+        status = gather(call, io, i, work->inputs[i]);
+        at += aligned((size_t)call->batch * mr_tensor_bytes(&call->input[i]));
+    }
+    /* The engine holds it until the device is done with this call. */
+    mr_buffer_unref(&scratch);
+    return status;
+}
+
+int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block) {
+    run_work work = {.binding = &call->binding};
+    int status = MR_OK;
+    for (size_t i = 0; i < call->model->input_count; i++)
+        for (size_t item = 0; item < mr_io_count(io) && !status; item++)
+            status = check_frame(call, i, mr_io_input_at(io, call->port[i], item));
+    if (!status)
+        status = feed(call, io, &work);
+    for (size_t i = 0; i < call->binding.output_count; i++)
+        work.outputs[i] = block + call->output_at[i];
+    return status ? status : mr_stream_submit(mr_io_stream(io), run, &work, sizeof work);
+}
+
+uint8_t *mr_call_item(const mr_call *call, uint8_t *block, size_t output, size_t index) {
+    return block + call->output_at[output] + index * mr_tensor_bytes(&call->output[output]);
+}

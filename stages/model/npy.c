@@ -1,0 +1,174 @@
+#include "stages/model/npy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+enum { PREFIX = 8, MAX_HEADER = 65535 };
+
+/* What the header says. */
+typedef struct header {
+    char kind;    /* 'f', 'i', ... */
+    int bytes;    /* of an element */
+    bool big;     /* big-endian */
+    bool fortran;
+    int rank;
+    size_t dims[2];
+} header;
+
+static int refuse(const char *path, const char *why) {
+    return mr_fail(MR_ERROR_DATA, "%s: %s", path, why);
+}
+
+static int read_all(int file, const char *path, void *to, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = read(file, (uint8_t *)to + done, bytes - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return mr_fail(MR_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
+        if (got == 0)
+            return refuse(path, "the file is cut off");
+        done += (size_t)got;
+    }
+    return MR_OK;
+}
+
+/* Where the value of a key of the header's Python dictionary begins; NULL where the key is not there. */
+static const char *find_value(const char *text, const char *key) {
+    const char *at = strstr(text, key);
+    if (!at)
+        return NULL;
+    at += strlen(key);
+    at += strspn(at, " ");
+    if (*at++ != ':')
+        return NULL;
+    return at + strspn(at, " ");
+}
+
+static bool parse_type(const char *at, header *h) {
+    if (!at || *at++ != '\'')
+        return false;
+    if (*at == '<' || *at == '>' || *at == '|' || *at == '=')
+        h->big = *at++ == '>';
+    h->kind = *at++;
+    char *end;
+    long bytes = strtol(at, &end, 10);
+    h->bytes = bytes > 0 && bytes < 64 ? (int)bytes : 0;
+    return h->bytes && *end == '\'';
+}
+
+static bool parse_shape(const char *at, header *h) {
+    if (!at || *at++ != '(')
+        return false;
+    for (h->rank = 0;; h->rank++) {
+        at += strspn(at, " ,");
+        if (*at == ')')
+            return true;
+        if (*at < '0' || *at > '9')
+            return false;
+        char *end;
+        errno = 0;
+        unsigned long long size = strtoull(at, &end, 10);
+        if (errno || size > MR_NPY_MAX_BYTES)
+            return false;
+        if (h->rank < 2)
+            h->dims[h->rank] = (size_t)size;
+        at = end;
+    }
+}
+
+static int parse_header(const char *path, const char *text, header *h) {
+    const char *order = find_value(text, "'fortran_order'");
+    if (!parse_type(find_value(text, "'descr'"), h) || !order || !parse_shape(find_value(text, "'shape'"), h))
+        return refuse(path, "the header of the .npy file cannot be read");
+    h->fortran = strncmp(order, "True", 4) == 0;
+    if (h->kind != 'f' || (h->bytes != 4 && h->bytes != 8))
+        return mr_fail(MR_ERROR_DATA, "%s holds numbers of the type %c%d; f4 or f8 is needed, such as array.astype('<f4')",
+                       path, h->kind, h->bytes);
+    if (h->big)
+        return refuse(path, "its numbers are big-endian; save array.astype('<f4')");
+    if (h->fortran)
+        return refuse(path, "it is in Fortran order; save numpy.ascontiguousarray(array)");
+    if (h->rank != 2 || h->dims[0] == 0 || h->dims[1] == 0)
+        return mr_fail(MR_ERROR_DATA, "%s has %d dimensions or is empty; a matrix is needed", path, h->rank);
+    if (h->dims[1] > MR_NPY_MAX_BYTES / 8 / h->dims[0])
+        return mr_fail(MR_ERROR_DATA, "%s is larger than %d MiB", path, MR_NPY_MAX_BYTES >> 20);
+    return MR_OK;
+}
+
+static int read_header(int file, const char *path, header *h) {
+    uint8_t prefix[PREFIX + 4];
+    int status = read_all(file, path, prefix, PREFIX);
+    if (!status && memcmp(prefix, "\x93NUMPY", 6) != 0)
+        return refuse(path, "it is not a .npy file");
+    if (!status && prefix[6] != 1 && prefix[6] != 2)
+        return mr_fail(MR_ERROR_DATA, "%s: version %d of the .npy format is not known", path, prefix[6]);
+    size_t length_bytes = prefix[6] == 1 ? 2 : 4, length = 0;
+    if (!status)
+        status = read_all(file, path, prefix + PREFIX, length_bytes);
+    for (size_t i = 0; i < length_bytes && !status; i++)
+        length |= (size_t)prefix[PREFIX + i] << 8 * i;
+    if (!status && length > MAX_HEADER)
+        return refuse(path, "the header of the .npy file is too long");
+    char *text = status ? NULL : mr_calloc(length + 1, 1);
+    if (!status)
+        status = text ? read_all(file, path, text, length) : mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
+    if (!status)
+        status = parse_header(path, text, h);
+    mr_free(text);
+    return status;
+}
+
+static int read_data(int file, const char *path, const header *h, mr_matrix_f32 *matrix) {
+    size_t count = h->dims[0] * h->dims[1];
+    /* Doubles are read into the same block and narrowed in place, front to back. */
+    float *data = mr_alloc_aligned(64, (count * (size_t)h->bytes + 63) / 64 * 64);
+    if (!data)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
+    int status = read_all(file, path, data, count * (size_t)h->bytes);
+    uint8_t more;
+    if (!status && read(file, &more, 1) != 0)
+        status = refuse(path, "there is more in the file than its header says");
+    if (status) {
+        mr_free(data);
+        return status;
+    }
+    for (size_t i = 0; i < count && h->bytes == 8; i++) {
+        double wide;
+        memcpy(&wide, (const uint8_t *)data + 8 * i, sizeof wide);
+        data[i] = (float)wide;
+    }
+    *matrix = (mr_matrix_f32){h->dims[0], h->dims[1], data};
+    return MR_OK;
+}
+
+int mr_npy_read(const char *path, mr_matrix_f32 *matrix) {
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", path,
+                       strerror(errno));
+    struct stat facts;
+    header h = {0};
+    int status = fstat(file, &facts) || !S_ISREG(facts.st_mode) ? refuse(path, "it is no file") : MR_OK;
+    if (!status)
+        status = read_header(file, path, &h);
+    if (!status)
+        status = read_data(file, path, &h, matrix);
+    close(file);
+    return status;
+}
+
+void mr_npy_free(mr_matrix_f32 *matrix) {
+    mr_free(matrix->data);
+    *matrix = (mr_matrix_f32){0};
+}

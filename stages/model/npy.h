@@ -1,0 +1,20 @@
+/* NumPy's .npy files (format versions 1 and 2; numpy.lib.format): matrices of little-endian floats in C order.
+ *
+ * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA where the file is not what is
+ * read here, with the file and the reason named. Any thread. */
+#ifndef MILLRACE_STAGES_MODEL_NPY_H
+#define MILLRACE_STAGES_MODEL_NPY_H
+
+#include <stddef.h>
+
+typedef struct mr_matrix_f32 {
+    size_t rows, columns;
+    float *data; /* rows x columns, dense, 64-byte aligned */
+} mr_matrix_f32;
+
+/* Reads a 2-dimensional array of f4 or f8 (rounded to f4), of at most MR_NPY_MAX_BYTES. */
+enum { MR_NPY_MAX_BYTES = 1 << 30 };
+int mr_npy_read(const char *path, mr_matrix_f32 *matrix);
+void mr_npy_free(mr_matrix_f32 *matrix);
+
+#endif

@@ -1,0 +1,328 @@
+/* Models run by ONNX Runtime on the processor: one thread, one node after the other. What is concurrent is millrace's
+ * affair: several workers are inside one session at a time, and each runs its own frames. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+#include "stages/model/onnx_file.h"
+#include "stages/model/ort_api.h"
+#include "stages/model/runtime.h"
+
+typedef struct ort_model {
+    mr_model base;
+    const ort_runtime *ort;
+    ort_session *session;
+    const char *input_names[MR_MODEL_MAX_TENSORS];
+    int element_type[2][MR_MODEL_MAX_TENSORS]; /* of inputs, of outputs */
+} ort_model;
+
+/* A model's bytes, read where they lie. */
+typedef struct file_view {
+    uint8_t *data;
+    size_t bytes;
+} file_view;
+
+static const struct {
+    int ort;
+    mr_dtype dtype;
+    const char *name;
+} types[] = {{ORT_FLOAT, MR_DTYPE_F32, "f32"},  {ORT_UINT8, MR_DTYPE_U8, "u8"},    {ORT_FLOAT16, MR_DTYPE_F16, "f16"},
+             {ORT_INT32, MR_DTYPE_I32, "i32"},  {ORT_INT64, MR_DTYPE_I64, "i64"},  {3, MR_DTYPE_ANY, "i8"},
+             {4, MR_DTYPE_ANY, "u16"},          {5, MR_DTYPE_ANY, "i16"},          {8, MR_DTYPE_ANY, "string"},
+             {9, MR_DTYPE_ANY, "bool"},         {11, MR_DTYPE_ANY, "f64"},         {0, MR_DTYPE_ANY, "no tensor"}};
+
+static size_t find_type(int ort) {
+    size_t last = sizeof types / sizeof types[0] - 1;
+    for (size_t i = 0; i < last; i++)
+        if (types[i].ort == ort)
+            return i;
+    return last;
+}
+
+/* ---- the file ------------------------------------------------------------------------------------------------------ */
+
+static int view_file(const char *path, file_view *view) {
+    struct stat facts;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read the model %s: %s", path,
+                       strerror(errno));
+    int status = MR_OK;
+    void *data = MAP_FAILED;
+    if (fstat(file, &facts) || !S_ISREG(facts.st_mode) || facts.st_size == 0)
+        status = mr_fail(MR_ERROR_DATA, "the model %s is no file, or an empty one", path);
+    else
+        data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (!status && data == MAP_FAILED)
+        status = mr_fail(MR_ERROR_IO, "cannot read the model %s: %s", path, strerror(errno));
+    close(file);
+    if (!status)
+        *view = (file_view){data, (size_t)facts.st_size};
+    return status;
+}
+
+/* Whether the file may be loaded, and whether `tensor` stands in it. */
+static int inspect_file(const ort_model *m, const file_view *view, const char *tensor, bool *has_tensor) {
+    mr_onnx_facts facts;
+    int status = mr_onnx_scan(view->data, view->bytes, tensor, &facts);
+    if (status)
+        return mr_fail(status, "the model %s does not load: %s", m->base.path, mr_message());
+    if (facts.external)
+        return mr_fail(MR_ERROR_DATA, "the model %s keeps weights in other files, which is not allowed; save it as one file",
+                       m->base.path);
+    *has_tensor = facts.has_name;
+    return MR_OK;
+}
+
+/* ---- the session --------------------------------------------------------------------------------------------------- */
+
+static int configure(const ort_runtime *ort, ort_session_options *options) {
+    const ort_api *api = &ort->api;
+    ort_status *steps[] = {
+        api->set_execution_mode(options, ORT_SEQUENTIAL),
+        api->set_optimization(options, ORT_OPTIMIZE_ALL),
+        api->set_intra_op_threads(options, 1),
+        api->set_inter_op_threads(options, 1),
+        api->add_config(options, "session.intra_op.allow_spinning", "0"),
+        api->add_config(options, "session.inter_op.allow_spinning", "0"),
+        api->add_config(options, "session.load_model_format", "ONNX"),
+    };
+    int status = MR_OK;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        int failure = mr_ort_check(ort, steps[i], "ONNX Runtime");
+        status = status ? status : failure;
+    }
+    return status;
+}
+
+/* A tensor inside the network becomes an output by a few bytes behind a copy of the file. */
+static int load_with_output(ort_model *m, const file_view *view, const ort_session_options *options, const char *tensor) {
+    uint8_t *copy = mr_alloc(view->bytes + strlen(tensor) + MR_ONNX_OUTPUT_BYTES);
+    if (!copy)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
+    memcpy(copy, view->data, view->bytes);
+    size_t bytes = view->bytes + mr_onnx_append_output(copy + view->bytes, tensor);
+    int status = mr_ort_check(m->ort, m->ort->api.create_session_from_array(m->ort->env, copy, bytes, options, &m->session),
+                              m->base.path);
+    mr_free(copy);
+    return status;
+}
+
+static int load(ort_model *m, const file_view *view, const char *added) {
+    const ort_api *api = &m->ort->api;
+    ort_session_options *options = NULL;
+    int status = mr_ort_check(m->ort, api->create_session_options(&options), "ONNX Runtime");
+    if (!status)
+        status = configure(m->ort, options);
+    if (!status && added)
+        status = load_with_output(m, view, options, added);
+    else if (!status)
+        status = mr_ort_check(m->ort, api->create_session(m->ort->env, m->base.path, options, &m->session), m->base.path);
+    if (options)
+        api->release_session_options(options);
+    return status ? mr_fail(status, "the model %s", mr_message()) : MR_OK;
+}
+
+/* ---- what goes in and comes out ------------------------------------------------------------------------------------ */
+
+static int read_shape(const ort_model *m, const ort_tensor_info *info, mr_shape *shape) {
+    const ort_api *api = &m->ort->api;
+    size_t rank = 0;
+    int status = mr_ort_check(m->ort, api->rank(info, &rank), m->base.file);
+    if (!status && rank > MR_MODEL_MAX_RANK)
+        return mr_fail(MR_ERROR_DATA, "%s has a tensor of %zu dimensions; at most %d are supported", m->base.file, rank,
+                       MR_MODEL_MAX_RANK);
+    shape->rank = (int)rank;
+    return status ? status : mr_ort_check(m->ort, api->dimensions(info, shape->dims, rank), m->base.file);
+}
+
+static int read_symbol(const ort_model *m, const ort_tensor_info *info, mr_model_tensor *tensor) {
+    const char *symbols[MR_MODEL_MAX_RANK] = {""};
+    size_t rank = (size_t)tensor->shape.rank;
+    int status = mr_ort_check(m->ort, m->ort->api.symbols(info, symbols, rank), m->base.file);
+    if (status)
+        return status;
+    tensor->symbol = mr_strdup(rank && symbols[0] ? symbols[0] : "");
+    return tensor->symbol ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
+}
+
+/* What is no tensor (a sequence, a map) is listed all the same; it cannot be bound, as no frame can hold it. */
+static int read_type(ort_model *m, bool output, size_t at, mr_model_tensor *tensor) {
+    const ort_api *api = &m->ort->api;
+    ort_type_info *type = NULL;
+    const ort_tensor_info *info = NULL;
+    int kind = 0, element = 0;
+    int status = mr_ort_check(m->ort, (output ? api->output_type : api->input_type)(m->session, at, &type), m->base.file);
+    if (!status)
+        status = mr_ort_check(m->ort, api->kind(type, &kind), m->base.file);
+    if (!status && kind == ORT_TYPE_TENSOR)
+        status = mr_ort_check(m->ort, api->tensor_info(type, &info), m->base.file);
+    if (!status && info)
+        status = mr_ort_check(m->ort, api->element_type(info, &element), m->base.file);
+    if (!status && info)
+        status = read_shape(m, info, &tensor->shape);
+    if (!status && info)
+        status = read_symbol(m, info, tensor);
+    if (!status && !info && !(tensor->symbol = mr_strdup("")))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
+    tensor->dtype = types[find_type(element)].dtype;
+    tensor->type = types[find_type(element)].name;
+    m->element_type[output][at] = element;
+    if (type)
+        api->release_type(type);
+    return status;
+}
+
+static int read_tensor(ort_model *m, bool output, size_t at, mr_model_tensor *tensor) {
+    const ort_api *api = &m->ort->api;
+    char *name = NULL;
+    int status = mr_ort_check(m->ort, (output ? api->output_name : api->input_name)(m->session, at, m->ort->allocator, &name),
+                              m->base.file);
+    if (status)
+        return status;
+    tensor->name = mr_strdup(name);
+    status = mr_ort_check(m->ort, api->allocator_free(m->ort->allocator, name), m->base.file);
+    if (!status && !tensor->name)
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
+    return status ? status : read_type(m, output, at, tensor);
+}
+
+static int read_signature(ort_model *m) {
+    const ort_api *api = &m->ort->api;
+    mr_model *base = &m->base;
+    size_t inputs = 0, outputs = 0;
+    int status = mr_ort_check(m->ort, api->input_count(m->session, &inputs), base->file);
+    if (!status)
+        status = mr_ort_check(m->ort, api->output_count(m->session, &outputs), base->file);
+    if (!status && (inputs == 0 || inputs > MR_MODEL_MAX_TENSORS || outputs == 0 || outputs > MR_MODEL_MAX_TENSORS))
+        return mr_fail(MR_ERROR_DATA, "%s has %zu inputs and %zu outputs; 1 to %d of each are supported", base->file, inputs,
+                       outputs, MR_MODEL_MAX_TENSORS);
+    for (; base->input_count < inputs && !status; base->input_count++) {
+        status = read_tensor(m, false, base->input_count, &base->inputs[base->input_count]);
+        m->input_names[base->input_count] = base->inputs[base->input_count].name;
+    }
+    for (; base->output_count < outputs && !status; base->output_count++)
+        status = read_tensor(m, true, base->output_count, &base->outputs[base->output_count]);
+    return status;
+}
+
+/* ---- open, run, close ---------------------------------------------------------------------------------------------- */
+
+static void free_tensors(mr_model_tensor *tensors) {
+    for (size_t i = 0; i < MR_MODEL_MAX_TENSORS; i++) {
+        mr_free((char *)(uintptr_t)tensors[i].name);
+        mr_free((char *)(uintptr_t)tensors[i].symbol);
+    }
+}
+
+static void close_model(mr_model *model) {
+    ort_model *m = (ort_model *)model;
+    if (m->session)
+        m->ort->api.release_session(m->session);
+    free_tensors(m->base.inputs);
+    free_tensors(m->base.outputs);
+    mr_free(m->base.path);
+    mr_free(m);
+}
+
+static int fill_model(ort_model *m, const mr_model_params *params) {
+    file_view view = {0};
+    bool inside = false;
+    int status = view_file(params->path, &view);
+    if (!status)
+        status = inspect_file(m, &view, params->tensor, &inside);
+    if (!status)
+        status = mr_ort_open(&m->ort, params->runtime);
+    if (!status)
+        status = load(m, &view, NULL);
+    if (!status)
+        status = read_signature(m);
+    /* Most often the tensor is an output as it is; only else is the file changed. */
+    if (!status && inside && mr_model_find(m->base.outputs, m->base.output_count, params->tensor) < 0) {
+        m->ort->api.release_session(m->session);
+        m->session = NULL;
+        free_tensors(m->base.inputs);
+        free_tensors(m->base.outputs);
+        memset(m->base.inputs, 0, sizeof m->base.inputs);
+        memset(m->base.outputs, 0, sizeof m->base.outputs);
+        m->base.input_count = m->base.output_count = 0;
+        status = load(m, &view, params->tensor);
+        if (!status)
+            status = read_signature(m);
+    }
+    if (view.data)
+        munmap(view.data, view.bytes);
+    return status;
+}
+
+static int open_model(mr_model **model, const mr_model_params *params) {
+    ort_model *made = mr_calloc(1, sizeof *made);
+    if (!made || !(made->base.path = mr_strdup(params->path))) {
+        mr_free(made);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", params->path);
+    }
+    made->base.runtime = &mr_onnxruntime;
+    const char *slash = strrchr(made->base.path, '/');
+    made->base.file = slash ? slash + 1 : made->base.path;
+    int status = fill_model(made, params);
+    if (status) {
+        close_model(&made->base);
+        return status;
+    }
+    *model = &made->base;
+    return MR_OK;
+}
+
+static int wrap(const ort_model *m, bool output, size_t at, const mr_shape *shape, void *data, ort_value **value) {
+    const mr_model_tensor *tensor = output ? &m->base.outputs[at] : &m->base.inputs[at];
+    size_t bytes = mr_shape_count(shape) * mr_dtype_bytes(tensor->dtype);
+    return mr_ort_check(m->ort, m->ort->api.create_tensor(m->ort->memory, data, bytes, shape->dims, (size_t)shape->rank,
+                                                          m->element_type[output][at], value), m->base.file);
+}
+
+static int read_value_shapes(const ort_model *m, ort_value *const *values, size_t count, mr_shape *shapes) {
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        ort_tensor_info *info = NULL;
+        status = mr_ort_check(m->ort, m->ort->api.value_shape(values[i], &info), m->base.file);
+        if (!status)
+            status = read_shape(m, info, &shapes[i]);
+        if (info)
+            m->ort->api.release_tensor_info(info);
+    }
+    return status;
+}
+
+static int run_model(const mr_binding *binding, void *const *inputs, void *const *outputs, mr_shape *measure) {
+    const ort_model *m = (const ort_model *)binding->model;
+    ort_value *in[MR_MODEL_MAX_TENSORS] = {0}, *out[MR_MODEL_MAX_TENSORS] = {0};
+    const char *names[MR_MODEL_MAX_TENSORS];
+    int status = MR_OK;
+    for (size_t i = 0; i < m->base.input_count && !status; i++)
+        status = wrap(m, false, i, &binding->input_shape[i], inputs[i], &in[i]);
+    for (size_t i = 0; i < binding->output_count; i++) {
+        names[i] = m->base.outputs[binding->output[i]].name;
+        if (!status && !measure)
+            status = wrap(m, true, binding->output[i], &binding->output_shape[i], outputs[i], &out[i]);
+    }
+    if (!status)
+        status = mr_ort_check(m->ort, m->ort->api.run(m->session, NULL, m->input_names, (const ort_value *const *)in,
+                                                      m->base.input_count, names, binding->output_count, out), m->base.file);
+    if (!status && measure)
+        status = read_value_shapes(m, out, binding->output_count, measure);
+    for (size_t i = 0; i < MR_MODEL_MAX_TENSORS; i++) {
+        if (in[i])
+            m->ort->api.release_value(in[i]);
+        if (out[i])
+            m->ort->api.release_value(out[i]);
+    }
+    return status;
+}
+
+const mr_model_runtime mr_onnxruntime = {.name = "onnxruntime", .open = open_model, .close = close_model, .run = run_model};

@@ -1,0 +1,137 @@
+/* Finding and opening ONNX Runtime's library. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+#include "stages/model/ort_api.h"
+
+typedef void any_function(void);
+typedef struct ort_api_base {
+    any_function *const *(*get_api)(uint32_t version);
+    const char *(*version)(void);
+} ort_api_base;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static ort_runtime *opened;
+
+/* What the runtime logs is told again in the status that it returns; alone it is of use to its developers only. */
+static void log_line(void *context, int severity, const char *category, const char *id, const char *location,
+                     const char *message) {
+    (void)context, (void)severity, (void)category, (void)id, (void)location;
+    mr_log(MR_LOG_DEBUG, "onnxruntime: %s", message);
+}
+
+/* The library of the Python environment beside the running program; an empty text where there is none. */
+static void find_beside_program(char *path, size_t bytes) {
+    char pattern[PATH_MAX + 96];
+    ssize_t length = readlink("/proc/self/exe", pattern, PATH_MAX);
+    path[0] = 0;
+    if (length <= 0 || length == PATH_MAX)
+        return;
+    pattern[length] = 0;
+    char *slash = strrchr(pattern, '/');
+    snprintf(slash + 1, sizeof pattern - (size_t)(slash + 1 - pattern),
+             "venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so*");
+    glob_t found;
+    if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc)
+        snprintf(path, bytes, "%s", found.gl_pathv[0]);
+    globfree(&found);
+}
+
+static void *open_any(const char *path, char *used, size_t bytes) {
+    const char *environment = getenv("MILLRACE_ONNXRUNTIME");
+    char beside[PATH_MAX];
+    find_beside_program(beside, sizeof beside);
+    if (!path && environment && environment[0])
+        path = environment;
+    const char *const candidates[] = {path ? path : beside, "libonnxruntime.so.1", "libonnxruntime.so"};
+    /* A library that somebody has named is meant: no other stands in for it. */
+    for (size_t i = 0; i < (path ? 1 : sizeof candidates / sizeof candidates[0]); i++) {
+        void *library = candidates[i][0] ? dlopen(candidates[i], RTLD_NOW | RTLD_LOCAL) : NULL;
+        snprintf(used, bytes, "%s", candidates[i]);
+        if (library)
+            return library;
+    }
+    if (path)
+        mr_fail(MR_ERROR_UNAVAILABLE, "cannot open the ONNX Runtime library %s: %s", path, dlerror());
+    else
+        mr_fail(MR_ERROR_UNAVAILABLE, "the ONNX Runtime library was not found; pip install onnxruntime, and name its "
+                "onnxruntime/capi/libonnxruntime.so.* in MILLRACE_ONNXRUNTIME or as the stage's `runtime`");
+    return NULL;
+}
+
+static int fill_api(ort_runtime *runtime, void *library) {
+    const ort_api_base *(*get_base)(void);
+    *(void **)&get_base = dlsym(library, "OrtGetApiBase");
+    const ort_api_base *base = get_base ? get_base() : NULL;
+    if (!base)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s is not ONNX Runtime: it has no OrtGetApiBase", runtime->path);
+    any_function *const *functions = base->get_api(ORT_API_VERSION);
+    if (!functions)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s is ONNX Runtime %s; millrace needs 1.%d or later", runtime->path,
+                       base->version(), ORT_API_VERSION);
+#define X(position, result, name, parameters) runtime->api.name = (result(*) parameters)functions[position];
+    ORT_FUNCTIONS(X)
+#undef X
+    mr_log(MR_LOG_INFO, "ONNX Runtime %s from %s", base->version(), runtime->path);
+    return MR_OK;
+}
+
+int mr_ort_check(const ort_runtime *runtime, ort_status *status, const char *what) {
+    if (!status)
+        return MR_OK;
+    int failure = mr_fail(MR_ERROR_DATA, "%s: %s", what, runtime->api.error_message(status));
+    runtime->api.release_status(status);
+    return failure;
+}
+
+static int start(ort_runtime *runtime) {
+    const ort_api *api = &runtime->api;
+    int status = mr_ort_check(runtime, api->create_env(log_line, NULL, ORT_LOG_WARNING, "millrace", &runtime->env),
+                              "ONNX Runtime does not start");
+    if (!status)
+        status = mr_ort_check(runtime, api->create_cpu_memory(ORT_DEVICE_ALLOCATOR, ORT_MEMORY_DEFAULT, &runtime->memory),
+                              "ONNX Runtime");
+    return status ? status : mr_ort_check(runtime, api->default_allocator(&runtime->allocator), "ONNX Runtime");
+}
+
+static int open_runtime(const char *path) {
+    char used[PATH_MAX];
+    void *library = open_any(path, used, sizeof used);
+    if (!library)
+        return MR_ERROR_UNAVAILABLE;
+    ort_runtime *made = mr_calloc(1, sizeof *made);
+    int status = MR_ERROR_MEMORY;
+    if (made && (made->path = mr_strdup(used)) != NULL)
+        status = fill_api(made, library);
+    if (!status)
+        status = start(made);
+    if (status == MR_OK) {
+        opened = made;
+        return MR_OK;
+    }
+    if (made)
+        mr_free(made->path);
+    mr_free(made);
+    return status;
+}
+
+int mr_ort_open(const ort_runtime **runtime, const char *path) {
+    pthread_mutex_lock(&lock);
+    int status = opened ? MR_OK : open_runtime(path);
+    if (!status && path && strcmp(path, opened->path) != 0)
+        status = mr_fail(MR_ERROR_CONFIG, "another ONNX Runtime, %s, is open already; a process can have one", opened->path);
+    if (!status)
+        *runtime = opened;
+    pthread_mutex_unlock(&lock);
+    return status;
+}

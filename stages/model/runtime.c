@@ -1,0 +1,109 @@
+#include "stages/model/runtime.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+int mr_model_open(mr_model **model, const mr_model_params *params) {
+    return mr_onnxruntime.open(model, params);
+}
+
+void mr_model_close(mr_model **model) {
+    if (*model)
+        (*model)->runtime->close(*model);
+    *model = NULL;
+}
+
+int mr_model_run(const mr_binding *binding, void *const *inputs, void *const *outputs) {
+    return binding->model->runtime->run(binding, inputs, outputs, NULL);
+}
+
+int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(tensors[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+size_t mr_shape_count(const mr_shape *shape) {
+    size_t count = 1;
+    for (int i = 0; i < shape->rank; i++)
+        if (shape->dims[i] <= 0 || __builtin_mul_overflow(count, (size_t)shape->dims[i], &count) || count > SIZE_MAX / 16)
+            return 0;
+    return count;
+}
+
+const char *mr_shape_print(const mr_shape *shape, char *text, size_t bytes) {
+    size_t used = 0;
+    snprintf(text, bytes, "%s", shape->rank ? "" : "scalar");
+    for (int i = 0; i < shape->rank && used < bytes; i++) {
+        char dim[24] = "?";
+        if (shape->dims[i] >= 0)
+            snprintf(dim, sizeof dim, "%" PRId64, shape->dims[i]);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? "x" : "", dim);
+    }
+    return text;
+}
+
+const char *mr_model_list(const mr_model_tensor *tensors, size_t count, char *text, size_t bytes) {
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", tensors[i].name);
+    return text;
+}
+
+/* A free first dimension is the batch where the model calls it as it calls that of an input. */
+static bool follows_batch(const mr_model *model, const mr_model_tensor *output) {
+    for (size_t i = 0; i < model->input_count; i++)
+        if (output->symbol[0] && strcmp(model->inputs[i].symbol, output->symbol) == 0)
+            return true;
+    return false;
+}
+
+static bool fill_batch(const mr_model *model, const mr_model_tensor *output, int64_t batch, mr_shape *shape) {
+    *shape = output->shape;
+    if (batch && shape->rank && shape->dims[0] < 0 && follows_batch(model, output))
+        shape->dims[0] = batch;
+    for (int i = 0; i < shape->rank; i++)
+        if (shape->dims[i] < 0)
+            return false;
+    return true;
+}
+
+/* Runs the model on zeros to see what comes out. */
+static int measure(mr_binding *binding) {
+    mr_model *model = binding->model;
+    void *inputs[MR_MODEL_MAX_TENSORS] = {0};
+    int status = MR_OK;
+    for (size_t i = 0; i < model->input_count && !status; i++) {
+        inputs[i] = mr_calloc(mr_shape_count(&binding->input_shape[i]), mr_dtype_bytes(model->inputs[i].dtype));
+        if (!inputs[i])
+            status = mr_fail(MR_ERROR_MEMORY, "no memory to try %s", model->file);
+    }
+    if (!status)
+        status = model->runtime->run(binding, inputs, NULL, binding->output_shape);
+    for (size_t i = 0; i < model->input_count; i++)
+        mr_free(inputs[i]);
+    return status;
+}
+
+int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, int64_t batch, const size_t *outputs,
+                  size_t output_count) {
+    *binding = (mr_binding){.model = model, .output_count = output_count};
+    memcpy(binding->input_shape, inputs, model->input_count * sizeof *inputs);
+    bool known = true;
+    for (size_t i = 0; i < output_count; i++) {
+        binding->output[i] = outputs[i];
+        known &= fill_batch(model, &model->outputs[outputs[i]], batch, &binding->output_shape[i]);
+    }
+    int status = known ? MR_OK : measure(binding);
+    for (size_t i = 0; i < output_count && !status; i++)
+        if (!mr_shape_count(&binding->output_shape[i]))
+            status = mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s depends in size on what is seen; such outputs are not "
+                             "supported, choose others", model->outputs[outputs[i]].name, model->file);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* The classes that were best most often among the last frames of one source.
+ *
+ * One thread at a time. Frames without any class (-1) take a place in the window and vote for nothing. */
+#ifndef MILLRACE_STAGES_MODEL_VOTE_H
+#define MILLRACE_STAGES_MODEL_VOTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_VOTE_MAX = 256 };
+
+typedef struct mr_vote mr_vote;
+
+/* `window`: 1 to MR_VOTE_MAX frames. */
+int mr_vote_create(mr_vote **vote, size_t window);
+void mr_vote_destroy(mr_vote **vote);
+
+/* Adds a frame's best class and writes the at most `most` classes with most votes, most first, of equal ones the lower
+ * index first. The score is the share of the frames in the window that voted for it. */
+void mr_vote_add(mr_vote *vote, int32_t best, int32_t *index, float *score, int32_t most, int32_t *found);
+
+#endif
