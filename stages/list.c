@@ -9,8 +9,11 @@ static const mr_stage_type *const types[] = {
     &mr_push_source,
     /* stages */
     &mr_callback_stage,
+    &mr_classify_stage,
     &mr_csv_stage,
     &mr_decode_stage,
+    &mr_features_stage,
+    &mr_infer_stage,
     &mr_images_stage,
     &mr_join_stage,
     &mr_jsonl_stage,

@@ -12,8 +12,11 @@ extern const mr_stage_type mr_null_source;
 extern const mr_stage_type mr_push_source;
 
 extern const mr_stage_type mr_callback_stage;
+extern const mr_stage_type mr_classify_stage;
 extern const mr_stage_type mr_csv_stage;
 extern const mr_stage_type mr_decode_stage;
+extern const mr_stage_type mr_features_stage;
+extern const mr_stage_type mr_infer_stage;
 extern const mr_stage_type mr_images_stage;
 extern const mr_stage_type mr_join_stage;
 extern const mr_stage_type mr_jsonl_stage;

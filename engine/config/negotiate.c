@@ -232,7 +232,7 @@ static int gather_inputs(mr_plan_builder *b, int v, bool *fits) {
     const mr_spec_vertex *spec = b->vertex[v];
     const mr_port *ports = spec->type->inputs;
     bool many = ports[0].many;
-    size_t count = many ? spec->input_count : (size_t)mr_port_count(ports);
+    size_t count = !many ? (size_t)mr_port_count(ports) : spec->joins || !ports[0].optional ? spec->input_count : 1;
     mr_planned_input *inputs = mr_arena_array(b->arena, count, sizeof *inputs);
     if (!inputs)
         return MR_ERROR_MEMORY;

@@ -179,7 +179,7 @@ static void check_ports(const mr_plan_builder *b, const mr_spec_vertex *stage, s
         return;
     const mr_port *ports = stage->type->inputs;
     if (ports[0].many) {
-        if (!stage->joins)
+        if (!stage->joins && !ports[0].optional)
             mr_plan_error(b, stage->inputs[0].place, "write join: {a: decode, b: detect}",
                           "stages.%s: %s takes its inputs by name, under `join`", stage->id,
                           stage->type->name);

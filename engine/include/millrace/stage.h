@@ -49,7 +49,7 @@ typedef struct mr_port {
     const char *help;
     const mr_format *accepts; /* NULL: anything */
     bool many;                /* inputs: any number of ports with names of the author's choice (`join:`) */
-    bool optional;            /* outputs: may have no consumer */
+    bool optional;            /* outputs: may have no consumer; inputs that are `many`: one may come without a name */
 } mr_port;
 
 typedef struct mr_stage_type {

@@ -1,0 +1,330 @@
+/* classify: a linear layer, scores, and the best classes with their labels; or, of logits, scores and classes alone. */
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/device/device.h"
+#include "kernels/vector.h"
+#include "stages/list.h"
+#include "stages/model/head.h"
+#include "stages/model/vote.h"
+#include "stages/payload.h"
+
+typedef struct options {
+    const char *weights, *labels, *tensor;
+    int activation;
+    int64_t top_k, window;
+    double threshold;
+} options;
+
+typedef struct state {
+    mr_head *head;
+    mr_vote *vote; /* over the window; NULL: each frame for itself */
+} state;
+
+/* The scratch memory of one call, in one buffer. */
+typedef struct scratch {
+    mr_buffer *buffer;
+    float *gathered; /* batch x features */
+    float *logits;   /* batch x classes */
+    float *score;    /* batch x top_k */
+    int32_t *index;
+    int32_t *found;  /* batch */
+} scratch;
+
+/* What one call has to do. */
+typedef struct job {
+    const float *vector; /* of the first frame */
+    size_t length;       /* numbers of a vector */
+    size_t classes, most, batch;
+} job;
+
+/* ---- planning ------------------------------------------------------------------------------------------------------ */
+
+/* Numbers in a tensor that is a vector, whatever its rank; 0 where it is none or its size is not known. */
+static size_t vector_length(const mr_format *format) {
+    size_t count = format->payload == MR_PAYLOAD_TENSOR ? mr_tensor_count(format) : 0;
+    for (int i = 0; i < format->rank; i++)
+        if (count && format->dims[i] == (int64_t)count)
+            return count;
+    return 0;
+}
+
+/* Whether vectors of that length fit the weights, and the labels the classes. */
+static int check_length(const options *o, const mr_head *head, size_t length, const char *from) {
+    const mr_matrix_f32 *weights = &head->weights;
+    if (o->weights && weights->columns != length + 1)
+        return mr_fail(MR_ERROR_CONFIG, "%s is %zux%zu, for vectors of %zu numbers and a bias, but %s gives %zu", o->weights,
+                       weights->rows, weights->columns, weights->columns - 1, from, length);
+    size_t classes = o->weights ? weights->rows : length;
+    if (o->labels && head->labels.count != classes)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but there are %zu classes", o->labels, head->labels.count, classes);
+    return MR_OK;
+}
+
+static int check(const options *o, const mr_head *head, const mr_planned_input *input) {
+    char text[MR_FORMAT_TEXT];
+    size_t length = vector_length(&input->format);
+    if (o->weights && o->labels && head->labels.count != head->weights.rows)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but %s has the weights of %zu classes", o->labels,
+                       head->labels.count, o->weights, head->weights.rows);
+    if (o->tensor || !length)
+        return MR_OK;
+    if (input->format.dtype != MR_DTYPE_F32)
+        return mr_fail(MR_ERROR_CONFIG, "%s gives a %s, but only f32 can be classified", input->from,
+                       mr_format_print(&input->format, text, sizeof text));
+    return check_length(o, head, length, input->from);
+}
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    n->outputs[0] = n->inputs[0].format;
+    if (o->window > 1)
+        n->entry = MR_ENTRY_PER_SOURCE;
+    if (o->window > 1 && n->batch > 1)
+        return mr_refuse(n, "window", "window counts the frames of one source, batch mixes those of several; keep one of them");
+    if (n->offline)
+        return MR_OK;
+    mr_head *head = NULL;
+    int status = o->weights ? mr_head_open(&head, o->weights, NULL) : MR_OK;
+    mr_head_close(&head);
+    if (status)
+        return mr_refuse_status(n, status, "weights", "%s", mr_message());
+    status = mr_head_open(&head, o->weights, o->labels);
+    if (status)
+        return mr_refuse_status(n, status, "labels", "%s", mr_message());
+    status = check(o, head, &n->inputs[0]);
+    mr_head_close(&head);
+    return status ? mr_refuse(n, o->labels ? "labels" : "weights", "%s", mr_message()) : MR_OK;
+}
+
+static int open_stage(mr_stage *self) {
+    const options *o = self->options;
+    state *s = self->state;
+    int status = mr_head_open(&s->head, o->weights, o->labels);
+    if (!status && o->window > 1)
+        status = mr_vote_create(&s->vote, (size_t)o->window);
+    return status;
+}
+
+static void close_stage(mr_stage *self) {
+    state *s = self->state;
+    mr_vote_destroy(&s->vote);
+    mr_head_close(&s->head);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+/* Finds the numbers to classify: the tensor of that name that a network gave; without a name the frame's own vector, or,
+ * where its payload is none, the newest tensor that is. */
+static int find_vector(const mr_stage *self, const mr_frame *frame, const float **data, size_t *length) {
+    const options *o = self->options;
+    const mr_format *format = &frame->format;
+    *data = (const float *)frame->plane[0].data;
+    if (o->tensor || !vector_length(format)) {
+        const mr_result *result = frame->results;
+        while (result && (result->kind != MR_RESULT_TENSOR || (o->tensor && strcmp(result->name, o->tensor) != 0) ||
+                          !vector_length(&result->format)))
+            result = result->next;
+        if (!result)
+            return mr_fail(MR_ERROR_DATA, "%s: there is no vector%s%s among the results of a frame of %s", self->id,
+                           o->tensor ? " called " : "", o->tensor ? o->tensor : "", self->inputs[0].from);
+        format = &result->format;
+        *data = (const float *)result->data;
+    }
+    *length = vector_length(format);
+    if (format->dtype != MR_DTYPE_F32)
+        return mr_fail(MR_ERROR_DATA, "%s: only f32 can be classified, not %s", self->id, mr_dtype_name(format->dtype));
+    return MR_OK;
+}
+
+static int plan_job(const mr_stage *self, mr_io *io, job *j) {
+    const options *o = self->options;
+    const mr_head *head = ((const state *)self->state)->head;
+    int status = find_vector(self, mr_io_input(io), &j->vector, &j->length);
+    if (!status)
+        status = check_length(o, head, j->length, self->inputs[0].from);
+    if (status)
+        return status == MR_ERROR_CONFIG ? mr_fail(MR_ERROR_DATA, "%s: %s", self->id, mr_message()) : status;
+    j->classes = o->weights ? head->weights.rows : j->length;
+    j->most = (size_t)o->top_k < j->classes ? (size_t)o->top_k : j->classes;
+    j->batch = (size_t)self->batch;
+    return MR_OK;
+}
+
+static int take_scratch(const job *j, mr_io *io, bool linear, scratch *s) {
+    size_t gathered = linear && j->batch > 1 ? j->batch * j->length : 0;
+    size_t logits = linear ? j->batch * j->classes : 0;
+    size_t best = j->batch * j->most;
+    int status = mr_io_buffer(io, 0, (gathered + logits + 2 * best + j->batch) * sizeof(float), &s->buffer);
+    if (status)
+        return status;
+    s->gathered = (float *)s->buffer->data;
+    s->logits = s->gathered + gathered;
+    s->score = s->logits + logits;
+    s->index = (int32_t *)(s->score + best);
+    s->found = s->index + best;
+    return MR_OK;
+}
+
+typedef struct copy_work {
+    float *to;
+    const float *from; /* NULL: zeros */
+    size_t bytes;
+} copy_work;
+
+static int copy(void *arguments) {
+    const copy_work *work = arguments;
+    if (work->from)
+        memcpy(work->to, work->from, work->bytes);
+    else
+        memset(work->to, 0, work->bytes);
+    return MR_OK;
+}
+
+/* Puts the vectors of a batch behind each other and zeros behind them: the product is always one of the planned batch. */
+static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
+    size_t count = mr_io_count(io);
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        copy_work item = {.to = to + i * j->length, .bytes = j->length * sizeof(float)};
+        size_t length = 0;
+        status = find_vector(self, mr_io_input_at(io, 0, i), &item.from, &length);
+        if (!status && length != j->length)
+            status = mr_fail(MR_ERROR_DATA, "%s: vectors of %zu and of %zu numbers in one batch", self->id, j->length, length);
+        if (!status)
+            status = mr_stream_submit(mr_io_stream(io), copy, &item, sizeof item);
+    }
+    copy_work rest = {.to = to + count * j->length, .bytes = (j->batch - count) * j->length * sizeof(float)};
+    return status || !rest.bytes ? status : mr_stream_submit(mr_io_stream(io), copy, &rest, sizeof rest);
+}
+
+static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
+    const mr_matrix_f32 *weights = &((const state *)self->state)->head->weights;
+    int status = j->batch > 1 ? gather(self, io, j, s->gathered) : MR_OK;
+    mr_linear_work work = {.weights = weights->data,
+                           .bias = weights->data + j->length,
+                           .weight_stride = weights->columns,
+                           .bias_stride = weights->columns,
+                           .outputs = (int)j->classes,
+                           .inputs = (int)j->length,
+                           .batch = (int)j->batch,
+                           .src = j->batch > 1 ? s->gathered : j->vector,
+                           .src_stride = j->length,
+                           .dst = s->logits,
+                           .dst_stride = j->classes};
+    return status ? status : mr_linear_enqueue(mr_io_stream(io), &work);
+}
+
+/* Turns the best classes of one frame into its result; with a window, those of the window's frames. */
+typedef struct publish_work {
+    mr_result *result;
+    int32_t *index;
+    float *score;
+    int32_t *found;
+    int32_t most;
+    mr_vote *vote;
+    const mr_labels *labels;
+} publish_work;
+
+static int publish(void *arguments) {
+    const publish_work *work = arguments;
+    if (work->vote)
+        mr_vote_add(work->vote, *work->found ? work->index[0] : -1, work->index, work->score, work->most, work->found);
+    mr_result *result = work->result;
+    for (int32_t i = 0; i < *work->found; i++)
+        result->classes[i] = (mr_class){.index = work->index[i], .score = work->score[i],
+                                        .label = work->labels->count ? work->labels->item[work->index[i]] : NULL};
+    result->count = (size_t)*work->found;
+    return MR_OK;
+}
+
+static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t index, mr_result *result) {
+    const options *o = self->options;
+    const state *own = self->state;
+    mr_top_k_work best = {.logits = s->logits + index * j->classes,
+                          .count = (int)j->classes,
+                          .most = (int)j->most,
+                          .activation = (mr_activation)o->activation,
+                          .threshold = (float)o->threshold,
+                          .index = s->index + index * j->most,
+                          .score = s->score + index * j->most,
+                          .found = s->found + index};
+    size_t length = 0;
+    int status = o->weights ? MR_OK : find_vector(self, mr_io_input_at(io, 0, index), &best.logits, &length);
+    if (!status && !o->weights && length != j->length)
+        status = mr_fail(MR_ERROR_DATA, "%s: vectors of %zu and of %zu numbers in one batch", self->id, j->length, length);
+    if (!status)
+        status = mr_top_k_enqueue(mr_io_stream(io), &best);
+    publish_work work = {.result = result, .index = best.index, .score = best.score, .found = best.found,
+                         .most = best.most, .vote = own->vote, .labels = &own->head->labels};
+    return status ? status : mr_stream_submit(mr_io_stream(io), publish, &work, sizeof work);
+}
+
+static int classify_one(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t index) {
+    mr_frame *frame = NULL;
+    mr_result *result = NULL;
+    int status = mr_payload_share(io, mr_io_input_at(io, 0, index), &frame);
+    if (!status)
+        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most, &result);
+    if (!status)
+        status = rank(self, io, j, s, index, result);
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
+    job j = {0};
+    scratch s = {0};
+    int status = plan_job(self, io, &j);
+    if (!status)
+        status = take_scratch(&j, io, o->weights != NULL, &s);
+    if (!status && o->weights)
+        status = multiply(self, io, &j, &s);
+    for (size_t i = 0; i < mr_io_count(io) && !status; i++)
+        status = classify_one(self, io, &j, &s, i);
+    mr_buffer_unref(&s.buffer);
+    return status;
+}
+
+static const char *const activations[] = {"none", "softmax", "sigmoid", NULL};
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(weights), .kind = MR_OPTION_PATH,
+     .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken for logits"},
+    {FIELD(labels), .kind = MR_OPTION_PATH, .help = "a text file with the label of one class a line"},
+    {FIELD(tensor), .kind = MR_OPTION_STRING,
+     .help = "the tensor of infer to classify; where not given, the frame's own vector, else the newest one of infer"},
+    {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "softmax", .choices = activations,
+     .help = "how logits become scores: softmax for one class of many, sigmoid for each class by itself"},
+    {FIELD(top_k), .kind = MR_OPTION_INT, .fallback = "5", .min = 1, .max = 1000, .unit = "classes",
+     .help = "how many classes are told at most, best first"},
+    {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30,
+     .help = "classes with a lower score are left out"},
+    {FIELD(window), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = MR_VOTE_MAX, .unit = "frames",
+     .help = "more than 1: the classes that were first most often in a source's last frames; the score is their share"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_port inputs[] = {{.name = "in", .help = "feature vectors or logits, or frames with tensors of infer"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the same payload, with the classes as a result"}, {0}};
+
+const mr_stage_type mr_classify_stage = {
+    .name = "classify",
+    .summary = "names the most likely classes by a linear layer, or from logits",
+    .help = "With weights the input is a feature vector: logits = weights x vector + bias. Without, it holds the logits.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_STATELESS,
+    .batches = true,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};

@@ -1,0 +1,167 @@
+/* features: one tensor of an ONNX model as a vector of floats for each frame. */
+#include "kernels/vector.h"
+#include "stages/list.h"
+#include "stages/model/call.h"
+
+#include "engine/device/device.h"
+
+enum { POOL_NONE, POOL_AVERAGE };
+enum { NORMALIZE_NONE, NORMALIZE_L2 };
+
+typedef struct options {
+    const char *model, *tensor, *runtime;
+    int pool, normalize;
+} options;
+
+typedef struct state {
+    mr_model *model;
+    mr_call call;
+    mr_format vector; /* what comes out */
+} state;
+
+static int choose_output(const mr_model *model, const char *tensor, size_t *output) {
+    char list[MR_LIST_TEXT];
+    mr_model_list(model->outputs, model->output_count, list, sizeof list);
+    if (!tensor && model->output_count > 1)
+        return mr_fail(MR_ERROR_CONFIG, "%s has several outputs; choose one with tensor: %s", model->file, list);
+    int found = tensor ? mr_model_find(model->outputs, model->output_count, tensor) : 0;
+    if (found < 0)
+        return mr_fail(MR_ERROR_CONFIG, "%s has no tensor \"%s\"; its outputs are: %s", model->file, tensor, list);
+    *output = (size_t)found;
+    return MR_OK;
+}
+
+/* The vector's format: the tensor flattened, or one number for each channel. */
+static int plan_vector(state *s, const options *o) {
+    const mr_format *item = &s->call.output[0];
+    const char *tensor = s->model->outputs[s->call.binding.output[0]].name;
+    char text[MR_FORMAT_TEXT];
+    mr_format_print(item, text, sizeof text);
+    if (item->dtype != MR_DTYPE_F32)
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" of %s is a %s; features are f32", tensor, s->model->file, text);
+    if (o->pool == POOL_AVERAGE && item->rank < 2)
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" of %s is a %s: there is nothing to pool; leave pool out", tensor,
+                       s->model->file, text);
+    int64_t length = o->pool == POOL_AVERAGE ? item->dims[0] : (int64_t)mr_tensor_count(item);
+    s->vector = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &length);
+    return MR_OK;
+}
+
+static int load(state *s, const options *o, const mr_planned_input *input, int batch) {
+    const mr_model_params params = {.path = o->model, .runtime = o->runtime, .tensor = o->tensor};
+    const size_t port = 0;
+    size_t output = 0;
+    int status = mr_model_open(&s->model, &params);
+    if (!status && s->model->input_count != 1)
+        status = mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs; features takes one, infer takes any number", s->model->file,
+                         s->model->input_count);
+    if (!status)
+        status = choose_output(s->model, o->tensor, &output);
+    if (!status)
+        status = mr_call_plan(&s->call, s->model, input, &port, batch, &output, 1);
+    return status ? status : plan_vector(s, o);
+}
+
+static int negotiate(mr_negotiation *n) {
+    state s = {0};
+    n->outputs[0] = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){0});
+    if (n->offline)
+        return MR_OK;
+    int status = load(&s, n->options, &n->inputs[0], n->batch);
+    if (!status)
+        n->outputs[0] = s.vector;
+    mr_model_close(&s.model);
+    return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
+}
+
+static int open_stage(mr_stage *self) {
+    return load(self->state, self->options, &self->inputs[0], self->batch);
+}
+
+static void close_stage(mr_stage *self) {
+    mr_model_close(&((state *)self->state)->model);
+}
+
+/* From what the model gave for one frame to the frame's vector. */
+static int finish(const state *s, const options *o, mr_stream *stream, const float *raw, float *vector) {
+    const mr_format *item = &s->call.output[0];
+    int length = (int)s->vector.dims[0], status = MR_OK;
+    if (o->pool == POOL_AVERAGE) {
+        mr_pool_work pool = {.src = raw, .dst = vector, .channels = length,
+                             .positions = (int)(mr_tensor_count(item) / (size_t)length)};
+        status = mr_pool_mean_enqueue(stream, &pool);
+    }
+    if (status || o->normalize == NORMALIZE_NONE)
+        return status;
+    return mr_normalize_enqueue(stream, &(mr_normalize_work){.src = vector, .dst = vector, .count = length});
+}
+
+static int emit(const state *s, mr_io *io, size_t index, mr_buffer *buffer, uint8_t *data) {
+    mr_frame *frame = NULL;
+    int status = mr_io_derive(io, mr_io_input_at(io, 0, index), &frame);
+    if (status)
+        return status;
+    frame->format = s->vector;
+    frame->plane[0] = (mr_plane){.buffer = mr_buffer_ref(buffer), .data = data, .bytes = mr_tensor_bytes(&s->vector)};
+    return mr_io_emit(io, 0, frame);
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const state *s = self->state;
+    const options *o = self->options;
+    bool pooled = o->pool == POOL_AVERAGE;
+    size_t vector_bytes = mr_tensor_bytes(&s->vector), count = mr_io_count(io);
+    /* A pooled tensor is only passed through; it goes behind the vectors, in the same buffer. */
+    size_t raw_at = pooled ? ((size_t)s->call.batch * vector_bytes + 63) / 64 * 64 : 0;
+    mr_buffer *buffer = NULL;
+    int status = mr_io_buffer(io, 0, raw_at + s->call.output_bytes, &buffer);
+    if (!status)
+        status = mr_call_run(&s->call, io, buffer->data + raw_at);
+    for (size_t i = 0; i < count && !status; i++)
+        status = finish(s, o, mr_io_stream(io), (const float *)mr_call_item(&s->call, buffer->data + raw_at, 0, i),
+                        (float *)(buffer->data + i * vector_bytes));
+    for (size_t i = 0; i < count && !status; i++)
+        status = emit(s, io, i, buffer, buffer->data + i * vector_bytes);
+    mr_buffer_unref(&buffer);
+    return status;
+}
+
+static const char *const pools[] = {"none", "average", NULL};
+static const char *const normalizations[] = {"none", "l2", NULL};
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(model), .kind = MR_OPTION_PATH, .required = true, .help = "the ONNX file"},
+    {FIELD(tensor), .kind = MR_OPTION_STRING,
+     .help = "which of the network's tensors, outputs or inner ones; may be left out where there is one output"},
+    {FIELD(pool), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = pools,
+     .help = "average: the mean over all positions, for a tensor of channels x height x width"},
+    {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
+     .help = "l2: scaled to length 1"},
+    {FIELD(runtime), .kind = MR_OPTION_PATH,
+     .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "tensors of the model's input shape, without its batch dimension",
+                                  .accepts = tensors}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame"}, {0}};
+
+const mr_stage_type mr_features_stage = {
+    .name = "features",
+    .summary = "runs an ONNX model and passes one of its tensors on as a feature vector",
+    .help = "The model takes one input. Frames of a batch run together; a batch that is not full is filled up with zeros, so "
+            "that a frame's vector does not depend on the others.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_STATELESS,
+    .batches = true,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};

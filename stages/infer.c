@@ -1,0 +1,150 @@
+/* infer: runs any ONNX model on a frame, or on several joined, and adds what comes out as named tensors. */
+#include <string.h>
+
+#include "stages/list.h"
+#include "stages/model/call.h"
+#include "stages/payload.h"
+
+typedef struct options {
+    const char *model, *runtime;
+    mr_strings outputs;
+} options;
+
+typedef struct state {
+    mr_model *model;
+    mr_call call;
+} state;
+
+/* Which port feeds which input: by name where there are several, and the only one the only one. */
+static int match_ports(const mr_model *model, const mr_planned_input *inputs, size_t count, size_t *port) {
+    char list[MR_LIST_TEXT];
+    mr_model_list(model->inputs, model->input_count, list, sizeof list);
+    if (count != model->input_count)
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs (%s) and is given %zu; name one stage for each under join", model->file,
+                       model->input_count, list, count);
+    port[0] = 0;
+    for (size_t i = 0; i < count && count > 1; i++) {
+        int input = mr_model_find(model->inputs, model->input_count, inputs[i].port);
+        if (input < 0)
+            return mr_fail(MR_ERROR_CONFIG, "%s has no input \"%s\"; its inputs are: %s", model->file, inputs[i].port, list);
+        port[input] = i;
+    }
+    return MR_OK;
+}
+
+static int choose_outputs(const mr_model *model, const mr_strings *names, size_t *outputs, size_t *count) {
+    char list[MR_LIST_TEXT];
+    for (size_t i = 0; i < model->output_count && names->count == 0; i++)
+        outputs[i] = i;
+    *count = names->count ? names->count : model->output_count;
+    for (size_t i = 0; i < names->count; i++) {
+        int found = mr_model_find(model->outputs, model->output_count, names->item[i]);
+        if (found < 0 || i == MR_MODEL_MAX_TENSORS)
+            return mr_fail(MR_ERROR_CONFIG, "%s has no output \"%s\"; its outputs are: %s", model->file, names->item[i],
+                           mr_model_list(model->outputs, model->output_count, list, sizeof list));
+        for (size_t before = 0; before < i; before++)
+            if (outputs[before] == (size_t)found)
+                return mr_fail(MR_ERROR_CONFIG, "outputs names \"%s\" twice", names->item[i]);
+        outputs[i] = (size_t)found;
+    }
+    return MR_OK;
+}
+
+static int load(state *s, const options *o, const mr_planned_input *inputs, size_t input_count, int batch) {
+    const mr_model_params params = {.path = o->model, .runtime = o->runtime};
+    size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count = 0;
+    if (batch > 1 && input_count > 1)
+        return mr_fail(MR_ERROR_CONFIG, "joined inputs cannot be batched; leave batch out");
+    int status = mr_model_open(&s->model, &params);
+    if (!status)
+        status = match_ports(s->model, inputs, input_count, port);
+    if (!status)
+        status = choose_outputs(s->model, &o->outputs, outputs, &output_count);
+    return status ? status : mr_call_plan(&s->call, s->model, inputs, port, batch, outputs, output_count);
+}
+
+static int negotiate(mr_negotiation *n) {
+    state s = {0};
+    n->outputs[0] = n->inputs[0].format;
+    if (n->offline)
+        return MR_OK;
+    int status = load(&s, n->options, n->inputs, n->input_count, n->batch);
+    mr_model_close(&s.model);
+    return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
+}
+
+static int open_stage(mr_stage *self) {
+    return load(self->state, self->options, self->inputs, self->input_count, self->batch);
+}
+
+static void close_stage(mr_stage *self) {
+    mr_model_close(&((state *)self->state)->model);
+}
+
+static int add_tensors(const state *s, mr_io *io, mr_frame *frame, size_t index, mr_buffer *buffer) {
+    int status = MR_OK;
+    /* Last first: results are a list with the newest in front, so the model's first output ends up in front. */
+    for (size_t i = s->call.binding.output_count; i-- > 0 && !status;) {
+        mr_result *result = NULL;
+        status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &result);
+        if (status)
+            return status;
+        result->name = s->model->outputs[s->call.binding.output[i]].name;
+        result->format = s->call.output[i];
+        result->buffer = mr_buffer_ref(buffer);
+        result->data = mr_call_item(&s->call, buffer->data, i, index);
+    }
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    const state *s = self->state;
+    mr_buffer *buffer = NULL;
+    int status = mr_io_buffer(io, 0, s->call.output_bytes, &buffer);
+    if (!status)
+        status = mr_call_run(&s->call, io, buffer->data);
+    for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
+        mr_frame *frame = NULL;
+        status = mr_payload_share(io, mr_io_input_at(io, 0, i), &frame);
+        if (!status)
+            status = add_tensors(s, io, frame, i, buffer);
+        if (!status)
+            status = mr_io_emit(io, 0, frame);
+        else
+            mr_frame_unref(&frame);
+    }
+    mr_buffer_unref(&buffer);
+    return status;
+}
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field)
+static const mr_option table[] = {
+    {FIELD(model), .kind = MR_OPTION_PATH, .required = true, .help = "the ONNX file"},
+    {FIELD(outputs), .kind = MR_OPTION_STRINGS, .help = "which outputs to keep, by name; all where not given"},
+    {FIELD(runtime), .kind = MR_OPTION_PATH,
+     .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
+    MR_OPTIONS_END};
+#undef FIELD
+
+static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_port inputs[] = {{.name = "in", .help = "a tensor for each of the model's inputs, joined under their names",
+                                  .accepts = tensors, .many = true, .optional = true}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the first input's payload, with the model's outputs as results"}, {0}};
+
+const mr_stage_type mr_infer_stage = {
+    .name = "infer",
+    .summary = "runs any ONNX model and adds its outputs to the frame as named tensors",
+    .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's payload "
+            "goes on unchanged; classify and jsonl find the tensors among its results.",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = table,
+    .options_bytes = sizeof(options),
+    .state_bytes = sizeof(state),
+    .entry = MR_ENTRY_STATELESS,
+    .batches = true,
+    .negotiate = negotiate,
+    .open = open_stage,
+    .process = process,
+    .close = close_stage,
+};
