@@ -36,29 +36,35 @@ typedef struct everything {
 
 static const char *const choices[] = {"nearest", "bilinear", "area", NULL};
 static const mr_option part_fields[] = {
-    {.name = "x", .kind = MR_OPTION_INT, .offset = 8, .required = true, .min = 0, .max = 100, .unit = "px", .help = "left"},
+    {.name = "x", .kind = MR_OPTION_INT, .offset = 8, .required = true, .min = 0, .max = 100, .unit = "px",
+     .help = "left"},
     {.name = "y", .kind = MR_OPTION_INT, .offset = 16, .fallback = "7", .help = "top"},
     MR_OPTIONS_END,
 };
 static const mr_option table[] = {
     {.name = "flag", .kind = MR_OPTION_BOOL, .offset = offsetof(everything, flag), .fallback = "true"},
-    {.name = "whole", .kind = MR_OPTION_INT, .offset = offsetof(everything, whole), .fallback = "5", .min = 1, .max = 64,
+    {.name = "whole", .kind = MR_OPTION_INT, .offset = offsetof(everything, whole), .fallback = "5", .min = 1,
+     .max = 64,
      .unit = "frames"},
-    {.name = "number", .kind = MR_OPTION_DOUBLE, .offset = offsetof(everything, number), .fallback = "0.875", .min = 0,
+    {.name = "number", .kind = MR_OPTION_DOUBLE, .offset = offsetof(everything, number), .fallback = "0.875",
+     .min = 0,
      .max = 1},
     {.name = "text", .kind = MR_OPTION_STRING, .offset = offsetof(everything, text)},
     {.name = "path", .kind = MR_OPTION_PATH, .offset = offsetof(everything, path), .fallback = "-"},
     {.name = "uri", .kind = MR_OPTION_URI, .offset = offsetof(everything, uri)},
     {.name = "choice", .kind = MR_OPTION_ENUM, .offset = offsetof(everything, choice), .fallback = "bilinear",
      .choices = choices},
-    {.name = "wait", .kind = MR_OPTION_DURATION, .offset = offsetof(everything, wait_ns), .fallback = "20ms", .min = 1e6,
+    {.name = "wait", .kind = MR_OPTION_DURATION, .offset = offsetof(everything, wait_ns), .fallback = "20ms",
+     .min = 1e6,
      .max = 60e9},
-    {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(everything, memory), .fallback = "64MiB", .min = 1024,
+    {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(everything, memory), .fallback = "64MiB",
+     .min = 1024,
      .max = INFINITY},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = offsetof(everything, rate), .fallback = "30000/1001"},
     {.name = "size", .kind = MR_OPTION_SIZE, .offset = offsetof(everything, size), .fallback = "224x112", .min = 1,
      .max = 8192, .unit = "px"},
-    {.name = "mean", .kind = MR_OPTION_DOUBLES, .offset = offsetof(everything, mean), .fallback = "[1, 2.5, 3]", .min = 0,
+    {.name = "mean", .kind = MR_OPTION_DOUBLES, .offset = offsetof(everything, mean), .fallback = "[1, 2.5, 3]",
+     .min = 0,
      .max = 255},
     {.name = "names", .kind = MR_OPTION_STRINGS, .offset = offsetof(everything, names), .fallback = "[a, b]"},
     {.name = "headers", .kind = MR_OPTION_PAIRS, .offset = offsetof(everything, headers)},
@@ -191,16 +197,20 @@ static void wrong_types_say_what_was_found(void **state) {
     refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n");
     refuses("whole: [1]", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found a list\n");
     refuses("number: nan", "f:1:9: error: stages.x.number: expected a number such as 0.875, found \"nan\"\n");
-    refuses("flag: yes", "f:1:7: error: stages.x.flag: expected true or false, found \"yes\"\n    hint: write true\n");
+    refuses("flag: yes",
+            "f:1:7: error: stages.x.flag: expected true or false, found \"yes\"\n    hint: write true\n");
     refuses("wait: 20", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"20\"\n");
-    refuses("memory: 64 MEGS", "f:1:9: error: stages.x.memory: expected a number of bytes such as 64MiB, found \"64 MEGS\"\n");
+    refuses("memory: 64 MEGS",
+            "f:1:9: error: stages.x.memory: expected a number of bytes such as 64MiB, found \"64 MEGS\"\n");
     refuses("rate: 30/0", "f:1:7: error: stages.x.rate: expected a rate such as 30000/1001, found \"30/0\"\n");
     refuses("size: 224,224", "f:1:7: error: stages.x.size: expected a size (width x height) such as 224x112, "
                              "found \"224,224\"\n");
     refuses("names: {a: b}", "f:1:8: error: stages.x.names: expected a text or a list of texts, found a map\n");
-    refuses("headers: [a]", "f:1:10: error: stages.x.headers: expected a map of texts such as {a: b}, found a list\n");
+    refuses("headers: [a]",
+            "f:1:10: error: stages.x.headers: expected a map of texts such as {a: b}, found a list\n");
     refuses("part: 5", "f:1:7: error: stages.x.part: expected a map of x, y, found \"5\"\n");
-    refuses("format: I420 5", "f:1:9: error: stages.x.format: expected a format such as I420 1280x720, found \"I420 5\"\n");
+    refuses("format: I420 5",
+            "f:1:9: error: stages.x.format: expected a format such as I420 1280x720, found \"I420 5\"\n");
     refuses("path: ''", "f:1:7: error: stages.x.path: expected a path such as results.jsonl, found \"\"\n");
 }
 
@@ -213,7 +223,8 @@ static void ranges_are_told_with_their_unit(void **state) {
     refuses("memory: 1000", "f:1:9: error: stages.x.memory: 1000 is out of range; expected at least 1KiB\n");
     refuses("size: 224x0", "f:1:7: error: stages.x.size: 224x0 is out of range; expected 1 to 8192 px\n");
     refuses("mean: [0, 256]", "f:1:11: error: stages.x.mean: 256 is out of range; expected 0 to 255\n");
-    refuses("mean: [1, 2, 3, 4, 5]", "f:1:7: error: stages.x.mean: expected one to four numbers, found a list of 5\n");
+    refuses("mean: [1, 2, 3, 4, 5]",
+            "f:1:7: error: stages.x.mean: expected one to four numbers, found a list of 5\n");
     refuses("part: {x: 101}", "f:1:11: error: stages.x.part.x: 101 is out of range; expected 0 to 100 px\n");
 }
 
@@ -257,7 +268,8 @@ static void units_are_understood(void **state) {
     static const struct {
         const char *text;
         int64_t value;
-    } times[] = {{"0", 0}, {"1ns", 1}, {"500us", 500000}, {"1.5 s", 1500000000}, {"2m", 120000000000}, {"1h", 3600000000000}},
+    } times[] =
+        {{"0", 0}, {"1ns", 1}, {"500us", 500000}, {"1.5 s", 1500000000}, {"2m", 120000000000}, {"1h", 3600000000000}},
       sizes[] = {{"1", 1}, {"64MiB", 64 << 20}, {"1GB", 1000000000}, {"1.5 KiB", 1536}};
     int64_t value;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
@@ -289,7 +301,8 @@ static void formats_are_understood(void **state) {
         assert_true(mr_value_format(right[i][0], &format));
         assert_string_equal(mr_format_print(&format, text, sizeof text), right[i][1]);
     }
-    static const char *const wrong[] = {"", "I421 2x2", "I420 2", "u8 1x2x3x4x5x6x7", "u8 x2", "I420 2x2x2", "f32 -1"};
+    static const char *const wrong[] = {"",      "I421 2x2",   "I420 2", "u8 1x2x3x4x5x6x7",
+                                        "u8 x2", "I420 2x2x2", "f32 -1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_false(mr_value_format(wrong[i], &format));
 }
@@ -308,6 +321,42 @@ static void decimal_points_are_points_in_any_locale(void **state) {
     setlocale(LC_NUMERIC, "C");
     assert_true(read);
     assert_true(number == 0.5);
+}
+
+/* What `millrace inspect` prints and what files are read by: every table of every stage type holds together. */
+static void check_table(const mr_option *option, const char *type, size_t bytes) {
+    static const char *const taken[] = {"type", "input", "join", "device", "queue", "batch", "in_flight", "on_error"};
+    for (; option && option->name; option++) {
+        char where[128];
+        snprintf(where, sizeof where, "%s.%s", type, option->name);
+        if (!option->help || !*option->help || (option->kind == MR_OPTION_ENUM) != (option->choices != NULL) ||
+            (option->kind == MR_OPTION_MAP) != (option->fields != NULL) || option->min > option->max ||
+            option->offset >= bytes || mr_option_find(option + 1, option->name) || (option->required && option->fallback))
+            fail_msg("%s is not well described", where);
+        for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+            if (strcmp(option->name, taken[i]) == 0)
+                fail_msg("%s has the name of what every stage has", where);
+        if (option->kind == MR_OPTION_MAP)
+            check_table(option->fields, where, bytes);
+    }
+}
+
+static void tables_of_all_types_are_sound(void **state) {
+    (void)state;
+    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++) {
+        mr_arena arena = {0};
+        mr_diagnostics diagnostics = {0};
+        const mr_option_reader reader = {
+            .arena = &arena, .diagnostics = &diagnostics, .directory = "", .where = (*type)->name};
+        void *options = malloc((*type)->options_bytes + 1);
+        check_table((*type)->options, (*type)->name, (*type)->options_bytes);
+        int status = mr_options_default(&reader, (*type)->options, options, (*type)->options_bytes);
+        mr_diagnostics_print(&diagnostics, stderr);
+        assert_int_equal(status, MR_OK);
+        free(options);
+        mr_arena_fini(&arena);
+        mr_diagnostics_fini(&diagnostics);
+    }
 }
 
 static const char *nearest_of(const char *wanted, const char *const *names) {
@@ -341,6 +390,7 @@ int main(void) {
         cmocka_unit_test(units_are_understood),
         cmocka_unit_test(formats_are_understood),
         cmocka_unit_test(decimal_points_are_points_in_any_locale),
+        cmocka_unit_test(tables_of_all_types_are_sound),
         cmocka_unit_test(nearest_names_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

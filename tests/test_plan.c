@@ -67,7 +67,8 @@ static void formats_are_what_stages_answer(void **state) {
     assert_int_equal(plan->edges[0].format.payload, MR_PAYLOAD_PACKET);
     assert_int_equal(plan->edges[2].format.payload, MR_PAYLOAD_PICTURE);
     assert_string_equal(mr_format_print(&plan->edges[3].format, text, sizeof text), "tensor f32 3x32x64");
-    assert_string_equal(mr_format_print(&vertex(plan, "learn")->inputs[0].format, text, sizeof text), "tensor f32 3x32x64");
+    assert_string_equal(mr_format_print(&vertex(plan, "learn")->inputs[0].format, text, sizeof text),
+                        "tensor f32 3x32x64");
     assert_string_equal(vertex(plan, "learn")->inputs[0].from, "small");
     assert_string_equal(vertex(plan, "learn")->inputs[0].port, "tensors");
     assert_int_equal(vertex(plan, "out")->inputs[0].format.payload, MR_PAYLOAD_RESULTS);
@@ -124,7 +125,8 @@ static void joins_have_ports_and_pictures_pass_through(void **state) {
     assert_int_equal(all->input_count, 3);
     assert_string_equal(all->inputs[2].port, "z");
     assert_int_equal(all->inputs[1].format.payload, MR_PAYLOAD_PICTURE);
-    /* Behind open: keep (4 + 3) and, as it passes pictures on, pair (4 + 2) behind it; shrink (4 + 3); all (4 + 2). */
+    /* Behind open: keep (4 + 3) and, as it passes pictures on, pair (4 + 2) behind it; shrink (4 + 3); all
+     * (4 + 2). */
     assert_int_equal(vertex(plan, "open")->output_buffers, 3 + 2 + (4 + 3) + (4 + 2) + (4 + 3) + (4 + 2));
     mr_plan_destroy(&plan);
 }
@@ -177,6 +179,36 @@ static void merged_formats_keep_what_they_share(void **state) {
     mr_plan_destroy(&plan);
 }
 
+/* One way to the join gathers eight frames: the other way must hold as many. */
+static void joins_wait_for_batches(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD SOURCES "stages:\n"
+                              "  open: {input: [a, b]}\n"
+                              "  shrink: {input: [open, still], size: 4}\n"
+                              "  learn: {input: shrink, batch: 8}\n"
+                              "  again: {type: same, input: learn}\n"
+                              "  all: {type: gather, join: {x: shrink, y: again}, queue: 2}\n"
+                              "  out: {type: trash, input: all}\n");
+    assert_int_equal(vertex(plan, "all")->queue, 8);
+    assert_int_equal(vertex(plan, "out")->queue, 4);
+    mr_plan_destroy(&plan);
+}
+
+/* What is wrong with a source does not hide what is wrong behind it. */
+static void errors_behind_a_missing_file_are_found(void **state) {
+    (void)state;
+    fake_expect(HEAD "sources: {a: {uri: missing.mp4}}\n"
+                     "stages:\n"
+                     "  open: {input: a}\n"
+                     "  shrink: {input: open, size: 5x4}\n"
+                     "  learn: {input: open}\n"
+                     "  out: {type: trash, input: [shrink, learn]}\n",
+                "dir/p.yaml:3:20: error: sources.a: cannot open dir/missing.mp4\n"
+                "dir/p.yaml:6:31: error: stages.shrink: the width 5 is odd\n"
+                "dir/p.yaml:7:18: error: learn takes tensor f32, but open gives pictures\n"
+                "    hint: put a stage of type shrink between them\n");
+}
+
 static void devices_are_resolved(void **state) {
     (void)state;
     mr_plan *plan = load(HEAD SOURCES "stages:\n"
@@ -197,7 +229,8 @@ static void deterministic_plans_have_no_threads(void **state) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = fake_types, .default_source_type = "camera", .text = chain};
-    assert_int_equal(mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 8, .deterministic = true}, &diagnostics), MR_OK);
+    assert_int_equal(mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 8, .deterministic = true}, &diagnostics),
+                     MR_OK);
     assert_int_equal(plan->workers, 1);
     for (size_t v = 0; v < plan->vertex_count; v++) {
         assert_false(plan->vertices[v].blocking);
@@ -212,7 +245,7 @@ static void refusals_have_the_place_of_their_option(void **state) {
     fake_expect(HEAD "sources: {a: {uri: missing.mp4}}\n"
                      "stages:\n"
                      "  open: {input: a}\n"
-                     "  shrink: {input: open, size: 5x4}\n"
+                     "  shrink: {input: open, size: 4}\n"
                      "  out: {type: trash, input: shrink}\n",
                 "dir/p.yaml:3:20: error: sources.a: cannot open dir/missing.mp4\n");
     fake_expect(HEAD SOURCES "stages:\n"
@@ -331,6 +364,8 @@ int main(void) {
         cmocka_unit_test(joins_have_ports_and_pictures_pass_through),
         cmocka_unit_test(outputs_have_names),
         cmocka_unit_test(merged_formats_keep_what_they_share),
+        cmocka_unit_test(joins_wait_for_batches),
+        cmocka_unit_test(errors_behind_a_missing_file_are_found),
         cmocka_unit_test(devices_are_resolved),
         cmocka_unit_test(deterministic_plans_have_no_threads),
         cmocka_unit_test(refusals_have_the_place_of_their_option),

@@ -128,18 +128,19 @@ static void errors_name_the_override(void **state) {
                                      {"stages.shrink.siz", "5"},
                                      {"sources..x", "5"},
                                      {"stages.open.queue", "[1"}};
-    mr_spec *spec = parse(text, &(mr_spec_params){.override_count = 5, .overrides = overrides},
-                          "--set stages.lern.batch.size: error: there is no \"lern\" in stages\n"
-                          "    hint: did you mean \"learn\"?\n"
-                          "--set sources..x: error: the key is not a path of names with dots\n"
-                          "    hint: write --set stages.decode.threads=2\n"
-                          "--set stages.open.queue: error: this is not YAML: did not find expected ',' or ']' while "
-                          "parsing a flow sequence\n"
-                          "    hint: a bracket or brace is not closed, or a comma is missing\n"
-                          "--set stages.shrink.siz: error: stages.shrink: unknown key \"siz\"\n"
-                          "    hint: did you mean \"size\"?\n"
-                          "--set stages.learn.batch.size: error: stages.learn.batch.size: expected a whole number such "
-                          "as 8, found \"many\"\n");
+    mr_spec *spec =
+        parse(text, &(mr_spec_params){.override_count = 5, .overrides = overrides},
+              "--set stages.lern.batch.size: error: there is no \"lern\" in stages\n"
+              "    hint: did you mean \"learn\"?\n"
+              "--set sources..x: error: the key is not a path of names with dots\n"
+              "    hint: write --set stages.decode.threads=2\n"
+              "--set stages.open.queue: error: this is not YAML: did not find expected ',' or ']' while "
+              "parsing a flow sequence\n"
+              "    hint: a bracket or brace is not closed, or a comma is missing\n"
+              "--set stages.shrink.siz: error: stages.shrink: unknown key \"siz\"\n"
+              "    hint: did you mean \"size\"?\n"
+              "--set stages.learn.batch.size: error: stages.learn.batch.size: expected a whole number such "
+              "as 8, found \"many\"\n");
     assert_true(spec->broken);
     mr_spec_destroy(&spec);
 }
@@ -163,7 +164,8 @@ static void several_inputs_make_sources_with_names_of_their_own(void **state) {
     (void)state;
     const char *const inputs[] = {"a/cam one.mp4", "b/cam one.mp4", "open.avi", "x-2.y.mkv", "http://h/x-2.y.mkv",
                                   "../folder/", ".hidden", "cam_one-2"};
-    const char *const ids[] = {"cam_one", "cam_one-2", "open-2", "x-2_y", "x-2_y-2", "folder", "_hidden", "cam_one-2-2"};
+    const char *const ids[] = {"cam_one", "cam_one-2", "open-2",  "x-2_y",
+                               "x-2_y-2", "folder",    "_hidden", "cam_one-2-2"};
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params params = {.types = fake_types, .default_source_type = "camera", .text = text,
@@ -183,12 +185,14 @@ static void inputs_need_an_only_source(void **state) {
     (void)state;
     const char *const inputs[] = {"a.mp4"};
     const mr_spec_params wishes = {.input_count = 1, .inputs = inputs, .output = "x"};
-    mr_spec *spec = parse("version: 1\npipeline: p\nsources: {a: {uri: x}, b: {uri: y}}\n"
-                          "stages: {out: {type: trash, input: a}}\n", &wishes,
-                          "--input: error: an input replaces the only source, but the pipeline has 2\n"
-                          "    hint: use --set sources.ID.uri=... for each\n"
-                          "--output: error: an output replaces the path of the only stage that writes a file, but the "
-                          "pipeline has 0\n");
+    mr_spec *spec =
+        parse("version: 1\npipeline: p\nsources: {a: {uri: x}, b: {uri: y}}\n"
+              "stages: {out: {type: trash, input: a}}\n",
+              &wishes,
+              "--input: error: an input replaces the only source, but the pipeline has 2\n"
+              "    hint: use --set sources.ID.uri=... for each\n"
+              "--output: error: an output replaces the path of the only stage that writes a file, but the "
+              "pipeline has 0\n");
     mr_spec_destroy(&spec);
     const mr_spec_params input_only = {.input_count = 1, .inputs = inputs};
     spec = parse("version: 1\npipeline: p\nsources: {a: {type: pattern}}\nstages: {out: {type: trash, input: a}}\n",

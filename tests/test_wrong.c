@@ -1,11 +1,12 @@
-/* Wrong pipelines: tests/wrong/NAME.yaml each with what is said of it, word for word, in NAME.expected. The last line there
- * is the exit code. After a change of wording, `MR_TEST_WRITE=1 test_wrong` writes the files anew; the difference is then
- * read like any other change. */
+/* Wrong pipelines: tests/wrong/NAME.yaml each with what is said of it, word for word, in NAME.expected. The last line
+ * there is the exit code. After a change of wording, `MR_TEST_WRITE=1 test_wrong` writes the files anew; the
+ * difference is then read like any other change. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ static char *complaints(const char *path) {
     int status = mr_plan_load(&plan, &spec, &params, &diagnostics);
     char *said = printed(&diagnostics), *text = NULL;
     if (!status)
-        print_error("%s is not refused\n", path);
+        fprintf(stderr, "%s is not refused\n", path);
     assert_null(plan);
     assert_int_equal(status, mr_diagnostics_status(&diagnostics));
     assert_true(asprintf(&text, "%sexit: %d\n", said, mr_status_exit_code(status)) > 0);
@@ -63,7 +64,7 @@ static bool check(const char *name) {
     char *expected = read_whole(path);
     bool equal = strcmp(said, expected) == 0;
     if (!equal)
-        print_error("%s: expected\n%sfound\n%s", name, expected, said);
+        fprintf(stderr, "%s: expected\n%sfound\n%s", name, expected, said);
     free(expected);
     free(said);
     return equal;

@@ -111,14 +111,16 @@ static void syntax_errors_have_a_place_and_a_hint(void **state) {
     (void)state;
     expect_text("a: b: c\n", "f.yaml:1:5: error: this is not YAML: mapping values are not allowed in this context\n"
                              "    hint: put a value that holds \": \" in quotes, and check the indentation\n");
-    expect_text("a: 'b\n", "f.yaml:2:1: error: this is not YAML: found unexpected end of stream while scanning a quoted "
-                           "scalar\n    hint: a quote is not closed\n");
+    expect_text("a: 'b\n",
+                "f.yaml:2:1: error: this is not YAML: found unexpected end of stream while scanning a quoted "
+                "scalar\n    hint: a quote is not closed\n");
 }
 
 static void bytes_that_are_not_text_are_refused(void **state) {
     (void)state;
     expect("a: \xff\n", 5, "f.yaml:1:4: error: byte 0xff is not UTF-8\n    hint: save the file as UTF-8\n");
-    expect("a: 1\nb: \0\n", 10, "f.yaml:2:4: error: the text holds a zero byte (0x00)\n    hint: save the file as UTF-8\n");
+    expect("a: 1\nb: \0\n", 10,
+           "f.yaml:2:4: error: the text holds a zero byte (0x00)\n    hint: save the file as UTF-8\n");
     /* Overlong forms, surrogates, beyond U+10FFFF, and a sequence that is cut (RFC 3629). */
     const char *const wrong[] = {"\xc0\xaf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -176,7 +178,8 @@ static void the_deepest_nesting_is_accepted(void **state) {
     }
 }
 
-/* ---- variables ----------------------------------------------------------------------------------------------------- */
+/* ---- variables
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void expands_to(const char *text, const char *expected) {
     reading r = read_text(text);

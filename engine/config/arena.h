@@ -1,7 +1,9 @@
-/* Memory of the configuration: one arena a pipeline, freed at once, and a map from strings to pointers that lives in it.
+/* Memory of the configuration: one arena a pipeline, freed at once, and a map from strings to pointers that lives in
+ * it.
  *
- * Everything read from YAML (nodes, strings, filled options, plans) is small and lives equally long, so nothing is freed by
- * itself. One thread at a time. Functions answer NULL or MR_ERROR_MEMORY where memory is out, with mr_message set. */
+ * Everything read from YAML (nodes, strings, filled options, plans) is small and lives equally long, so nothing is
+ * freed by itself. One thread at a time. Functions answer NULL or MR_ERROR_MEMORY where memory is out, with
+ * mr_message set. */
 #ifndef MILLRACE_CONFIG_ARENA_H
 #define MILLRACE_CONFIG_ARENA_H
 

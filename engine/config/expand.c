@@ -41,8 +41,8 @@ static void append(expansion *e, const char *text, size_t length) {
 
 static void refuse(expansion *e, const char *hint, const char *message, const char *name, size_t length) {
     if (!e->status)
-        e->status = mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint, message, (int)length,
-                                name);
+        e->status = mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint, message,
+                                (int)length, name);
 }
 
 static bool name_char(char c, bool first) {
@@ -73,10 +73,11 @@ static const char *complain(expansion *e, const char *name, size_t length, const
     if (!silent && !e->status) {
         char hint[300];
         snprintf(hint, sizeof hint, "set it in the environment: %.*s=...", (int)length, name);
-        e->status = message > 0 ? mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint,
-                                              "the variable %.*s is not set: %.*s", (int)length, name, (int)message, at)
-                                : mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint,
-                                              "the variable %.*s is not set", (int)length, name);
+        e->status = message > 0
+                        ? mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint,
+                                      "the variable %.*s is not set: %.*s", (int)length, name, (int)message, at)
+                        : mr_diagnose(e->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, e->place, hint,
+                                      "the variable %.*s is not set", (int)length, name);
     }
     return at + message;
 }

@@ -13,7 +13,8 @@ typedef struct asking {
     bool refused;
 } asking;
 
-static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format, va_list arguments) {
+static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format,
+                  va_list arguments) {
     asking *ask = negotiation->planner;
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
@@ -44,7 +45,7 @@ int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option
     return status;
 }
 
-/* ---- what ports take --------------------------------------------------------------------------------------------- */
+/* ---- what ports take ------------------------------------------------------------------------------------------ */
 
 static bool accepts_anything(const mr_port *port) {
     return !port->accepts || port->accepts[0].payload == MR_PAYLOAD_ANY;
@@ -92,7 +93,7 @@ static const char *describe_port(const mr_port *port, char *text, size_t bytes) 
     return text;
 }
 
-/* ---- what would convert ------------------------------------------------------------------------------------------ */
+/* ---- what would convert --------------------------------------------------------------------------------------- */
 
 enum { MAX_TYPES = 64, MAX_STEPS = 3 };
 
@@ -126,9 +127,10 @@ static void write_chain(const mr_stage_type *const *types, const int *before, in
     snprintf(hint, bytes, "put a stage of type %s between them", text);
 }
 
-/* The shortest chain of at most MAX_STEPS types that makes of `have` what `wanted` takes; NULL where there is none. */
-static const char *conversion(const mr_stage_type *const *types, const mr_format *have, const mr_port *wanted, char *hint,
-                              size_t bytes) {
+/* The shortest chain of at most MAX_STEPS types that makes of `have` what `wanted` takes; NULL where
+ * there is none. */
+static const char *conversion(const mr_stage_type *const *types, const mr_format *have, const mr_port *wanted,
+                              char *hint, size_t bytes) {
     int queue[MAX_TYPES], before[MAX_TYPES], steps[MAX_TYPES] = {0}, found = 0;
     for (int t = 0; types[t] && t < MAX_TYPES; t++)
         if (converts(types[t]) && mr_port_accepts(&types[t]->inputs[0], have, NULL)) {
@@ -152,16 +154,16 @@ static const char *conversion(const mr_stage_type *const *types, const mr_format
     return NULL;
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------------------ */
+/* ---- inputs --------------------------------------------------------------------------------------------------- */
 
 static void misfit(mr_plan_builder *b, const mr_plan_link *link, const mr_port *port, const mr_format *format) {
     const mr_spec_vertex *to = b->vertex[link->to], *from = b->vertex[link->from];
     char takes[256], given[MR_FORMAT_TEXT], hint[320];
-    /* What comes out of something misfit already is not known well enough to blame anybody. */
-    if (b->failed[link->from])
+    if (b->unknown[link->from])
         return;
-    mr_plan_error(b, link->place, conversion(b->spec->types, format, port, hint, sizeof hint), "%s takes %s, but %s gives %s", to->id,
-                  describe_port(port, takes, sizeof takes), from->id, describe(format, given, sizeof given));
+    mr_plan_error(b, link->place, conversion(b->spec->types, format, port, hint, sizeof hint),
+                  "%s takes %s, but %s gives %s", to->id, describe_port(port, takes, sizeof takes), from->id,
+                  describe(format, given, sizeof given));
 }
 
 /* What frames of either format have in common; false where one link cannot carry both. */
@@ -195,9 +197,8 @@ static void refuse_merge(mr_plan_builder *b, const mr_plan_link *link, const mr_
                          const mr_format *format) {
     char one[MR_FORMAT_TEXT], other[MR_FORMAT_TEXT];
     mr_plan_error(b, link->place, "merge what is of one kind, or join by name: join: {a: ..., b: ...}",
-                  "%s merges %s from %s with %s from %s", b->vertex[link->to]->id,
-                  describe(format, one, sizeof one), b->vertex[link->from]->id, describe(&with->format, other, sizeof other),
-                  with->from);
+                  "%s merges %s from %s with %s from %s", b->vertex[link->to]->id, describe(format, one, sizeof one),
+                  b->vertex[link->from]->id, describe(&with->format, other, sizeof other), with->from);
 }
 
 /* Takes one link into the input that it belongs to. */
@@ -219,7 +220,7 @@ static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_plan_edge
     }
     if (merge(&input->format, &edge->format))
         return true;
-    if (accepts_anything(port) || b->failed[edge->from]) {
+    if (accepts_anything(port) || b->unknown[edge->from]) {
         input->format = (mr_format){0};
         return true;
     }
@@ -249,7 +250,7 @@ static int gather_inputs(mr_plan_builder *b, int v, bool *fits) {
     return MR_OK;
 }
 
-/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+/* ---- outputs -------------------------------------------------------------------------------------------------- */
 
 /* What an output is before its stage was asked: the one thing that it can give, or what comes in. */
 static mr_format assume(const mr_port *port, const mr_plan_vertex *vertex) {
@@ -277,7 +278,8 @@ static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
                         vertex->type->outputs[i].name);
 }
 
-static void ask(mr_plan_builder *b, int v) {
+/* False where the stage refuses. */
+static bool ask(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     asking context = {.b = b, .vertex = b->vertex[v]};
     mr_negotiation n = {.id = vertex->id,
@@ -296,22 +298,27 @@ static void ask(mr_plan_builder *b, int v) {
     if (status < 0 && !context.refused)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
                     vertex->is_source ? "sources" : "stages", vertex->id, mr_message());
-    if (status < 0 || context.refused) {
-        b->failed[v] = true;
-        return;
-    }
+    if (status < 0 || context.refused)
+        return false;
     check_answer(b, v, &n);
     vertex->entry = n.entry;
     vertex->blocking = n.blocking;
     vertex->threads = n.threads;
     vertex->output_buffers = n.retained; /* plan_sizes.c adds the rest */
+    return true;
+}
+
+/* A source that always gives one kind of thing gives it whatever is wrong with it; what a stage gives
+ * hangs on more. */
+static bool gives_one_thing(const mr_stage_type *type) {
+    return !type->inputs && !accepts_anything(&type->outputs[0]) && !type->outputs[1].name;
 }
 
 static int negotiate_vertex(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     bool fits = true;
     if (!vertex->type) {
-        b->failed[v] = true;
+        b->unknown[v] = true;
         return MR_OK;
     }
     if (!vertex->is_source && gather_inputs(b, v, &fits))
@@ -323,12 +330,13 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
     for (size_t i = 0; i < vertex->output_count; i++)
         vertex->outputs[i] = assume(&vertex->type->outputs[i], vertex);
     vertex->entry = vertex->type->entry;
-    /* A stage whose options or inputs are wrong is not asked; what it can give at most stands for its answer. */
-    b->failed[v] = b->vertex[v]->broken || !fits;
+    /* A stage whose options or inputs are wrong is not asked: it would complain of what is none of its own. */
+    bool wrong = b->vertex[v]->broken || !fits;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
-        b->failed[v] = b->failed[v] || b->failed[b->link[b->in.item[i]].from];
-    if (!b->failed[v])
-        ask(b, v);
+        wrong = wrong || b->unknown[b->link[b->in.item[i]].from];
+    if (!wrong)
+        wrong = !ask(b, v);
+    b->unknown[v] = wrong && !gives_one_thing(vertex->type);
     return MR_OK;
 }
 

@@ -316,7 +316,8 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
 }
 
 /* Whether it stands there with a slip in its name, which is diagnosed as such. */
-static bool is_misspelt(const mr_option *option, const mr_option *table, const char *const *known, const mr_yaml *map) {
+static bool is_misspelt(const mr_option *option, const mr_option *table, const char *const *known,
+                        const mr_yaml *map) {
     for (const mr_yaml *entry = map->first; entry; entry = entry->next) {
         mr_nearest nearest = {.wanted = entry->key};
         if (mr_option_find(table, entry->key) || is_known(known, entry->key))
@@ -368,21 +369,21 @@ static int set_default(const mr_option_reader *reader, const mr_option *option, 
     mr_yaml scalar = {.kind = MR_YAML_SCALAR, .text = option->fallback, .place = {.line = 1}};
     mr_yaml *value = &scalar;
     if (option->kind == MR_OPTION_MAP) {
-        for (const mr_option *field = option->fields; field->name; field++)
-            if (set_default(reader, field, field_of(option, options)))
-                return MR_ERROR_INTERNAL;
-        return MR_OK;
+        int status = MR_OK;
+        for (const mr_option *field = option->fields; field->name && !status; field++)
+            status = set_default(reader, field, field_of(option, options));
+        return status;
     }
     if (!option->fallback)
         return MR_OK;
     bool several = option->kind == MR_OPTION_DOUBLES || option->kind == MR_OPTION_STRINGS ||
                    option->kind == MR_OPTION_PAIRS;
-    if (several && mr_yaml_parse(&value, reader->arena, "default", option->fallback, strlen(option->fallback), false,
-                                 reader->diagnostics))
-        return MR_ERROR_INTERNAL;
+    int status = MR_OK;
+    if (several)
+        status = mr_yaml_parse(&value, reader->arena, "default", option->fallback, strlen(option->fallback), false,
+                               reader->diagnostics);
     /* A default that its own table refuses is a mistake of who wrote the stage; the diagnostic says which. */
-    return read_value(&(reading){.reader = reader, .option = option, .value = value}, options) ? MR_ERROR_INTERNAL
-                                                                                              : MR_OK;
+    return status ? status : read_value(&(reading){.reader = reader, .option = option, .value = value}, options);
 }
 
 int mr_options_default(const mr_option_reader *reader, const mr_option *table, void *options, size_t bytes) {

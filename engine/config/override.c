@@ -20,8 +20,8 @@ static bool path_is_plain(const char *key) {
     return length > 0 && key[0] != '.' && key[length - 1] != '.' && !strstr(key, "..");
 }
 
-/* The map behind `part`, made where it is missing. A plain value in its place is replaced, so that batch.size can be set
- * where `batch: 8` was written. */
+/* The map behind `part`, made where it is missing. A plain value in its place is replaced, so that batch.size can be
+ * set where `batch: 8` was written. */
 static mr_yaml *descend(mr_spec_parser *p, mr_yaml *map, const char *part, mr_place place) {
     mr_yaml *child = mr_yaml_get(map, part);
     if (child && child->kind == MR_YAML_MAP)

@@ -9,7 +9,7 @@
 
 enum { DEFAULT_QUEUE = 4, DEFAULT_IN_FLIGHT = 2 };
 
-/* ---- vertices ---------------------------------------------------------------------------------------------------- */
+/* ---- vertices ------------------------------------------------------------------------------------------------- */
 
 static void place_on_device(mr_plan_vertex *vertex, const char *wanted) {
     bool automatic = strcmp(wanted, "auto") == 0;
@@ -69,8 +69,8 @@ static int list_vertices(mr_plan_builder *b) {
     mr_spec *spec = b->spec;
     b->count = (int)(spec->source_count + spec->stage_count);
     b->vertex = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->vertex);
-    b->failed = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->failed);
-    if (!b->vertex || !b->failed)
+    b->unknown = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->unknown);
+    if (!b->vertex || !b->unknown)
         return MR_ERROR_MEMORY;
     for (int v = 0; v < b->count; v++) {
         size_t i = (size_t)v;
@@ -102,7 +102,7 @@ static int list_edges(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* ---- warnings ---------------------------------------------------------------------------------------------------- */
+/* ---- warnings ------------------------------------------------------------------------------------------------- */
 
 static bool output_is_taken(const mr_plan_builder *b, int v, int port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++)
@@ -131,7 +131,7 @@ static void warn_of_unused(mr_plan_builder *b) {
     }
 }
 
-/* ---- together ---------------------------------------------------------------------------------------------------- */
+/* ---- together ------------------------------------------------------------------------------------------------- */
 
 static int count_workers(const mr_plan_builder *b) {
     if (b->params.deterministic)
@@ -160,8 +160,7 @@ static int build(mr_plan_builder *b) {
         warn_of_unused(b);
     for (int v = 0; v < b->count; v++)
         set_calls(b, v);
-    mr_plan_sizes(b);
-    return MR_OK;
+    return mr_plan_sizes(b);
 }
 
 int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics) {

@@ -1,8 +1,8 @@
 /* The plan: a pipeline after everything is decided. spec -> plan -> graph.
  *
  * mr_plan_create resolves stage types, links, devices, instance counts, formats (through each type's negotiate, in
- * topological order), queue lengths and buffer counts. It reports all errors at once and moves nothing. The plan owns its
- * memory and, through `spec`, the options and strings it points to. It is immutable once created. */
+ * topological order), queue lengths and buffer counts. It reports all errors at once and moves nothing. The plan owns
+ * its memory and, through `spec`, the options and strings it points to. It is immutable once created. */
 #ifndef MILLRACE_CONFIG_PLAN_H
 #define MILLRACE_CONFIG_PLAN_H
 
@@ -22,13 +22,15 @@ typedef struct mr_plan_edge {
 /* How many buffers the pool behind output 0 of one instance needs, so that links fill up before it runs dry:
  *
  *     retained (negotiated) + in_flight * batch + the sum over consumers of
- *         queue * sources of this instance + in_flight * batch (of each instance of the consumer that these sources reach)
+ *         queue * sources of this instance
+ *         + in_flight * batch of each instance of the consumer that these sources reach
  *
- * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is, one
- * with an output of the same kind as its input.
+ * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is,
+ * one with an output of the same kind as its input.
  *
- * What is decided where the YAML says nothing: one frame a call, four frames of each source in a queue (at least one
- * batch), two calls in flight or as many as workers may be in a stateless stage, device cpu, block, drop.
+ * What is decided where the YAML says nothing: one frame a call, four frames of each source in a queue (in any case
+ * one batch, and before a join as many as the batches on the way there gather), two calls in flight or as many as
+ * workers may be in a stateless stage, device cpu, block, drop.
  *
  * A source or stage. Sources come first, then stages in topological order. */
 typedef struct mr_plan_vertex {
@@ -51,7 +53,7 @@ typedef struct mr_plan_vertex {
     int queue;                      /* frames of one source that each input link holds */
     mr_policy policy;               /* of its input links when full */
     mr_on_error on_error;
-    int output_buffers;             /* for output 0 of one instance; see below */
+    int output_buffers;             /* for output 0 of one instance; see above */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
     size_t output_count;
@@ -78,11 +80,12 @@ typedef struct mr_plan_params {
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
 } mr_plan_params;
 
-/* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused. The
- * status is the first error's of `diagnostics`. */
+/* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused.
+ * The status is the first error's of `diagnostics`. */
 int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics);
 /* Both steps at once: every error of the text and of the graph is in `diagnostics`, sorted by place. */
-int mr_plan_load(mr_plan **plan, const mr_spec_params *spec, const mr_plan_params *params, mr_diagnostics *diagnostics);
+int mr_plan_load(mr_plan **plan, const mr_spec_params *spec, const mr_plan_params *params,
+                 mr_diagnostics *diagnostics);
 void mr_plan_destroy(mr_plan **plan);
 
 #endif

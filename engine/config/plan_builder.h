@@ -1,8 +1,8 @@
 /* Between the files that make a plan (plan.c, plan_links.c, plan_order.c, negotiate.c, plan_sizes.c); nobody else
  * includes this.
  *
- * Vertices are numbered as the YAML has them, sources first, until plan_order.c has put the stages in topological order;
- * from then on by the plan. */
+ * Vertices are numbered as the YAML has them, sources first, until plan_order.c has put the stages in topological
+ * order; from then on by the plan. */
 #ifndef MILLRACE_CONFIG_PLAN_BUILDER_H
 #define MILLRACE_CONFIG_PLAN_BUILDER_H
 
@@ -32,10 +32,10 @@ typedef struct mr_plan_builder {
     size_t link_count, link_room;
     mr_plan_link *link;     /* grouped by `to` */
     mr_plan_fan in, out;    /* links into and out of each vertex; once ordered */
-    bool *failed;           /* vertices whose negotiation was refused */
+    bool *unknown;          /* vertices of which nobody knows what comes out, since something is wrong there */
 } mr_plan_builder;
 
-#define mr_plan_error(builder, place, hint, ...)                                                                       \
+#define mr_plan_error(builder, place, hint, ...)                                                                     \
     mr_diagnose((builder)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
 
 /* Each answers MR_OK or MR_ERROR_MEMORY and diagnoses all else. */
@@ -43,7 +43,7 @@ int mr_plan_resolve_links(mr_plan_builder *builder);  /* names -> link */
 int mr_plan_order(mr_plan_builder *builder);          /* cycles; vertex and link in topological order; in and out */
 int mr_plan_reach(mr_plan_builder *builder);          /* which sources reach which vertex */
 int mr_plan_negotiate(mr_plan_builder *builder);      /* formats */
-void mr_plan_sizes(mr_plan_builder *builder);         /* output_buffers */
+int mr_plan_sizes(mr_plan_builder *builder);          /* queues of joins, output_buffers */
 
 /* How many ports there are; NULL has none. */
 int mr_port_count(const mr_port *ports);

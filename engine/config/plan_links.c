@@ -6,8 +6,8 @@
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
-/* One name being resolved for an input port of vertex `to`. `linked` has, for each vertex and its first ports, the last
- * consumer port that was linked to it, so that a name given twice is seen without searching. */
+/* One name being resolved for an input port of vertex `to`. `linked` has, for each vertex and its first ports, the
+ * last consumer port that was linked to it, so that a name given twice is seen without searching. */
 typedef struct reference {
     mr_plan_builder *b;
     const mr_spec_input *input;
@@ -67,7 +67,7 @@ static int add_link(const reference *r, int from, int from_port) {
     return MR_OK;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------------------------- */
 
 static void unknown_input(const reference *r, const char *name) {
     char hint[256];
@@ -88,8 +88,8 @@ static void unknown_output(const reference *r, const mr_spec_vertex *from, const
         size_t length = strlen(hint);
         snprintf(hint + length, sizeof hint - length, "%s%s", length ? ", " : "its outputs are: ", output->name);
     }
-    mr_plan_error(r->b, r->input->place, hint, "stages.%s: \"%s\" (%s) has no output \"%s\"", consumer(r)->id, from->id,
-                  from->type->name, port);
+    mr_plan_error(r->b, r->input->place, hint, "stages.%s: \"%s\" (%s) has no output \"%s\"", consumer(r)->id,
+                  from->id, from->type->name, port);
 }
 
 /* Links vertex `from`, by its output `port` or, where that is NULL, its first. */
@@ -105,7 +105,8 @@ static int link_vertex(const reference *r, int from, const char *port) {
         return add_link(r, from, 0);
     if (!type->outputs) {
         mr_plan_error(r->b, r->input->place, "take the input of that stage instead",
-                      "stages.%s: \"%s\" (%s) is a sink and gives nothing", consumer(r)->id, producer->id, type->name);
+                      "stages.%s: \"%s\" (%s) is a sink and gives nothing", consumer(r)->id, producer->id,
+                      type->name);
         return MR_OK;
     }
     while (port && type->outputs[index].name && strcmp(type->outputs[index].name, port) != 0)
@@ -148,7 +149,7 @@ static int resolve(const reference *r) {
     return link_vertex(r, (int)(found - b->vertex), dot ? dot + 1 : NULL);
 }
 
-/* ---- ports ------------------------------------------------------------------------------------------------------- */
+/* ---- ports ---------------------------------------------------------------------------------------------------- */
 
 static void unknown_port(const mr_plan_builder *b, const mr_spec_vertex *stage, const mr_spec_input *input) {
     char hint[256];
@@ -190,8 +191,9 @@ static void check_ports(const mr_plan_builder *b, const mr_spec_vertex *stage, s
         for (size_t i = 0; stage->joins && i < stage->input_count; i++)
             taken = taken || strcmp(stage->inputs[i].port, ports[port].name) == 0;
         if (!taken)
-            mr_plan_error(b, stage->place, "name each input under `join`", "stages.%s: the input port \"%s\" of %s is missing",
-                          stage->id, ports[port].name, stage->type->name);
+            mr_plan_error(b, stage->place, "name each input under `join`",
+                          "stages.%s: the input port \"%s\" of %s is missing", stage->id, ports[port].name,
+                          stage->type->name);
     }
 }
 

@@ -40,7 +40,8 @@ static int sort_vertices(const mr_plan_builder *b, int *order, int *waiting) {
     return found;
 }
 
-/* Names a cycle that vertex `v` is on, in the direction frames would flow. `seen` has the walk that met each vertex. */
+/* Names a cycle that vertex `v` is on, in the direction frames would flow. `seen` has the walk that
+ * met each vertex. */
 static int report_cycle(mr_plan_builder *b, int v, const int *before) {
     char text[1024];
     int length = 1;
@@ -61,8 +62,8 @@ static int report_cycle(mr_plan_builder *b, int v, const int *before) {
     for (int i = 0; i <= length && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " -> " : "",
                                  b->vertex[ring[(first + i) % length]]->id);
-    mr_plan_error(b, b->vertex[ring[first]]->place, "take one of these inputs away", "stages go round in a circle: %s",
-                  text);
+    mr_plan_error(b, b->vertex[ring[first]]->place, "take one of these inputs away",
+                  "stages go round in a circle: %s", text);
     return MR_OK;
 }
 
@@ -123,7 +124,7 @@ int mr_plan_order(mr_plan_builder *b) {
     return renumber(b, order);
 }
 
-/* ---- sources ----------------------------------------------------------------------------------------------------- */
+/* ---- sources -------------------------------------------------------------------------------------------------- */
 
 static int compare_sources(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -154,7 +155,8 @@ static int unite(mr_plan_builder *b, int v, int *seen) {
     return MR_OK;
 }
 
-/* True where all inputs of `v` carry the same list, which is then shared: a long chain behind many sources holds one. */
+/* True where all inputs of `v` carry the same list, which is then shared: a long chain behind many
+ * sources holds one. */
 static bool same_sources(const mr_plan_builder *b, int v) {
     const uint32_t *first = NULL;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {

@@ -1,7 +1,7 @@
-/* How many buffers each stage's first output needs (the formula stands in plan.h). */
-#include <string.h>
-
+/* How long the queues of joins are, and how many buffers each stage's first output needs (the formula stands in
+ * plan.h). */
 #include "engine/config/plan_builder.h"
+#include "millrace/status.h"
 
 enum { MOST_BUFFERS = 1 << 20 };
 
@@ -23,26 +23,54 @@ static int64_t cap(int64_t value) {
     return value < MOST_BUFFERS ? value : MOST_BUFFERS;
 }
 
-void mr_plan_sizes(mr_plan_builder *b) {
+/* Where one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue
+ * it would stop the stage that feeds both, and the batch would never fill. */
+static int lengthen_joins(mr_plan_builder *b) {
+    int64_t *gathered = mr_arena_array(b->arena, (size_t)b->count, sizeof *gathered);
+    if (!gathered)
+        return MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+            int64_t before = gathered[b->link[b->in.item[i]].from];
+            gathered[v] = before > gathered[v] ? before : gathered[v];
+        }
+        if (vertex->input_count > 1 && vertex->queue < gathered[v])
+            vertex->queue = (int)cap(gathered[v]);
+        gathered[v] = cap(gathered[v] + (vertex->batch > 1 ? vertex->batch : 0));
+    }
+    return MR_OK;
+}
+
+/* What `v` and all behind it that its frames pass into may hold of what comes over `edge`. */
+static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind) {
+    const mr_plan_vertex *to = &b->plan->vertices[edge->to];
+    int64_t calls = (int64_t)to->in_flight * to->batch;
+    holding held = {.per_source = to->queue};
+    *(to->entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
+    if (passes_through(to, &edge->format)) {
+        held.per_source += behind[edge->to].per_source;
+        held.in_all += behind[edge->to].in_all;
+    }
+    return held;
+}
+
+int mr_plan_sizes(mr_plan_builder *b) {
     holding *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
-    if (!behind)
-        return;
+    if (!behind || lengthen_joins(b))
+        return MR_ERROR_MEMORY;
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
-            const mr_plan_edge *edge = &b->plan->edges[b->out.item[i]];
-            const mr_plan_vertex *to = &b->plan->vertices[edge->to];
-            int64_t calls = (int64_t)to->in_flight * to->batch;
-            bool alone = to->entry == MR_ENTRY_PER_SOURCE;
-            bool passes = passes_through(to, &edge->format);
-            behind[v].per_source = cap(behind[v].per_source + to->queue + (alone ? calls : 0) +
-                                       (passes ? behind[edge->to].per_source : 0));
-            behind[v].in_all = cap(behind[v].in_all + (alone ? 0 : calls) + (passes ? behind[edge->to].in_all : 0));
+            holding held = held_by(b, &b->plan->edges[b->out.item[i]], behind);
+            behind[v].per_source = cap(behind[v].per_source + held.per_source);
+            behind[v].in_all = cap(behind[v].in_all + held.in_all);
         }
         bool alone = vertex->is_source || vertex->entry == MR_ENTRY_PER_SOURCE;
         int64_t sources = alone ? 1 : (int64_t)vertex->source_count;
-        int64_t buffers = vertex->output_buffers + (int64_t)vertex->in_flight * vertex->batch +
-                          behind[v].per_source * sources + behind[v].in_all;
-        vertex->output_buffers = (int)cap(buffers);
+        int64_t making = (int64_t)vertex->in_flight * vertex->batch;
+        vertex->output_buffers =
+            (int)cap(vertex->output_buffers + making + behind[v].per_source * sources + behind[v].in_all);
     }
+    return MR_OK;
 }

@@ -123,7 +123,8 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
         return MR_OK;
     }
     if (map->count > most) {
-        mr_spec_error(p, map->key_place, NULL, "there are %zu %s; at most %zu are accepted", map->count, section, most);
+        mr_spec_error(p, map->key_place, NULL, "there are %zu %s; at most %zu are accepted", map->count, section,
+                      most);
         return MR_OK;
     }
     *vertices = mr_arena_array(&p->spec->arena, map->count, sizeof **vertices);

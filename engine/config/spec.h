@@ -1,11 +1,12 @@
 /* The specification: what the YAML file of a pipeline says, checked by itself. text -> spec -> plan.
  *
- * Ids, types, options and inputs stand as they were written, with their places; whether inputs exist and formats fit is the
- * plan's to find (plan.h). The engine knows no stage type by name: they come in as a list, and so does the name of the one
- * that a source has where it does not say.
+ * Ids, types, options and inputs stand as they were written, with their places; whether inputs exist and formats fit
+ * is the plan's to find (plan.h). The engine knows no stage type by name: they come in as a list, and so does the
+ * name of the one that a source has where it does not say.
  *
- * Overrides and inputs from the command line are applied to the tree before anything is read from it, so a variable that
- * they replace need not be set. Their relative paths start in the working directory, those of the file in its directory.
+ * Overrides and inputs from the command line are applied to the tree before anything is read from it, so a variable
+ * that they replace need not be set. Their relative paths start in the working directory, those of the file in its
+ * directory.
  *
  * A spec owns all its strings and options and is immutable once parsed. One thread at a time. */
 #ifndef MILLRACE_CONFIG_SPEC_H
@@ -96,8 +97,8 @@ typedef struct mr_spec_params {
     const char *output;
 } mr_spec_params;
 
-/* The first error's status, or MR_OK. Where the text is a tree at all, *spec is made even with errors (`broken`), so that
- * mr_plan_create can find those of the graph too; else it is NULL. */
+/* The first error's status, or MR_OK. Where the text is a tree at all, *spec is made even with errors (`broken`), so
+ * that mr_plan_create can find those of the graph too; else it is NULL. */
 int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
 void mr_spec_destroy(mr_spec **spec);
 

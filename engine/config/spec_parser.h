@@ -21,7 +21,7 @@ typedef struct mr_spec_parser {
 } mr_spec_parser;
 
 /* Diagnoses an error of the pipeline at `place`; answers MR_ERROR_CONFIG. */
-#define mr_spec_error(parser, place, hint, ...)                                                                        \
+#define mr_spec_error(parser, place, hint, ...)                                                                      \
     mr_diagnose((parser)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
 
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */

@@ -101,7 +101,8 @@ static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_y
 static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
     const mr_yaml *input = mr_yaml_get(vertex->node, "input"), *join = mr_yaml_get(vertex->node, "join");
     if (input && join) {
-        mr_spec_error(p, join->key_place, "keep one of them", "stages.%s: it has both `input` and `join`", vertex->id);
+        mr_spec_error(p, join->key_place, "keep one of them", "stages.%s: it has both `input` and `join`",
+                      vertex->id);
         return MR_OK;
     }
     if (join)
@@ -155,7 +156,8 @@ static const mr_option common_options[] = {
     MR_OPTIONS_END,
 };
 static const char *const source_keys[] = {"type", NULL};
-static const char *const stage_keys[] = {"type", "input", "join", "device", "queue", "batch", "in_flight", "on_error", NULL};
+static const char *const stage_keys[] = {"type",  "input",     "join",     "device", "queue",
+                                         "batch", "in_flight", "on_error", NULL};
 
 /* `queue: 8` and `batch: 8` are short for {size: 8}. */
 static int widen(const mr_spec_parser *p, const mr_yaml **value) {

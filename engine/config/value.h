@@ -1,4 +1,5 @@
-/* What a scalar's text means: numbers, and numbers with units. Pure functions; decimal points are points in any locale.
+/* What a scalar's text means: numbers, and numbers with units. Pure functions; decimal points are points in any
+ * locale.
  *
  * Each answers whether the text is such a value, and writes it only then. */
 #ifndef MILLRACE_CONFIG_VALUE_H

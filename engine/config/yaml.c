@@ -7,8 +7,8 @@
 
 enum { MAX_ERRORS = 100 };
 
-/* A tree while it is being read: the open maps and lists from the root down, and for each map the key that waits for its
- * value. */
+/* A tree while it is being read: the open maps and lists from the root down, and for each map the key that waits for
+ * its value. */
 typedef struct builder {
     yaml_parser_t parser;
     mr_arena *arena;
@@ -84,7 +84,8 @@ static void refuse_duplicate(const builder *b, const mr_yaml *first, mr_place pl
     char hint[64];
     snprintf(hint, sizeof hint, "remove one of them");
     if (b->override)
-        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, hint, "duplicate key \"%s\"", first->key);
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, hint, "duplicate key \"%s\"",
+                    first->key);
     else
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, hint,
                     "duplicate key \"%s\"; it is already at line %d, column %d", first->key, first->key_place.line,
@@ -156,7 +157,8 @@ static int on_start(builder *b, mr_yaml_kind kind, mr_place place) {
 static void refuse_extras(const builder *b, const yaml_char_t *anchor, const yaml_char_t *tag, mr_place place) {
     if (anchor)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place,
-                    "write the value out wherever it is needed", "anchors (&%s) are not accepted", (const char *)anchor);
+                    "write the value out wherever it is needed", "anchors (&%s) are not accepted",
+                    (const char *)anchor);
     if (tag)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, "remove the tag",
                     "tags (%s) are not accepted", (const char *)tag);
@@ -212,7 +214,8 @@ static const char *syntax_hint(const char *problem) {
         const char *problem, *hint;
     } hints[] = {
         {"mapping values are not allowed", "put a value that holds \": \" in quotes, and check the indentation"},
-        {"cannot start any token", "indent with spaces, not tabs, and put a value that begins with %, @ or ` in quotes"},
+        {"cannot start any token",
+         "indent with spaces, not tabs, and put a value that begins with %, @ or ` in quotes"},
         {"could not find expected ':'", "a key is followed by a colon and a space"},
         {"did not find expected key", "check the indentation: entries of one map or list begin in the same column"},
         {"did not find expected '-'", "check the indentation: entries of one map or list begin in the same column"},
@@ -250,7 +253,8 @@ static int read_events(builder *b) {
     }
 }
 
-/* How many bytes the UTF-8 sequence at `text` has; 0 where it is none (RFC 3629: no overlong forms, no surrogates). */
+/* How many bytes the UTF-8 sequence at `text` has; 0 where it is none (RFC 3629: no overlong
+ * forms, no surrogates). */
 static size_t sequence_bytes(const unsigned char *text, size_t left) {
     static const struct {
         unsigned char first, last, low, high; /* of the first byte; of the second */

@@ -1,8 +1,8 @@
 /* YAML as a tree with the place of every key and value.
  *
- * Only what configuration needs: one document of maps, lists and scalars. Anchors, aliases, tags, duplicate keys and a
- * second document are refused, as are texts over 1 MiB, nesting over 32 and bytes that are not UTF-8. All nodes live in
- * the caller's arena. Scalars keep their text; what it means is decided by who reads it (option.h, value.h).
+ * Only what configuration needs: one document of maps, lists and scalars. Anchors, aliases, tags, duplicate keys and
+ * a second document are refused, as are texts over 1 MiB, nesting over 32 and bytes that are not UTF-8. All nodes
+ * live in the caller's arena. Scalars keep their text; what it means is decided by who reads it (option.h, value.h).
  *
  * Errors go to the diagnostics, as many at once as the text allows. */
 #ifndef MILLRACE_CONFIG_YAML_H
@@ -31,15 +31,15 @@ typedef struct mr_yaml {
     mr_index index;        /* maps: key to child */
 } mr_yaml;
 
-/* Reads `bytes` of `text`; `file` names it in places and is borrowed (it must live as long as the arena). With `override`
- * the places have line 0. *root is NULL where nothing usable came of it, which also holds for a text that says nothing.
- * MR_OK, MR_ERROR_CONFIG (diagnosed) or MR_ERROR_MEMORY. */
+/* Reads `bytes` of `text`; `file` names it in places and is borrowed (it must live as long as the arena). With
+ * `override` the places have line 0. *root is NULL where nothing usable came of it, which also holds for a text that
+ * says nothing. MR_OK, MR_ERROR_CONFIG (diagnosed) or MR_ERROR_MEMORY. */
 int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char *text, size_t bytes, bool override,
                   mr_diagnostics *diagnostics);
 
-/* Replaces ${VAR}, ${VAR:-default}, ${VAR:?message} and $$ in every scalar below `node` (not in keys) from the process's
- * environment. A default may hold variables itself. What a variable holds is never read as YAML nor expanded again.
- * Scalars whose variables are wrong are diagnosed and marked as broken. */
+/* Replaces ${VAR}, ${VAR:-default}, ${VAR:?message} and $$ in every scalar below `node` (not in keys) from the
+ * process's environment. A default may hold variables itself. What a variable holds is never read as YAML nor
+ * expanded again. Scalars whose variables are wrong are diagnosed and marked as broken. */
 int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
 
 /* A map's child; NULL where there is none or `map` is no map. */

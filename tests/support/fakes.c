@@ -26,14 +26,17 @@ static const mr_port split_ports[] = {{.name = "left", .accepts = pictures},
                                       {.name = "right", .accepts = pictures},
                                       {.name = "rest", .accepts = results, .optional = true},
                                       {0}};
-static const mr_port pair_ports[] = {{.name = "one", .accepts = pictures}, {.name = "other", .accepts = tensors}, {0}};
+static const mr_port pair_ports[] = {
+    {.name = "one", .accepts = pictures}, {.name = "other", .accepts = tensors}, {0}};
 static const mr_port many_ports[] = {{.name = "any", .many = true}, {0}};
 
 static const mr_option camera_options[] = {
-    {.name = "uri", .kind = MR_OPTION_URI, .offset = offsetof(fake_camera, uri), .required = true, .help = "what to read"},
+    {.name = "uri", .kind = MR_OPTION_URI, .offset = offsetof(fake_camera, uri), .required = true,
+     .help = "what to read"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = offsetof(fake_camera, rate), .fallback = "25fps", .min = 1,
      .max = 240, .help = "pictures a second"},
-    {.name = "wait", .kind = MR_OPTION_DURATION, .offset = offsetof(fake_camera, wait_ns), .fallback = "20ms", .min = 1e6,
+    {.name = "wait", .kind = MR_OPTION_DURATION, .offset = offsetof(fake_camera, wait_ns), .fallback = "20ms",
+     .min = 1e6,
      .max = 60e9, .help = "how long to wait"},
     {.name = "loop", .kind = MR_OPTION_BOOL, .offset = offsetof(fake_camera, loop), .fallback = "false",
      .help = "whether to start again"},
@@ -62,7 +65,8 @@ typedef struct fake_pattern {
 } fake_pattern;
 
 static const mr_option pattern_options[] = {
-    {.name = "format", .kind = MR_OPTION_FORMAT, .offset = offsetof(fake_pattern, format), .fallback = "I420 1280x720",
+    {.name = "format", .kind = MR_OPTION_FORMAT, .offset = offsetof(fake_pattern, format),
+     .fallback = "I420 1280x720",
      .help = "what it gives"},
     MR_OPTIONS_END,
 };
@@ -101,14 +105,17 @@ static const mr_option region_fields[] = {
      .min = 0, .max = 65535, .unit = "px", .help = "left edge"},
     {.name = "y", .kind = MR_OPTION_INT, .offset = offsetof(fake_shrink, region.y) - offsetof(fake_shrink, region),
      .min = 0, .max = 65535, .unit = "px", .help = "top edge"},
-    {.name = "width", .kind = MR_OPTION_INT, .offset = offsetof(fake_shrink, region.width) - offsetof(fake_shrink, region),
+    {.name = "width", .kind = MR_OPTION_INT,
+     .offset = offsetof(fake_shrink, region.width) - offsetof(fake_shrink, region),
      .required = true, .min = 1, .max = 65535, .unit = "px", .help = "width"},
     MR_OPTIONS_END,
 };
 static const mr_option shrink_options[] = {
-    {.name = "size", .kind = MR_OPTION_SIZE, .offset = offsetof(fake_shrink, size), .required = true, .min = 1, .max = 8192,
+    {.name = "size", .kind = MR_OPTION_SIZE, .offset = offsetof(fake_shrink, size), .required = true, .min = 1,
+     .max = 8192,
      .unit = "px", .help = "of the result"},
-    {.name = "fit", .kind = MR_OPTION_ENUM, .offset = offsetof(fake_shrink, fit), .fallback = "stretch", .choices = fits,
+    {.name = "fit", .kind = MR_OPTION_ENUM, .offset = offsetof(fake_shrink, fit), .fallback = "stretch",
+     .choices = fits,
      .help = "how the picture is made to fit"},
     {.name = "mean", .kind = MR_OPTION_DOUBLES, .offset = offsetof(fake_shrink, mean), .fallback = "[127, 127, 127]",
      .min = 0, .max = 255, .help = "subtracted"},
@@ -170,7 +177,8 @@ static const mr_stage_type same = {.name = "same",
                                    .entry = MR_ENTRY_STATELESS};
 
 static const mr_option write_options[] = {
-    {.name = "path", .kind = MR_OPTION_PATH, .offset = offsetof(fake_write, path), .fallback = "-", .help = "where to"},
+    {.name = "path", .kind = MR_OPTION_PATH, .offset = offsetof(fake_write, path), .fallback = "-",
+     .help = "where to"},
     {.name = "features", .kind = MR_OPTION_BOOL, .offset = offsetof(fake_write, features), .fallback = "false",
      .help = "whether tensors are written"},
     MR_OPTIONS_END,
