@@ -1,13 +1,11 @@
-"""The command itself: help, errors, exit codes, the summary as JSON, signals, and what goes where."""
+"""The command itself: help, errors, exit codes, the summary as JSON, and what goes where. Signals: test_signals.py."""
 import json
 import os
 import pty
 import select
-import signal
 import subprocess
-import time
 
-from harness import MILLRACE, Case, call, main, start
+from harness import MILLRACE, ROOT, Case, call, main, start
 
 ENDLESS = """
 version: 1
@@ -92,6 +90,11 @@ class Check(Case):
         told = call([MILLRACE, "check", path])
         self.assertEqual((told.returncode, told.stdout, told.stderr), (0, f"{path}: ok\n", ""))
 
+    def test_the_pipelines_that_come_with_millrace_are_ok(self):
+        for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+            told = call([MILLRACE, "check", path])
+            self.assertEqual(told.returncode, 0, told.stderr)
+
     def test_all_errors_at_once_each_with_its_place(self):
         path = self.write("version: 1\npipeline: wrong\nsources:\n  s: {type: \"null\", frmes: 3}\nstages:\n"
                           "  a: {type: jsnol, input: s}\n  b: {type: jsonl, input: nobody}\n")
@@ -102,6 +105,11 @@ class Check(Case):
         self.assertEqual([place.rsplit(":", 2)[1] for place in places], ["4", "6", "7"], told.stderr)
         for hint in ("frames", "jsonl"):
             self.assertRegex(told.stderr, rf"hint: .*{hint}")
+
+    def test_what_the_command_line_changes_is_checked_too(self):
+        told = call([MILLRACE, "check", self.write(SHORT), "--set", "sources.clock.frames=many"])
+        self.assertEqual(told.returncode, 78)
+        self.assertIn("many", told.stderr)
 
     def test_the_first_of_several_files_gives_the_exit_code(self):
         good = self.write(SHORT, "good.yaml")
@@ -138,6 +146,11 @@ class Streams(Case):
     def test_set_changes_one_value(self):
         run = self.run_pipeline(SHORT, "--set", "sources.clock.frames=7")
         self.assertEqual(len(run.rows), 7)
+
+    def test_a_source_that_only_a_program_can_feed_is_refused(self):
+        told = call([MILLRACE, "run", self.write(SHORT.replace('"null", frames: 100', "push, format: u8 4"))])
+        self.assertEqual(told.returncode, 64)
+        self.assertIn("clock", told.stderr)
 
     def test_a_full_disk_is_74_with_the_ledger(self):
         told = call([MILLRACE, "run", self.write(SHORT), "--output", "/dev/full"])
@@ -190,69 +203,6 @@ def drain(leader):
         text += piece
     os.close(leader)
     return text.decode()
-
-
-class Signals(Case):
-    def begin(self, *arguments, text=ENDLESS):
-        self.output = self.folder / "out.jsonl"
-        self.output.unlink(missing_ok=True)
-        run = start([MILLRACE, "run", self.write(text), "--output", self.output, *arguments],
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.stderr.close)
-        self.addCleanup(run.kill)
-        self.await_rows(20)
-        return run
-
-    def await_rows(self, count):
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            if self.output.exists() and self.output.read_text().count("\n") >= count:
-                return
-            time.sleep(0.02)
-        self.fail("the run wrote nothing")
-
-    def test_interrupt_and_terminate_drain(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            run = self.begin("--json")
-            run.send_signal(number)
-            out, err = run.communicate(timeout=30)
-            self.assertEqual(run.returncode, 0, err)
-            ledger = json.loads(out)["ledger"]
-            self.assertTrue(ledger["balanced"])
-            self.assertEqual(ledger["in_flight"], 0)
-            rows = self.output.read_text().splitlines()
-            self.assertEqual(len(rows), ledger["delivered"])
-            self.assertEqual(ledger["in"], ledger["delivered"])
-            for row in rows:
-                json.loads(row)
-
-    def test_usr1_prints_the_summary_so_far(self):
-        run = self.begin()
-        run.send_signal(signal.SIGUSR1)
-        line = ""
-        while "ledger: " not in line:
-            line = run.stderr.readline()
-            self.assertTrue(line)
-        self.assertIsNone(run.poll())
-        run.send_signal(signal.SIGINT)
-        self.assertEqual(run.wait(timeout=30), 0)
-
-    def test_a_second_one_exits_at_once(self):
-        """The reader of the results is stuck, so that draining cannot end."""
-        path = self.write(ENDLESS.replace("rate: 200fps", "rate: 20000fps"))
-        run = start([MILLRACE, "run", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.stderr.close)
-        self.addCleanup(run.kill)
-        self.assertTrue(run.stdout.readline())
-        time.sleep(1)
-        run.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        self.assertIsNone(run.poll())
-        run.send_signal(signal.SIGTERM)
-        self.assertEqual(run.wait(timeout=10), 143)
-        self.assertIn("ledger: ", run.stderr.read())
 
 
 class Bench(Case):

@@ -1,24 +1,21 @@
 /* millrace run: runs one pipeline to its end. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
 #include "stages/output.h"
-#include "tools/millrace/command.h"
+#include "tools/millrace/overrides.h"
 #include "tools/millrace/progress.h"
 #include "tools/millrace/signals.h"
 #include "tools/millrace/summary.h"
 
-enum { SET = 256, INPUT, OUTPUT, WORKERS, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
+enum { WORKERS = 256, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
 /* How often the progress line is renewed. */
 static const int64_t refresh_ns = 200000000;
 
 static const struct option options[] = {
-    {"set", required_argument, NULL, SET},
-    {"input", required_argument, NULL, INPUT},
-    {"output", required_argument, NULL, OUTPUT},
+    MR_OVERRIDE_OPTIONS,
     {"workers", required_argument, NULL, WORKERS},
     {"log", required_argument, NULL, LOG},
     {"quiet", no_argument, NULL, QUIET},
@@ -32,9 +29,7 @@ static const mr_usage usage = {
                 "                    [--log LEVEL] [--quiet] [--json]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
-            "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"
-            "  --input URI        replaces the uri of the only source; several make one source each\n"
-            "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
+            MR_OVERRIDE_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"
             "  --quiet            no progress and no summary\n"
@@ -47,40 +42,26 @@ static const mr_usage usage = {
 };
 
 typedef struct arguments {
-    mr_pipeline_params params;
-    mr_override *overrides; /* as many as there are arguments; of the keys only the part before "=" */
-    const char **inputs;
+    const char *path;
+    mr_overrides overrides;
+    int workers;
     bool quiet, json;
 } arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-/* "KEY=VALUE" is cut in two where it stands. Answers an exit code. */
-static int add_override(arguments *to, char *text) {
-    char *equals = strchr(text, '=');
-    if (!equals || equals == text)
-        return mr_usage_error(&usage, "--set takes KEY=VALUE, not \"%s\"", text);
-    *equals = 0;
-    to->overrides[to->params.override_count++] = (mr_override){.key = text, .value = equals + 1};
-    return 0;
-}
-
+/* Answers an exit code. */
 static int take_option(arguments *to, int option) {
     long long workers;
     mr_log_level level;
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
     switch (option) {
-    case SET:
-        return add_override(to, optarg);
-    case INPUT:
-        to->inputs[to->params.input_count++] = optarg;
-        return 0;
-    case OUTPUT:
-        to->params.output = optarg;
-        return 0;
     case WORKERS:
         if (!mr_parse_integer(optarg, 1, MOST_WORKERS, &workers))
             return mr_usage_error(&usage, "--workers takes a number from 1 to %d, not \"%s\"", MOST_WORKERS, optarg);
-        to->params.workers = (int)workers;
+        to->workers = (int)workers;
         return 0;
     case LOG:
         if (mr_log_parse_level(optarg, &level))
@@ -110,23 +91,35 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
         return mr_usage_error(&usage, "name a pipeline");
     if (optind + 1 < argc)
         return mr_usage_error(&usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
-    to->params.types = mr_stage_types();
-    to->params.path = argv[optind];
-    to->params.overrides = to->overrides;
-    to->params.inputs = to->inputs;
+    to->path = argv[optind];
     *done = false;
     return 0;
 }
 
 /* ---- the run --------------------------------------------------------------------------------------------------- */
 
-static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *params) {
+static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_diagnostics wrong = {0};
-    int status = mr_pipeline_open(pipeline, params, &wrong);
+    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .workers = from->workers};
+    mr_overrides_apply(&from->overrides, &params);
+    int status = mr_pipeline_open(pipeline, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);
     if (status && wrong.errors == 0)
         mr_command_failed(status);
     mr_diagnostics_fini(&wrong);
+    return status;
+}
+
+/* A source that a program is to push frames into would be waited for without end. */
+static int refuse_external(mr_pipeline *pipeline) {
+    mr_summary *summary = NULL;
+    int status = mr_pipeline_summarize(pipeline, &summary);
+    for (size_t i = 0; !status && i < summary->source_count; i++)
+        for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
+            if ((*type)->external && strcmp((*type)->name, summary->stages[i].type) == 0)
+                status = mr_fail(MR_ERROR_USAGE, "source %s is of type %s: only a program of its own can run this",
+                                 summary->stages[i].id, summary->stages[i].type);
+    mr_summary_destroy(&summary);
     return status;
 }
 
@@ -169,10 +162,12 @@ static int report(mr_pipeline *pipeline, const arguments *from, int status) {
 
 static int run(const arguments *from) {
     mr_pipeline *pipeline = NULL;
-    int status = open_pipeline(&pipeline, &from->params);
+    int status = open_pipeline(&pipeline, from);
     if (status)
         return mr_status_exit_code(status);
-    status = mr_pipeline_start(pipeline);
+    status = refuse_external(pipeline);
+    if (!status)
+        status = mr_pipeline_start(pipeline);
     if (status) {
         int code = mr_command_failed(status);
         mr_pipeline_destroy(&pipeline);
@@ -189,19 +184,17 @@ static int run(const arguments *from) {
 }
 
 int mr_command_run(int argc, char **argv) {
-    arguments given = {.overrides = calloc((size_t)argc, sizeof(mr_override)),
-                       .inputs = calloc((size_t)argc, sizeof(const char *))};
+    arguments given = {0};
     bool done = true;
-    int code = mr_status_exit_code(MR_ERROR_MEMORY);
-    if (given.overrides && given.inputs)
-        code = parse(&given, argc, argv, &done);
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    int code = parse(&given, argc, argv, &done);
     if (!done && mr_signals_begin()) {
         code = mr_command_failed(MR_ERROR_INTERNAL);
     } else if (!done) {
         code = run(&given);
         mr_signals_end();
     }
-    free(given.overrides);
-    free(given.inputs);
+    mr_overrides_fini(&given.overrides);
     return code;
 }

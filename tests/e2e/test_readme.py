@@ -1,0 +1,75 @@
+"""What README says holds: its YAML is proven, its C compiles, its commands run, its tables name what there is."""
+import json
+import re
+import shlex
+import subprocess
+
+from harness import MILLRACE, ROOT, SAMPLES, Case, call, main, need_models
+
+TEXT = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
+
+
+def table(heading):
+    """The first cells of the table whose header starts with `heading`."""
+    rows = TEXT.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    return [row.split("|")[1].strip() for row in rows]
+
+
+class Readme(Case):
+    def test_the_yaml_is_proven(self):
+        self.assertTrue(blocks("yaml"))
+        for text in blocks("yaml"):
+            self.run_pipeline(text, verb="check", rows=False)
+
+    def test_the_c_compiles(self):
+        program, stage = blocks("c")
+        self.assertIn(stage, (ROOT / "stages/null.c").read_text())
+        path = self.write(program, "program.c")
+        done = call(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT}/engine/include", path])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_commands_run(self):
+        commands = re.findall(r"^    (build/millrace .*)$", TEXT, re.M)
+        self.assertTrue(commands)
+        need_models()
+        for command in commands:
+            output = self.folder / "lobby.jsonl"
+            words = [{"lobby.mp4": SAMPLES / "realshort.mp4", "lobby.jsonl": output}.get(word, word)
+                     for word in shlex.split(command)[1:]]
+            done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
+
+    def test_the_two_commands_are_there(self):
+        for name in ("tools/demo", "tools/test"):
+            self.assertIn(f"\n    {name}\n", TEXT)
+            self.assertTrue((ROOT / name).stat().st_mode & 0o100)
+
+    def test_the_types_are_those_there_are(self):
+        types = [one["name"] for one in json.loads(call([MILLRACE, "list", "--json"]).stdout)]
+        self.assertEqual(sorted(name.strip("`") for name in table("stage type")), sorted(types))
+
+    def test_the_options_of_run_are_those_there_are(self):
+        told = set(re.findall(r"--[a-z]+", " ".join(table("option of `run`"))))
+        self.assertEqual(told | {"--help", "--version"},
+                         set(re.findall(r"^  (--[a-z]+)", call([MILLRACE, "run", "--help"]).stdout, re.M)))
+
+    def test_the_exit_codes_are_those_of_the_header(self):
+        header = (ROOT / "engine/include/millrace/status.h").read_text()
+        codes = {code for code in re.findall(r"X\(MR_\w+, -?\d+, (\d+),", header)}
+        self.assertEqual(set(table("exit code")) | {"75", "76"}, codes)
+
+    def test_the_keys_of_a_stage_are_known(self):
+        for key in table("key"):
+            name = key.strip("`")
+            run = call([MILLRACE, "check", self.write(
+                "version: 1\npipeline: keys\nsources:\n  s: {type: \"null\"}\nstages:\n"
+                f"  \"null\": {{type: \"null\", input: s, {name}: [{{}}]}}\n")])
+            self.assertNotIn(f'unknown key "{name}"', run.stderr)
+
+
+if __name__ == "__main__":
+    main()

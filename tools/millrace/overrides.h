@@ -1,0 +1,34 @@
+/* What the command line changes in a pipeline, the same for run and check: --set, --input and --output. */
+#ifndef MILLRACE_TOOLS_OVERRIDES_H
+#define MILLRACE_TOOLS_OVERRIDES_H
+
+#include "tools/millrace/command.h"
+
+enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT };
+
+/* For a table of options, and for its help. */
+#define MR_OVERRIDE_OPTIONS                                                                                      \
+    {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
+        {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
+#define MR_OVERRIDE_HELP                                                                                         \
+    "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
+    "  --input URI        replaces the uri of the only source; several make one source each\n"                   \
+    "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
+
+typedef struct mr_overrides {
+    mr_override *override;
+    const char **input; /* both have room for as many as there are arguments */
+    size_t override_count, input_count;
+    const char *output;
+} mr_overrides;
+
+/* MR_OK or MR_ERROR_MEMORY. */
+int mr_overrides_init(mr_overrides *overrides, int argc);
+void mr_overrides_fini(mr_overrides *overrides);
+/* Whether `option`, as mr_usage_next gave it, is one of these; what is wrong with it makes *code an exit code. The
+ * argument is kept, and that of --set is cut in two where it stands. */
+bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code);
+/* Puts them into the parameters, which borrow them. */
+void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);
+
+#endif
