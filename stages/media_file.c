@@ -65,6 +65,13 @@ static int choose_format(file_reader *reader, const AVInputFormat **format) {
     return MR_OK;
 }
 
+/* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output error" too:
+ * those are the file's fault, unless reading from disk itself has failed. */
+static int status_of(const file_reader *reader, int error) {
+    bool blames_machine = error == AVERROR(ENOMEM) || error == AVERROR(EIO);
+    return blames_machine && reader->input.avio->error >= 0 ? MR_ERROR_DATA : mr_av_status(error);
+}
+
 static int open_format(file_reader *reader) {
     const AVInputFormat *input_format = NULL;
     int status = choose_format(reader, &input_format);
@@ -83,10 +90,8 @@ static int open_format(file_reader *reader) {
     /* On failure libavformat frees the context and leaves our AVIOContext alone. */
     int error = avformat_open_input(&reader->format, path, input_format, &options);
     av_dict_free(&options);
-    /* A damaged header that asks for more memory than there is, is the file's fault. */
-    int failure = error == AVERROR(ENOMEM) ? MR_ERROR_DATA : mr_av_status(error);
     if (error < 0)
-        return mr_fail(failure, "%s: is no video or image that can be read (%s): %s", path, input_format->name,
+        return mr_fail(status_of(reader, error), "%s: is no video or image that can be read (%s): %s", path, input_format->name,
                        mr_av_words(error));
     return MR_OK;
 }
@@ -161,7 +166,7 @@ static int look_into_streams(file_reader *reader) {
     mr_free(options);
     if (error >= 0)
         return MR_OK;
-    return mr_fail(mr_av_status(error), "%s: %s", mr_input_path(reader->params.uri), mr_av_words(error));
+    return mr_fail(status_of(reader, error), "%s: %s", mr_input_path(reader->params.uri), mr_av_words(error));
 }
 
 /* True where the header alone says all that planning asks. */
@@ -334,7 +339,7 @@ static int next_packet(file_reader *reader) {
         if (error == AVERROR_EOF)
             return MR_END;
         if (error < 0)
-            return mr_fail(mr_av_status(error), "%s: reading ended before the file did: %s", reader->media->path,
+            return mr_fail(status_of(reader, error), "%s: reading ended before the file did: %s", reader->media->path,
                            mr_av_words(error));
         if (reader->packet->stream_index == reader->stream->index)
             return MR_OK;

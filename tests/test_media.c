@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <libavcodec/avcodec.h>
 
+#include "stages/media_input.h"
 #include "stages/media_list.h"
 #include "stages/media_reader.h"
 #include "tests/support/clips.h"
@@ -296,6 +297,7 @@ int main(void) {
         cmocka_unit_test(globs_match_files),
         cmocka_unit_test(images_reuse_their_media),
     };
+    mr_av_log_capture();
     int failed = cmocka_run_group_tests(plain, NULL, NULL);
     return clips_available() ? failed + cmocka_run_group_tests(clips, NULL, NULL) : failed;
 }
