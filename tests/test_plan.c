@@ -270,6 +270,23 @@ static void misfits_name_both_ends_and_what_converts(void **state) {
                 "dir/p.yaml:8:31: error: bytes takes tensor f32, but u gives tensor u8 3x4x4\n");
 }
 
+/* A stage without one of its inputs is not asked for formats: it would find nothing there. */
+static void stages_without_their_inputs_are_not_asked(void **state) {
+    (void)state;
+    fake_expect(HEAD "sources: {still: {type: pattern}}\n"
+                     "stages:\n"
+                     "  shrink: {input: stil, size: 5x4}\n"
+                     "  pair: {join: {one: still}}\n"
+                     "  all: {type: gather, input: [still, shrink]}\n"
+                     "  out: {type: trash, input: [pair, all]}\n",
+                "dir/p.yaml:5:19: error: stages.shrink: there is no source or stage \"stil\" to take as input\n"
+                "    hint: did you mean \"still\"?\n"
+                "dir/p.yaml:6:3: error: stages.pair: the input port \"other\" of pair is missing\n"
+                "    hint: name each input under `join`\n"
+                "dir/p.yaml:7:31: error: stages.all: gather takes its inputs by name, under `join`\n"
+                "    hint: write join: {a: decode, b: detect}\n");
+}
+
 static void unused_outputs_are_warned_of(void **state) {
     (void)state;
     mr_diagnostics diagnostics = {0};
@@ -370,6 +387,7 @@ int main(void) {
         cmocka_unit_test(deterministic_plans_have_no_threads),
         cmocka_unit_test(refusals_have_the_place_of_their_option),
         cmocka_unit_test(misfits_name_both_ends_and_what_converts),
+        cmocka_unit_test(stages_without_their_inputs_are_not_asked),
         cmocka_unit_test(unused_outputs_are_warned_of),
         cmocka_unit_test(text_and_graph_are_checked_at_once),
         cmocka_unit_test(cycles_behind_cycles_are_all_named),

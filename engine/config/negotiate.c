@@ -245,6 +245,9 @@ static int gather_inputs(mr_plan_builder *b, int v, bool *fits) {
         if (!take_link(b, &b->link[e], &b->plan->edges[e], &inputs[port], &ports[many ? 0 : port]))
             *fits = false;
     }
+    /* A port whose input was not found, which is diagnosed, has nothing to be asked about. */
+    for (size_t i = 0; i < count; i++)
+        *fits = *fits && inputs[i].from;
     vertex->inputs = inputs;
     vertex->input_count = count;
     return MR_OK;
