@@ -69,7 +69,7 @@ static int choose_format(file_reader *reader, const AVInputFormat **format) {
  * those are the file's fault, unless reading from disk itself has failed. */
 static int status_of(const file_reader *reader, int error) {
     bool blames_machine = error == AVERROR(ENOMEM) || error == AVERROR(EIO);
-    return blames_machine && reader->input.avio->error >= 0 ? MR_ERROR_DATA : mr_av_status(error);
+    return blames_machine && reader->input.avio->error != error ? MR_ERROR_DATA : mr_av_status(error);
 }
 
 static int open_format(file_reader *reader) {

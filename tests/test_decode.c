@@ -29,6 +29,7 @@ typedef struct outcome {
     mr_format format[CLIP_FRAMES];
     mr_identity identity[CLIP_FRAMES];
     int64_t pts_ns[CLIP_FRAMES];
+    int64_t born_ns[CLIP_FRAMES];
     char md5[CLIP_FRAMES][CLIP_MD5];
     uint64_t in, delivered, dropped, absorbed, corrupt;
     bool balanced;
@@ -60,6 +61,7 @@ static void take(void *context, const char *source, const mr_frame *frame) {
     result->format[result->count] = frame->format;
     result->identity[result->count] = frame->identity;
     result->pts_ns[result->count] = frame->pts_ns;
+    result->born_ns[result->count] = frame->born_ns;
     digest(frame, result->md5[result->count]);
     result->count++;
 }
@@ -79,13 +81,19 @@ static void add_up(mr_pipeline *pipeline, outcome *result) {
     mr_summary_destroy(&summary);
 }
 
+/* Not 0: runs on the caller's thread with a simulated clock. */
+static uint64_t seed;
+
 /* Runs one clip. `source` and `decode` are further options, each with a comma before it. */
 static void run_clip(outcome *result, const char *path, const char *source, const char *decode) {
     char text[2048], absolute[4096];
-    assert_non_null(realpath(path, absolute));
+    if (strncmp(path, "lavfi:", 6) == 0)
+        snprintf(absolute, sizeof absolute, "%s", path);
+    else
+        assert_non_null(realpath(path, absolute));
     snprintf(text, sizeof text, "version: 1\npipeline: clip\nsources:\n  clip: {uri: \"%.900s\"%s}\n"
              "stages:\n  decode: {input: clip%s}\n  out: {type: callback, input: decode}\n", absolute, source, decode);
-    mr_pipeline_params params = {.types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2};
+    mr_pipeline_params params = {.types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2, .seed = seed};
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline;
     *result = (outcome){0};
@@ -307,6 +315,33 @@ static void selection_loop_and_skip(void **state) {
     assert_true(result.count < 60 && result.count + result.absorbed == 72);
 }
 
+static void paced_packets_come_at_their_times(void **state) {
+    (void)state;
+    static outcome result;
+    seed = 7;
+    run_clip(&result, "lavfi:testsrc2=size=64x48:rate=25:duration=0.4", ", realtime: true, loop: 3", "");
+    seed = 0;
+    assert_int_equal(result.count, 30);
+    for (size_t i = 0; i < result.count; i++)
+        assert_int_equal(result.born_ns[i] - result.born_ns[0], (int64_t)i * 40000000);
+}
+
+static void order_is_the_same_on_one_thread(void **state) {
+    (void)state;
+    static clip_frames expected;
+    static outcome result;
+    char path[CLIP_PATH];
+    clip_make(path, "h264-420.mp4", codecs[0].arguments);
+    clip_reference(path, &expected);
+    for (seed = 1; seed < 4; seed++) {
+        run_clip(&result, path, "", "");
+        assert_int_equal(result.count, expected.count);
+        for (size_t k = 0; k < expected.count; k++)
+            assert_string_equal(result.md5[k], expected.md5[k]);
+    }
+    seed = 0;
+}
+
 static void formats_carry_rotation_and_colour(void **state) {
     (void)state;
     static outcome result;
@@ -410,6 +445,8 @@ int main(void) {
         cmocka_unit_test(folders_lose_only_broken_images),
         cmocka_unit_test(size_may_change_in_mid_stream),
         cmocka_unit_test(selection_loop_and_skip),
+        cmocka_unit_test(paced_packets_come_at_their_times),
+        cmocka_unit_test(order_is_the_same_on_one_thread),
         cmocka_unit_test(formats_carry_rotation_and_colour),
     };
     int failed = cmocka_run_group_tests(parts, NULL, NULL);
