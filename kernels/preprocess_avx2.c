@@ -6,6 +6,9 @@
 
 enum { BLOCK = 32 }; /* columns of the vertical pass that are computed at once */
 
+/* Inlined whatever the compiler thinks: sums and constants have to stay in registers. */
+#define INLINE __attribute__((always_inline)) static inline
+
 static __m256i load(const void *from) {
     return _mm256_loadu_si256(from);
 }
@@ -22,7 +25,7 @@ static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
         _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T1);
 }
 
-static void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                             int shift) {
     const __m256i zero = _mm256_setzero_si256(), half = _mm256_set1_epi32(1 << (shift - 1));
     const __m128i count = _mm_cvtsi32_si128(shift);
@@ -58,7 +61,7 @@ static void vertical8_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, c
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
 }
 
-static void vertical16_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+INLINE void vertical16_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                              int shift, mr_word word) {
     const __m256i start = _mm256_set1_epi32((1 << (shift - 1)) + word.offset);
     const __m256i flip = _mm256_set1_epi16((int16_t)(uint16_t)word.flip);
@@ -93,7 +96,7 @@ static void vertical16_avx2(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
 }
 
 /* 8 samples each from two positions, weighed. */
-static __m256i weigh_two(const int16_t *src, int i, int k, __m256i weights) {
+INLINE __m256i weigh_two(const int16_t *src, int i, int k, __m256i weights) {
     __m128i low = _mm_loadu_si128((const void *)(src + i)), high = _mm_loadu_si128((const void *)(src + k));
     return _mm256_madd_epi16(_mm256_set_m128i(high, low), weights);
 }
@@ -103,7 +106,7 @@ typedef struct pair {
     __m256i row[2];
 } pair;
 
-static pair weigh_pair(pair sum, const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights) {
+INLINE pair weigh_pair(pair sum, const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights) {
     const __m256i weight = _mm256_load_si256((const void *)weights);
     sum.row[0] = _mm256_add_epi32(sum.row[0], weigh_two(src, first[0], first[4], weight));
     sum.row[1] = _mm256_add_epi32(sum.row[1], weigh_two(src + stride, first[0], first[4], weight));
@@ -111,7 +114,7 @@ static pair weigh_pair(pair sum, const int16_t *src, ptrdiff_t stride, const int
 }
 
 /* Eight results of a group in two rows: 0..7, or 8..15 where `first` and `weights` begin there. */
-static pair horizontal_eight(const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights,
+INLINE pair horizontal_eight(const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights,
                              int chunks) {
     const __m256i zero = _mm256_setzero_si256();
     pair a = {{zero, zero}}, b = a, c = a, d = a;

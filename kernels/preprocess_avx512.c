@@ -5,6 +5,9 @@
 
 enum { BLOCK = 64 }; /* columns of the vertical pass that are computed at once: one cache line of bytes */
 
+/* Inlined whatever the compiler thinks: sums, positions and constants have to stay in registers. */
+#define INLINE __attribute__((always_inline)) static inline
+
 static __m512i load(const void *from) {
     return _mm512_loadu_si512(from);
 }
@@ -21,7 +24,7 @@ static void fetch(mr_ahead ahead, ptrdiff_t stride, int offset) {
         _mm_prefetch((const char *)ahead.data + i * stride + offset, _MM_HINT_T1);
 }
 
-static void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
                             int shift) {
     const __m512i zero = _mm512_setzero_si512(), half = _mm512_set1_epi32(1 << (shift - 1));
     const __m128i count = _mm_cvtsi32_si128(shift);
@@ -56,9 +59,6 @@ static void vertical8_avx512(int16_t *dst, const uint8_t *src, ptrdiff_t stride,
     for (; x < width; x++)
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
 }
-
-/* Inlined whatever the compiler thinks: sums and positions have to stay in registers. */
-#define INLINE __attribute__((always_inline)) static inline
 
 static int32_t load_pair(const int16_t *src) {
     int32_t pair;
