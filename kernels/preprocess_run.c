@@ -18,17 +18,17 @@ static float *finished_row(const run *r, int c) {
     return (float *)(void *)(r->scratch + r->plan->scratch.finished) + (size_t)c * r->plan->scratch.finished_stride;
 }
 
-/* Rows that the next result needs and this one did not, to be fetched while this one is computed. */
+/* Rows that small row i + MR_ROWS needs and the one before it does not: a batch ahead, so that they have come by then. */
 static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptrdiff_t stride) {
-    if (i + 1 >= y->count)
+    int later = i + MR_ROWS;
+    if (later >= y->count)
         return (mr_ahead){NULL, 0};
-    int from = y->first[i + 1], to = from + y->length[i + 1];
-    if (from >= y->first[i]) {
-        int seen = y->first[i] + y->length[i];
+    int from = y->first[later], to = from + y->length[later], before = y->first[later - 1];
+    int seen = before + y->length[later - 1];
+    if (from >= before)
         from = from > seen ? from : seen;
-    } else if (to > y->first[i]) {
-        to = y->first[i];
-    }
+    else
+        to = to < before ? to : before;
     return (mr_ahead){column + from * stride, to > from ? to - from : 0};
 }
 
