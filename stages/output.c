@@ -16,7 +16,8 @@
 /* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
 enum { PATIENCE_MS = 100 };
 
-static atomic_bool stdout_taken;
+static atomic_bool stdout_taken; /* at some time */
+static atomic_bool stdout_open;  /* now */
 
 bool mr_output_takes_stdout(void) {
     return atomic_load(&stdout_taken);
@@ -52,18 +53,23 @@ static int take_file(mr_output *output) {
     return ftruncate(output->fd, 0) ? file_error(output, "empty") : MR_OK;
 }
 
+static int take_stdout(mr_output *output) {
+    struct stat found;
+    output->path = "standard output";
+    if (fstat(STDOUT_FILENO, &found))
+        return file_error(output, "write to");
+    if (atomic_exchange(&stdout_open, true))
+        return mr_fail(MR_ERROR_IO, "standard output is being written by another stage");
+    output->fd = STDOUT_FILENO;
+    output->regular = S_ISREG(found.st_mode);
+    atomic_store(&stdout_taken, true);
+    return MR_OK;
+}
+
 int mr_output_open(mr_output *output, const char *path) {
     *output = (mr_output){.path = path};
-    if (is_stdout(path)) {
-        output->path = "standard output";
-        output->fd = STDOUT_FILENO;
-        struct stat found;
-        if (fstat(STDOUT_FILENO, &found))
-            return file_error(output, "write to");
-        output->regular = S_ISREG(found.st_mode);
-        atomic_store(&stdout_taken, true);
-        return MR_OK;
-    }
+    if (is_stdout(path))
+        return take_stdout(output);
     /* Not waiting keeps a FIFO without a reader from holding up the start for ever. */
     int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -139,7 +145,9 @@ int mr_output_failed(mr_io *io, const mr_frame *frame, int status) {
 }
 
 void mr_output_close(mr_output *output, const mr_stage *self) {
-    if (output->fd > STDERR_FILENO && close(output->fd))
+    if (output->fd == STDOUT_FILENO)
+        atomic_store(&stdout_open, false);
+    else if (output->fd && close(output->fd))
         mr_stage_warn(self, "%s: %s", output->path, strerror(errno));
     *output = (mr_output){0};
 }

@@ -1,10 +1,9 @@
-/* What the writing sinks (jsonl, csv) share: a file or standard output that takes whole records, and numbers as
- * text.
+/* What the writing sinks (jsonl, csv) share: a file or standard output that takes whole records; numbers as text.
  *
  * A record is written before mr_output_write returns, with one write(2) where the file takes it whole, so that a
- * frame counts as delivered only once its record has left the process. A regular file is locked while it is open:
- * two sinks, or two programs, never write into each other. Once a write has failed, all later ones fail with the
- * same message.
+ * frame counts as delivered only once its record has left the process. One stage at a time writes to standard
+ * output, and a regular file is locked while it is open: two sinks, or two programs, never write into each other.
+ * Once a write has failed, all later ones fail with the same message.
  *
  * Opening a regular file empties it. One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us

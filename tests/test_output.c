@@ -112,6 +112,20 @@ static void one_file_takes_one_writer(void **state) {
     unlink(path);
 }
 
+static void standard_output_takes_one_writer(void **state) {
+    (void)state;
+    mr_output first = {0}, second = {0};
+    assert_int_equal(mr_output_open(&first, "-"), MR_OK);
+    assert_true(mr_output_takes_stdout());
+    assert_int_equal(mr_output_open(&second, "-"), MR_ERROR_IO);
+    mr_output_close(&second, NULL);
+    assert_int_equal(mr_output_open(&second, "-"), MR_ERROR_IO);
+    mr_output_close(&first, NULL);
+    assert_int_equal(mr_output_open(&second, "-"), MR_OK);
+    mr_output_close(&second, NULL);
+    assert_true(fcntl(STDOUT_FILENO, F_GETFD) >= 0);
+}
+
 static void what_cannot_be_opened_is_said(void **state) {
     (void)state;
     mr_output output;
@@ -134,6 +148,7 @@ int main(void) {
         cmocka_unit_test(floats_read_back_as_themselves),   cmocka_unit_test(simple_floats_are_short),
         cmocka_unit_test(times_are_exact_seconds),          cmocka_unit_test(halves_are_widened_exactly),
         cmocka_unit_test(elements_have_the_text_of_their_type), cmocka_unit_test(one_file_takes_one_writer),
+        cmocka_unit_test(standard_output_takes_one_writer),
         cmocka_unit_test(what_cannot_be_opened_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
