@@ -1,4 +1,5 @@
-/* classify: a linear layer, scores, and the best classes with their labels; or, of logits, scores and classes alone. */
+/* classify: a linear layer, scores, and the best classes with their labels; of logits, the last two alone. */
+ */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -28,7 +29,7 @@ typedef struct scratch {
     float *logits;   /* batch x classes */
     float *score;    /* batch x top_k */
     int32_t *index;
-    int32_t *found;  /* batch */
+    int32_t *found; /* batch */
 } scratch;
 
 /* What one call has to do. */
@@ -38,7 +39,7 @@ typedef struct job {
     size_t classes, most, batch;
 } job;
 
-/* ---- planning ------------------------------------------------------------------------------------------------------ */
+/* ---- planning -------------------------------------------------------------------------------------------------- */
 
 /* Numbers in a tensor that is a vector, whatever its rank; 0 where it is none or its size is not known. */
 static size_t vector_length(const mr_format *format) {
@@ -53,11 +54,12 @@ static size_t vector_length(const mr_format *format) {
 static int check_length(const options *o, const mr_head *head, size_t length, const char *from) {
     const mr_matrix_f32 *weights = &head->weights;
     if (o->weights && weights->columns != length + 1)
-        return mr_fail(MR_ERROR_CONFIG, "%s is %zux%zu, for vectors of %zu numbers and a bias, but %s gives %zu", o->weights,
-                       weights->rows, weights->columns, weights->columns - 1, from, length);
+        return mr_fail(MR_ERROR_CONFIG, "%s is %zux%zu, for vectors of %zu numbers and a bias, but %s gives %zu",
+                       o->weights, weights->rows, weights->columns, weights->columns - 1, from, length);
     size_t classes = o->weights ? weights->rows : length;
     if (o->labels && head->labels.count != classes)
-        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but there are %zu classes", o->labels, head->labels.count, classes);
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but there are %zu classes", o->labels, head->labels.count,
+                       classes);
     return MR_OK;
 }
 
@@ -81,7 +83,8 @@ static int negotiate(mr_negotiation *n) {
     if (o->window > 1)
         n->entry = MR_ENTRY_PER_SOURCE;
     if (o->window > 1 && n->batch > 1)
-        return mr_refuse(n, "window", "window counts the frames of one source, batch mixes those of several; keep one of them");
+        return mr_refuse(n, "window",
+                         "window counts the frames of one source, batch mixes those of several; keep one of them");
     if (n->offline)
         return MR_OK;
     mr_head *head = NULL;
@@ -112,10 +115,10 @@ static void close_stage(mr_stage *self) {
     mr_head_close(&s->head);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------------------- */
 
-/* Finds the numbers to classify: the tensor of that name that a network gave; without a name the frame's own vector, or,
- * where its payload is none, the newest tensor that is. */
+/* Finds the numbers to classify: the tensor of that name that a network gave; without a name the frame's own vector,
+ * or, where its payload is none, the newest tensor that is. */
 static int find_vector(const mr_stage *self, const mr_frame *frame, const float **data, size_t *length) {
     const options *o = self->options;
     const mr_format *format = &frame->format;
@@ -133,7 +136,8 @@ static int find_vector(const mr_stage *self, const mr_frame *frame, const float 
     }
     *length = vector_length(format);
     if (format->dtype != MR_DTYPE_F32)
-        return mr_fail(MR_ERROR_DATA, "%s: only f32 can be classified, not %s", self->id, mr_dtype_name(format->dtype));
+        return mr_fail(MR_ERROR_DATA, "%s: only f32 can be classified, not %s", self->id,
+                       mr_dtype_name(format->dtype));
     return MR_OK;
 }
 
@@ -181,7 +185,8 @@ static int copy(void *arguments) {
     return MR_OK;
 }
 
-/* Puts the vectors of a batch behind each other and zeros behind them: the product is always one of the planned batch. */
+/* Puts the vectors of a batch behind each other and zeros behind them: the product is always one of the planned
+ * batch. */
 static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
     size_t count = mr_io_count(io);
     int status = MR_OK;
@@ -190,7 +195,8 @@ static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
         size_t length = 0;
         status = find_vector(self, mr_io_input_at(io, 0, i), &item.from, &length);
         if (!status && length != j->length)
-            status = mr_fail(MR_ERROR_DATA, "%s: vectors of %zu and of %zu numbers in one batch", self->id, j->length, length);
+            status = mr_fail(MR_ERROR_DATA, "%s: vectors of %zu and of %zu numbers in one batch", self->id, j->length,
+                             length);
         if (!status)
             status = mr_stream_submit(mr_io_stream(io), copy, &item, sizeof item);
     }
@@ -229,10 +235,12 @@ typedef struct publish_work {
 static int publish(void *arguments) {
     const publish_work *work = arguments;
     if (work->vote)
-        mr_vote_add(work->vote, *work->found ? work->index[0] : -1, work->index, work->score, work->most, work->found);
+        mr_vote_add(work->vote, *work->found ? work->index[0] : -1, work->index, work->score, work->most,
+                    work->found);
     mr_result *result = work->result;
     for (int32_t i = 0; i < *work->found; i++)
-        result->classes[i] = (mr_class){.index = work->index[i], .score = work->score[i],
+        result->classes[i] = (mr_class){.index = work->index[i],
+                                        .score = work->score[i],
                                         .label = work->labels->count ? work->labels->item[work->index[i]] : NULL};
     result->count = (size_t)*work->found;
     return MR_OK;
@@ -252,11 +260,17 @@ static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s,
     size_t length = 0;
     int status = o->weights ? MR_OK : find_vector(self, mr_io_input_at(io, 0, index), &best.logits, &length);
     if (!status && !o->weights && length != j->length)
-        status = mr_fail(MR_ERROR_DATA, "%s: vectors of %zu and of %zu numbers in one batch", self->id, j->length, length);
+        status =
+            mr_fail(MR_ERROR_DATA, "%s: vectors of %zu and of %zu numbers in one batch", self->id, j->length, length);
     if (!status)
         status = mr_top_k_enqueue(mr_io_stream(io), &best);
-    publish_work work = {.result = result, .index = best.index, .score = best.score, .found = best.found,
-                         .most = best.most, .vote = own->vote, .labels = &own->head->labels};
+    publish_work work = {.result = result,
+                         .index = best.index,
+                         .score = best.score,
+                         .found = best.found,
+                         .most = best.most,
+                         .vote = own->vote,
+                         .labels = &own->head->labels};
     return status ? status : mr_stream_submit(mr_io_stream(io), publish, &work, sizeof work);
 }
 
@@ -297,7 +311,8 @@ static const mr_option table[] = {
      .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken for logits"},
     {FIELD(labels), .kind = MR_OPTION_PATH, .help = "a text file with the label of one class a line"},
     {FIELD(tensor), .kind = MR_OPTION_STRING,
-     .help = "the tensor of infer to classify; where not given, the frame's own vector, else the newest one of infer"},
+     .help =
+         "the tensor of infer to classify; where not given, the frame's own vector, else the newest one of infer"},
     {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "softmax", .choices = activations,
      .help = "how logits become scores: softmax for one class of many, sigmoid for each class by itself"},
     {FIELD(top_k), .kind = MR_OPTION_INT, .fallback = "5", .min = 1, .max = 1000, .unit = "classes",
@@ -305,17 +320,20 @@ static const mr_option table[] = {
     {FIELD(threshold), .kind = MR_OPTION_DOUBLE, .fallback = "-1e30", .min = -1e30, .max = 1e30,
      .help = "classes with a lower score are left out"},
     {FIELD(window), .kind = MR_OPTION_INT, .fallback = "1", .min = 1, .max = MR_VOTE_MAX, .unit = "frames",
-     .help = "more than 1: the classes that were first most often in a source's last frames; the score is their share"},
+     .help =
+         "more than 1: the classes that were first most often in a source's last frames; the score is their share"},
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_port inputs[] = {{.name = "in", .help = "feature vectors or logits, or frames with tensors of infer"}, {0}};
+static const mr_port inputs[] = {{.name = "in", .help = "feature vectors or logits, or frames with tensors of infer"},
+                                 {0}};
 static const mr_port outputs[] = {{.name = "out", .help = "the same payload, with the classes as a result"}, {0}};
 
 const mr_stage_type mr_classify_stage = {
     .name = "classify",
     .summary = "names the most likely classes by a linear layer, or from logits",
-    .help = "With weights the input is a feature vector: logits = weights x vector + bias. Without, it holds the logits.",
+    .help =
+        "With weights the input is a feature vector: logits = weights x vector + bias. Without, it holds the logits.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

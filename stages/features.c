@@ -53,8 +53,8 @@ static int load(state *s, const options *o, const mr_planned_input *input, int b
     size_t output = 0;
     int status = mr_model_open(&s->model, &params);
     if (!status && s->model->input_count != 1)
-        status = mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs; features takes one, infer takes any number", s->model->file,
-                         s->model->input_count);
+        status = mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs; features takes one, infer takes any number",
+                         s->model->file, s->model->input_count);
     if (!status)
         status = choose_output(s->model, o->tensor, &output);
     if (!status)
@@ -87,7 +87,9 @@ static int finish(const state *s, const options *o, mr_stream *stream, const flo
     const mr_format *item = &s->call.output[0];
     int length = (int)s->vector.dims[0], status = MR_OK;
     if (o->pool == POOL_AVERAGE) {
-        mr_pool_work pool = {.src = raw, .dst = vector, .channels = length,
+        mr_pool_work pool = {.src = raw,
+                             .dst = vector,
+                             .channels = length,
                              .positions = (int)(mr_tensor_count(item) / (size_t)length)};
         status = mr_pool_mean_enqueue(stream, &pool);
     }
@@ -144,15 +146,16 @@ static const mr_option table[] = {
 #undef FIELD
 
 static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "tensors of the model's input shape, without its batch dimension",
-                                  .accepts = tensors}, {0}};
+static const mr_port inputs[] = {
+    {.name = "in", .help = "tensors of the model's input shape, without its batch dimension", .accepts = tensors},
+    {0}};
 static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame"}, {0}};
 
 const mr_stage_type mr_features_stage = {
     .name = "features",
     .summary = "runs an ONNX model and passes one of its tensors on as a feature vector",
-    .help = "The model takes one input. Frames of a batch run together; a batch that is not full is filled up with zeros, so "
-            "that a frame's vector does not depend on the others.",
+    .help = "The model takes one input. Frames of a batch run together; a batch that is not full is filled up with "
+            "zeros, so that a frame's vector does not depend on the others.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

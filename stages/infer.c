@@ -20,13 +20,14 @@ static int match_ports(const mr_model *model, const mr_planned_input *inputs, si
     char list[MR_LIST_TEXT];
     mr_model_list(model->inputs, model->input_count, list, sizeof list);
     if (count != model->input_count)
-        return mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs (%s) and is given %zu; name one stage for each under join", model->file,
-                       model->input_count, list, count);
+        return mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs (%s) and is given %zu; name one stage for each under join",
+                       model->file, model->input_count, list, count);
     port[0] = 0;
     for (size_t i = 0; i < count && count > 1; i++) {
         int input = mr_model_find(model->inputs, model->input_count, inputs[i].port);
         if (input < 0)
-            return mr_fail(MR_ERROR_CONFIG, "%s has no input \"%s\"; its inputs are: %s", model->file, inputs[i].port, list);
+            return mr_fail(MR_ERROR_CONFIG, "%s has no input \"%s\"; its inputs are: %s", model->file, inputs[i].port,
+                           list);
         port[input] = i;
     }
     return MR_OK;
@@ -40,8 +41,8 @@ static int choose_outputs(const mr_model *model, const mr_strings *names, size_t
     for (size_t i = 0; i < names->count; i++) {
         int found = mr_model_find(model->outputs, model->output_count, names->item[i]);
         if (found < 0 || i == MR_MODEL_MAX_TENSORS)
-            return mr_fail(MR_ERROR_CONFIG, "%s has no output \"%s\"; its outputs are: %s", model->file, names->item[i],
-                           mr_model_list(model->outputs, model->output_count, list, sizeof list));
+            return mr_fail(MR_ERROR_CONFIG, "%s has no output \"%s\"; its outputs are: %s", model->file,
+                           names->item[i], mr_model_list(model->outputs, model->output_count, list, sizeof list));
         for (size_t before = 0; before < i; before++)
             if (outputs[before] == (size_t)found)
                 return mr_fail(MR_ERROR_CONFIG, "outputs names \"%s\" twice", names->item[i]);
@@ -127,15 +128,20 @@ static const mr_option table[] = {
 #undef FIELD
 
 static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "in", .help = "a tensor for each of the model's inputs, joined under their names",
-                                  .accepts = tensors, .many = true, .optional = true}, {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "the first input's payload, with the model's outputs as results"}, {0}};
+static const mr_port inputs[] = {{.name = "in",
+                                  .help = "a tensor for each of the model's inputs, joined under their names",
+                                  .accepts = tensors,
+                                  .many = true,
+                                  .optional = true},
+                                 {0}};
+static const mr_port outputs[] = {
+    {.name = "out", .help = "the first input's payload, with the model's outputs as results"}, {0}};
 
 const mr_stage_type mr_infer_stage = {
     .name = "infer",
     .summary = "runs any ONNX model and adds its outputs to the frame as named tensors",
-    .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's payload "
-            "goes on unchanged; classify and jsonl find the tensors among its results.",
+    .help = "A model with several inputs is written with join: {ITS_INPUT: stage, OTHER_INPUT: stage}. The frame's "
+            "payload goes on unchanged; classify and jsonl find the tensors among its results.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -17,13 +17,13 @@ static mr_shape item_shape(const mr_call *call, const mr_shape *shape) {
     return item;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------ */
+/* ---- planning -------------------------------------------------------------------------------------------------- */
 
 static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, const mr_planned_input *input) {
     char wanted[MR_SHAPE_TEXT], given[MR_FORMAT_TEXT];
     mr_shape item = item_shape(call, &tensor->shape);
-    return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s takes %s %s but %s gives a %s", tensor->name, call->model->file,
-                   tensor->type, mr_shape_print(&item, wanted, sizeof wanted), input->from,
+    return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s takes %s %s but %s gives a %s", tensor->name,
+                   call->model->file, tensor->type, mr_shape_print(&item, wanted, sizeof wanted), input->from,
                    mr_format_print(&input->format, given, sizeof given));
 }
 
@@ -54,15 +54,16 @@ static int fix_input(mr_call *call, size_t index, const mr_planned_input *input,
 /* The batch that the model insists on, or the planned one. */
 static int choose_batch(mr_call *call, const mr_planned_input *first, int batch) {
     const mr_model_tensor *tensor = &call->model->inputs[0];
-    call->batched = tensor->shape.rank == first->format.rank + 1 || (first->format.rank == 0 && tensor->shape.rank > 1);
+    call->batched =
+        tensor->shape.rank == first->format.rank + 1 || (first->format.rank == 0 && tensor->shape.rank > 1);
     int64_t fixed = call->batched ? tensor->shape.dims[0] : 1;
     call->batch = fixed > 0 ? (int)fixed : batch;
     if (fixed > 4096)
         return mr_fail(MR_ERROR_CONFIG, "%s takes batches of %lld; at most 4096 are supported", call->model->file,
                        (long long)fixed);
     if (batch > call->batch)
-        return mr_fail(MR_ERROR_CONFIG, "%s takes batches of %d, so a batch of %d cannot be asked of it", call->model->file,
-                       call->batch, batch);
+        return mr_fail(MR_ERROR_CONFIG, "%s takes batches of %d, so a batch of %d cannot be asked of it",
+                       call->model->file, call->batch, batch);
     return MR_OK;
 }
 
@@ -71,8 +72,9 @@ static int plan_output(mr_call *call, size_t index) {
     const mr_shape *shape = &call->binding.output_shape[index];
     char text[MR_SHAPE_TEXT];
     if (call->batch > 1 && (!shape->rank || shape->dims[0] != call->batch))
-        return mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s is %s: not one item for each of a batch of %d; leave the "
-                       "batch out", tensor->name, call->model->file, mr_shape_print(shape, text, sizeof text), call->batch);
+        return mr_fail(MR_ERROR_CONFIG,
+                       "the output \"%s\" of %s is %s: not one item for each of a batch of %d; leave the batch out",
+                       tensor->name, call->model->file, mr_shape_print(shape, text, sizeof text), call->batch);
     mr_shape item = *shape;
     if (call->batched && shape->rank && shape->dims[0] == call->batch)
         item = item_shape(call, shape);
@@ -104,14 +106,14 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
         status = mr_model_bind(model, &call->binding, shapes, call->batched ? call->batch : 0, outputs, output_count);
     for (size_t i = 0; i < output_count && !status; i++)
         status = plan_output(call, i);
-    /* Pools are told apart by the size of their buffers. What is gathered must not be taken from among those that frames
-     * hold: it could wait for frames that wait for it. */
+    /* Pools are told apart by the size of their buffers. What is gathered must not be taken from among those that
+     * frames hold: it could wait for frames that wait for it. */
     if (call->gathered_bytes == call->output_bytes)
         call->gathered_bytes += ALIGNMENT;
     return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------------------- */
 
 typedef struct copy_work {
     void *to;
@@ -149,8 +151,9 @@ static int check_frame(const mr_call *call, size_t input, const mr_frame *frame)
     if (same)
         return MR_OK;
     char wanted_text[MR_FORMAT_TEXT], given_text[MR_FORMAT_TEXT];
-    return mr_fail(MR_ERROR_DATA, "the input \"%s\" of %s takes a %s, and a frame is a %s", call->model->inputs[input].name,
-                   call->model->file, mr_format_print(wanted, wanted_text, sizeof wanted_text),
+    return mr_fail(MR_ERROR_DATA, "the input \"%s\" of %s takes a %s, and a frame is a %s",
+                   call->model->inputs[input].name, call->model->file,
+                   mr_format_print(wanted, wanted_text, sizeof wanted_text),
                    mr_format_print(given, given_text, sizeof given_text));
 }
 

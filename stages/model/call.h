@@ -1,11 +1,12 @@
 /* A model as a stage calls it: one item a frame, several items a call.
  *
- * A frame has no batch dimension, a model most often has: its first. A call is planned for one batch, that of the plan or
- * the one that the model insists on, and always runs with it: what is missing at the end of a stream is filled up with
- * zeros, so that no result depends on who shared its batch. A model without batch dimension takes one frame a call.
+ * A frame has no batch dimension, a model most often has: its first. A call is planned for one batch, that of the
+ * plan or the one that the model insists on, and always runs with it: what is missing at the end of a stream is
+ * filled up with zeros, so that no result depends on who shared its batch. A model without batch dimension takes one
+ * frame a call.
  *
- * With batches of one the model reads where the frames are; else items are gathered first, since each frame has a buffer
- * of its own.
+ * With batches of one the model reads where the frames are; else items are gathered first, since each frame has a
+ * buffer of its own.
  *
  * Ownership: a call borrows its model. Threads: planned by one thread, then run by several at once. */
 #ifndef MILLRACE_STAGES_MODEL_CALL_H
@@ -17,24 +18,24 @@
 typedef struct mr_call {
     mr_model *model;
     mr_binding binding;
-    bool batched;                              /* shapes of the model begin with the batch */
-    int batch;                                 /* items of every run */
-    size_t port[MR_MODEL_MAX_TENSORS];         /* input port that each of the model's inputs is fed from */
-    mr_format input[MR_MODEL_MAX_TENSORS];     /* one item of each input */
-    mr_format output[MR_MODEL_MAX_TENSORS];    /* one item of each chosen output */
-    size_t output_at[MR_MODEL_MAX_TENSORS];    /* where each output begins in a block of output_bytes; 64-byte aligned */
-    size_t output_bytes;                       /* of a whole batch, all outputs */
-    size_t gathered_bytes;                     /* of a whole batch, all inputs; 0: nothing is gathered */
+    bool batched;                           /* shapes of the model begin with the batch */
+    int batch;                              /* items of every run */
+    size_t port[MR_MODEL_MAX_TENSORS];      /* input port that each of the model's inputs is fed from */
+    mr_format input[MR_MODEL_MAX_TENSORS];  /* one item of each input */
+    mr_format output[MR_MODEL_MAX_TENSORS]; /* one item of each chosen output */
+    size_t output_at[MR_MODEL_MAX_TENSORS]; /* where each output begins in a block of output_bytes; 64-byte aligned */
+    size_t output_bytes;                    /* of a whole batch, all outputs */
+    size_t gathered_bytes;                  /* of a whole batch, all inputs; 0: nothing is gathered */
 } mr_call;
 
-/* `inputs` are the stage's, as planned; port[] says which feeds which. Outputs by position in the model's list. On failure
- * (MR_ERROR_CONFIG, or as mr_model_bind) the message names the model, the tensor and both shapes. */
+/* `inputs` are the stage's, as planned; port[] says which feeds which. Outputs by position in the model's list. On
+ * failure (MR_ERROR_CONFIG, or as mr_model_bind) the message names the model, the tensor and both shapes. */
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count);
 
-/* Submits one run on the call's stream: inputs of `io`, outputs to `block` of output_bytes bytes, each at output_at. All
- * must stay valid until the stream has done it. MR_ERROR_AGAIN before anything was submitted; MR_ERROR_DATA where a frame
- * is not what was planned. */
+/* Submits one run on the call's stream: inputs of `io`, outputs to `block` of output_bytes bytes, each at output_at.
+ * All must stay valid until the stream has done it. MR_ERROR_AGAIN before anything was submitted; MR_ERROR_DATA where
+ * a frame is not what was planned. */
 int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block);
 
 /* Item `index` of an output in a block. */

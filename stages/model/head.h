@@ -1,7 +1,7 @@
 /* What a classifier is made of, read once however many instances a stage has: its weights and its labels.
  *
- * Reference-counted and shared in the process by the paths it was read from, while anybody has it open. Any thread. Errors
- * are those of npy.h and labels.h. */
+ * Reference-counted and shared in the process by the paths it was read from, while anybody has it open. Any thread.
+ * Errors are those of npy.h and labels.h. */
 #ifndef MILLRACE_STAGES_MODEL_HEAD_H
 #define MILLRACE_STAGES_MODEL_HEAD_H
 

@@ -42,8 +42,8 @@ static int check_text(const char *path, const char *text, size_t bytes) {
 static int read_text(const char *path, char **text, size_t *bytes) {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read the labels %s: %s", path,
-                       strerror(errno));
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read the labels %s: %s",
+                       path, strerror(errno));
     struct stat facts;
     int status = MR_OK;
     char *made = NULL;
@@ -97,7 +97,8 @@ int mr_labels_read(const char *path, mr_labels *labels) {
         return status;
     made.count = count_lines(made.text, bytes);
     made.item = mr_calloc(made.count, sizeof *made.item);
-    status = made.item ? split(path, &made, made.text) : mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
+    status =
+        made.item ? split(path, &made, made.text) : mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
     if (status)
         mr_labels_free(&made);
     else

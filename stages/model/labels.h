@@ -1,7 +1,7 @@
 /* Labels of classes: a text file in UTF-8 with one label a line; the label of class i stands in line i + 1.
  *
- * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA where it is no such text. Any
- * thread. */
+ * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA where it is no such
+ * text. Any thread. */
 #ifndef MILLRACE_STAGES_MODEL_LABELS_H
 #define MILLRACE_STAGES_MODEL_LABELS_H
 

@@ -17,9 +17,9 @@ enum { PREFIX = 8, MAX_HEADER = 65535 };
 
 /* What the header says. */
 typedef struct header {
-    char kind;    /* 'f', 'i', ... */
-    int bytes;    /* of an element */
-    bool big;     /* big-endian */
+    char kind; /* 'f', 'i', ... */
+    int bytes; /* of an element */
+    bool big;  /* big-endian */
     bool fortran;
     int rank;
     size_t dims[2];
@@ -93,8 +93,9 @@ static int parse_header(const char *path, const char *text, header *h) {
         return refuse(path, "the header of the .npy file cannot be read");
     h->fortran = strncmp(order, "True", 4) == 0;
     if (h->kind != 'f' || (h->bytes != 4 && h->bytes != 8))
-        return mr_fail(MR_ERROR_DATA, "%s holds numbers of the type %c%d; f4 or f8 is needed, such as array.astype('<f4')",
-                       path, h->kind, h->bytes);
+        return mr_fail(MR_ERROR_DATA,
+                       "%s holds numbers of the type %c%d; f4 or f8 is needed, such as array.astype('<f4')", path,
+                       h->kind, h->bytes);
     if (h->big)
         return refuse(path, "its numbers are big-endian; save array.astype('<f4')");
     if (h->fortran)

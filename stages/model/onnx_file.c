@@ -106,7 +106,8 @@ static bool scan_sparse(scan *s, span sparse) {
     while (sparse.at < sparse.end) {
         if (!next_field(&sparse, &f))
             return false;
-        if (f.wire == WIRE_BYTES && (f.number == SPARSE_VALUES || f.number == SPARSE_INDICES) && !scan_tensor(s, f.bytes))
+        if (f.wire == WIRE_BYTES && (f.number == SPARSE_VALUES || f.number == SPARSE_INDICES) &&
+            !scan_tensor(s, f.bytes))
             return false;
     }
     return true;

@@ -1,8 +1,8 @@
-/* What must be known of an ONNX file before a runtime may have it: whether it asks for other files, and which tensors are
- * inside. It reads the protobuf encoding directly (onnx.proto of ONNX 1.x) and copies nothing.
+/* What must be known of an ONNX file before a runtime may have it: whether it asks for other files, and which tensors
+ * are inside. It reads the protobuf encoding directly (onnx.proto of ONNX 1.x) and copies nothing.
  *
- * Tensors may keep their data in other files named by the model: a way to read what the author of a pipeline never meant.
- * Such models are refused. Pure functions; any thread. */
+ * Tensors may keep their data in other files named by the model: a way to read what the author of a pipeline never
+ * meant. Such models are refused. Pure functions; any thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_FILE_H
 #define MILLRACE_STAGES_MODEL_ONNX_FILE_H
 
@@ -15,7 +15,8 @@ typedef struct mr_onnx_facts {
     bool has_name; /* the graph computes a tensor of that name */
 } mr_onnx_facts;
 
-/* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, where it is no ONNX model. */
+/* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, where it is no ONNX model.
+ */
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts);
 
 /* Appends to a model what makes the tensor `name` an output of its graph: protobuf merges a message that comes twice.

@@ -32,10 +32,10 @@ static const struct {
     int ort;
     mr_dtype dtype;
     const char *name;
-} types[] = {{ORT_FLOAT, MR_DTYPE_F32, "f32"},  {ORT_UINT8, MR_DTYPE_U8, "u8"},    {ORT_FLOAT16, MR_DTYPE_F16, "f16"},
-             {ORT_INT32, MR_DTYPE_I32, "i32"},  {ORT_INT64, MR_DTYPE_I64, "i64"},  {3, MR_DTYPE_ANY, "i8"},
-             {4, MR_DTYPE_ANY, "u16"},          {5, MR_DTYPE_ANY, "i16"},          {8, MR_DTYPE_ANY, "string"},
-             {9, MR_DTYPE_ANY, "bool"},         {11, MR_DTYPE_ANY, "f64"},         {0, MR_DTYPE_ANY, "no tensor"}};
+} types[] = {{ORT_FLOAT, MR_DTYPE_F32, "f32"}, {ORT_UINT8, MR_DTYPE_U8, "u8"},   {ORT_FLOAT16, MR_DTYPE_F16, "f16"},
+             {ORT_INT32, MR_DTYPE_I32, "i32"}, {ORT_INT64, MR_DTYPE_I64, "i64"}, {3, MR_DTYPE_ANY, "i8"},
+             {4, MR_DTYPE_ANY, "u16"},         {5, MR_DTYPE_ANY, "i16"},         {8, MR_DTYPE_ANY, "string"},
+             {9, MR_DTYPE_ANY, "bool"},        {11, MR_DTYPE_ANY, "f64"},        {0, MR_DTYPE_ANY, "no tensor"}};
 
 static size_t find_type(int ort) {
     size_t last = sizeof types / sizeof types[0] - 1;
@@ -45,14 +45,14 @@ static size_t find_type(int ort) {
     return last;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------------------------- */
 
 static int view_file(const char *path, file_view *view) {
     struct stat facts;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read the model %s: %s", path,
-                       strerror(errno));
+        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read the model %s: %s",
+                       path, strerror(errno));
     int status = MR_OK;
     void *data = MAP_FAILED;
     if (fstat(file, &facts) || !S_ISREG(facts.st_mode) || facts.st_size == 0)
@@ -74,13 +74,14 @@ static int inspect_file(const ort_model *m, const file_view *view, const char *t
     if (status)
         return mr_fail(status, "the model %s does not load: %s", m->base.path, mr_message());
     if (facts.external)
-        return mr_fail(MR_ERROR_DATA, "the model %s keeps weights in other files, which is not allowed; save it as one file",
+        return mr_fail(MR_ERROR_DATA,
+                       "the model %s keeps weights in other files, which is not allowed; save it as one file",
                        m->base.path);
     *has_tensor = facts.has_name;
     return MR_OK;
 }
 
-/* ---- the session --------------------------------------------------------------------------------------------------- */
+/* ---- the session ----------------------------------------------------------------------------------------------- */
 
 static int configure(const ort_runtime *ort, ort_session_options *options) {
     const ort_api *api = &ort->api;
@@ -102,14 +103,15 @@ static int configure(const ort_runtime *ort, ort_session_options *options) {
 }
 
 /* A tensor inside the network becomes an output by a few bytes behind a copy of the file. */
-static int load_with_output(ort_model *m, const file_view *view, const ort_session_options *options, const char *tensor) {
+static int load_with_output(ort_model *m, const file_view *view, const ort_session_options *options,
+                            const char *tensor) {
     uint8_t *copy = mr_alloc(view->bytes + strlen(tensor) + MR_ONNX_OUTPUT_BYTES);
     if (!copy)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
     memcpy(copy, view->data, view->bytes);
     size_t bytes = view->bytes + mr_onnx_append_output(copy + view->bytes, tensor);
-    int status = mr_ort_check(m->ort, m->ort->api.create_session_from_array(m->ort->env, copy, bytes, options, &m->session),
-                              m->base.path);
+    int status = mr_ort_check(
+        m->ort, m->ort->api.create_session_from_array(m->ort->env, copy, bytes, options, &m->session), m->base.path);
     mr_free(copy);
     return status;
 }
@@ -123,21 +125,22 @@ static int load(ort_model *m, const file_view *view, const char *added) {
     if (!status && added)
         status = load_with_output(m, view, options, added);
     else if (!status)
-        status = mr_ort_check(m->ort, api->create_session(m->ort->env, m->base.path, options, &m->session), m->base.path);
+        status =
+            mr_ort_check(m->ort, api->create_session(m->ort->env, m->base.path, options, &m->session), m->base.path);
     if (options)
         api->release_session_options(options);
     return status ? mr_fail(status, "the model %s", mr_message()) : MR_OK;
 }
 
-/* ---- what goes in and comes out ------------------------------------------------------------------------------------ */
+/* ---- what goes in and comes out -------------------------------------------------------------------------------- */
 
 static int read_shape(const ort_model *m, const ort_tensor_info *info, mr_shape *shape) {
     const ort_api *api = &m->ort->api;
     size_t rank = 0;
     int status = mr_ort_check(m->ort, api->rank(info, &rank), m->base.file);
     if (!status && rank > MR_MODEL_MAX_RANK)
-        return mr_fail(MR_ERROR_DATA, "%s has a tensor of %zu dimensions; at most %d are supported", m->base.file, rank,
-                       MR_MODEL_MAX_RANK);
+        return mr_fail(MR_ERROR_DATA, "%s has a tensor of %zu dimensions; at most %d are supported", m->base.file,
+                       rank, MR_MODEL_MAX_RANK);
     shape->rank = (int)rank;
     return status ? status : mr_ort_check(m->ort, api->dimensions(info, shape->dims, rank), m->base.file);
 }
@@ -158,7 +161,8 @@ static int read_type(ort_model *m, bool output, size_t at, mr_model_tensor *tens
     ort_type_info *type = NULL;
     const ort_tensor_info *info = NULL;
     int kind = 0, element = 0;
-    int status = mr_ort_check(m->ort, (output ? api->output_type : api->input_type)(m->session, at, &type), m->base.file);
+    int status =
+        mr_ort_check(m->ort, (output ? api->output_type : api->input_type)(m->session, at, &type), m->base.file);
     if (!status)
         status = mr_ort_check(m->ort, api->kind(type, &kind), m->base.file);
     if (!status && kind == ORT_TYPE_TENSOR)
@@ -182,8 +186,9 @@ static int read_type(ort_model *m, bool output, size_t at, mr_model_tensor *tens
 static int read_tensor(ort_model *m, bool output, size_t at, mr_model_tensor *tensor) {
     const ort_api *api = &m->ort->api;
     char *name = NULL;
-    int status = mr_ort_check(m->ort, (output ? api->output_name : api->input_name)(m->session, at, m->ort->allocator, &name),
-                              m->base.file);
+    int status =
+        mr_ort_check(m->ort, (output ? api->output_name : api->input_name)(m->session, at, m->ort->allocator, &name),
+                     m->base.file);
     if (status)
         return status;
     tensor->name = mr_strdup(name);
@@ -201,8 +206,8 @@ static int read_signature(ort_model *m) {
     if (!status)
         status = mr_ort_check(m->ort, api->output_count(m->session, &outputs), base->file);
     if (!status && (inputs == 0 || inputs > MR_MODEL_MAX_TENSORS || outputs == 0 || outputs > MR_MODEL_MAX_TENSORS))
-        return mr_fail(MR_ERROR_DATA, "%s has %zu inputs and %zu outputs; 1 to %d of each are supported", base->file, inputs,
-                       outputs, MR_MODEL_MAX_TENSORS);
+        return mr_fail(MR_ERROR_DATA, "%s has %zu inputs and %zu outputs; 1 to %d of each are supported", base->file,
+                       inputs, outputs, MR_MODEL_MAX_TENSORS);
     for (; base->input_count < inputs && !status; base->input_count++) {
         status = read_tensor(m, false, base->input_count, &base->inputs[base->input_count]);
         m->input_names[base->input_count] = base->inputs[base->input_count].name;
@@ -212,7 +217,7 @@ static int read_signature(ort_model *m) {
     return status;
 }
 
-/* ---- open, run, close ---------------------------------------------------------------------------------------------- */
+/* ---- open, run, close ------------------------------------------------------------------------------------------ */
 
 static void free_tensors(mr_model_tensor *tensors) {
     for (size_t i = 0; i < MR_MODEL_MAX_TENSORS; i++) {
@@ -282,8 +287,10 @@ static int open_model(mr_model **model, const mr_model_params *params) {
 static int wrap(const ort_model *m, bool output, size_t at, const mr_shape *shape, void *data, ort_value **value) {
     const mr_model_tensor *tensor = output ? &m->base.outputs[at] : &m->base.inputs[at];
     size_t bytes = mr_shape_count(shape) * mr_dtype_bytes(tensor->dtype);
-    return mr_ort_check(m->ort, m->ort->api.create_tensor(m->ort->memory, data, bytes, shape->dims, (size_t)shape->rank,
-                                                          m->element_type[output][at], value), m->base.file);
+    return mr_ort_check(m->ort,
+                        m->ort->api.create_tensor(m->ort->memory, data, bytes, shape->dims, (size_t)shape->rank,
+                                                  m->element_type[output][at], value),
+                        m->base.file);
 }
 
 static int read_value_shapes(const ort_model *m, ort_value *const *values, size_t count, mr_shape *shapes) {
@@ -312,8 +319,10 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
             status = wrap(m, true, binding->output[i], &binding->output_shape[i], outputs[i], &out[i]);
     }
     if (!status)
-        status = mr_ort_check(m->ort, m->ort->api.run(m->session, NULL, m->input_names, (const ort_value *const *)in,
-                                                      m->base.input_count, names, binding->output_count, out), m->base.file);
+        status = mr_ort_check(m->ort,
+                              m->ort->api.run(m->session, NULL, m->input_names, (const ort_value *const *)in,
+                                              m->base.input_count, names, binding->output_count, out),
+                              m->base.file);
     if (!status && measure)
         status = read_value_shapes(m, out, binding->output_count, measure);
     for (size_t i = 0; i < MR_MODEL_MAX_TENSORS; i++) {
@@ -325,4 +334,5 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
     return status;
 }
 
-const mr_model_runtime mr_onnxruntime = {.name = "onnxruntime", .open = open_model, .close = close_model, .run = run_model};
+const mr_model_runtime mr_onnxruntime = {
+    .name = "onnxruntime", .open = open_model, .close = close_model, .run = run_model};

@@ -1,8 +1,9 @@
 /* The part of ONNX Runtime's C API that millrace uses, by position in its table of functions.
  *
  * The runtime is opened at run time, so no header of it is needed to build. Its table (struct OrtApi in
- * onnxruntime_c_api.h) only ever grows at the end: a position once given keeps its function. All functions here are in
- * version 16 and later. A function that returns a status gives NULL for success; the caller releases what it gets. */
+ * onnxruntime_c_api.h) only ever grows at the end: a position once given keeps its function. All functions here are
+ * in version 16 and later. A function that returns a status gives NULL for success; the caller releases what it gets.
+ */
 #ifndef MILLRACE_STAGES_MODEL_ORT_API_H
 #define MILLRACE_STAGES_MODEL_ORT_API_H
 
@@ -25,53 +26,59 @@ typedef void ort_log_function(void *context, int severity, const char *category,
                               const char *message);
 
 /* Values of enums in the header. */
-enum { ORT_LOG_WARNING = 2, ORT_SEQUENTIAL = 0, ORT_OPTIMIZE_ALL = 99, ORT_DEVICE_ALLOCATOR = 0, ORT_MEMORY_DEFAULT = 0,
-       ORT_TYPE_TENSOR = 1 };
+enum {
+    ORT_LOG_WARNING = 2,
+    ORT_SEQUENTIAL = 0,
+    ORT_OPTIMIZE_ALL = 99,
+    ORT_DEVICE_ALLOCATOR = 0,
+    ORT_MEMORY_DEFAULT = 0,
+    ORT_TYPE_TENSOR = 1
+};
 enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_INT64 = 7, ORT_FLOAT16 = 10 };
 
 /* X(position, result, name, parameters) */
-#define ORT_FUNCTIONS(X)                                                                                               \
-    X(2, const char *, error_message, (const ort_status *))                                                            \
-    X(4, ort_status *, create_env, (ort_log_function *, void *, int, const char *, ort_env **))                        \
-    X(7, ort_status *, create_session, (const ort_env *, const char *, const ort_session_options *, ort_session **))   \
-    X(8, ort_status *, create_session_from_array,                                                                      \
-      (const ort_env *, const void *, size_t, const ort_session_options *, ort_session **))                            \
-    X(9, ort_status *, run,                                                                                            \
-      (ort_session *, const ort_run_options *, const char *const *, const ort_value *const *, size_t,                  \
-       const char *const *, size_t, ort_value **))                                                                     \
-    X(10, ort_status *, create_session_options, (ort_session_options **))                                              \
-    X(13, ort_status *, set_execution_mode, (ort_session_options *, int))                                              \
-    X(17, ort_status *, disable_mem_pattern, (ort_session_options *))                                                  \
-    X(19, ort_status *, disable_cpu_arena, (ort_session_options *))                                                    \
-    X(23, ort_status *, set_optimization, (ort_session_options *, int))                                                \
-    X(24, ort_status *, set_intra_op_threads, (ort_session_options *, int))                                            \
-    X(25, ort_status *, set_inter_op_threads, (ort_session_options *, int))                                            \
-    X(30, ort_status *, input_count, (const ort_session *, size_t *))                                                  \
-    X(31, ort_status *, output_count, (const ort_session *, size_t *))                                                 \
-    X(33, ort_status *, input_type, (const ort_session *, size_t, ort_type_info **))                                   \
-    X(34, ort_status *, output_type, (const ort_session *, size_t, ort_type_info **))                                  \
-    X(36, ort_status *, input_name, (const ort_session *, size_t, ort_allocator *, char **))                           \
-    X(37, ort_status *, output_name, (const ort_session *, size_t, ort_allocator *, char **))                          \
-    X(49, ort_status *, create_tensor,                                                                                 \
-      (const ort_memory_info *, void *, size_t, const int64_t *, size_t, int, ort_value **))                           \
-    X(55, ort_status *, tensor_info, (const ort_type_info *, const ort_tensor_info **))                                \
-    X(56, ort_status *, kind, (const ort_type_info *, int *))                                                          \
-    X(60, ort_status *, element_type, (const ort_tensor_info *, int *))                                                \
-    X(61, ort_status *, rank, (const ort_tensor_info *, size_t *))                                                     \
-    X(62, ort_status *, dimensions, (const ort_tensor_info *, int64_t *, size_t))                                      \
-    X(63, ort_status *, symbols, (const ort_tensor_info *, const char **, size_t))                                     \
-    X(65, ort_status *, value_shape, (const ort_value *, ort_tensor_info **))                                          \
-    X(69, ort_status *, create_cpu_memory, (int, int, ort_memory_info **))                                             \
-    X(76, ort_status *, allocator_free, (ort_allocator *, void *))                                                     \
-    X(78, ort_status *, default_allocator, (ort_allocator **))                                                         \
-    X(92, void, release_env, (ort_env *))                                                                              \
-    X(93, void, release_status, (ort_status *))                                                                        \
-    X(94, void, release_memory, (ort_memory_info *))                                                                   \
-    X(95, void, release_session, (ort_session *))                                                                      \
-    X(96, void, release_value, (ort_value *))                                                                          \
-    X(98, void, release_type, (ort_type_info *))                                                                       \
-    X(99, void, release_tensor_info, (ort_tensor_info *))                                                              \
-    X(100, void, release_session_options, (ort_session_options *))                                                     \
+#define ORT_FUNCTIONS(X)                                                                                             \
+    X(2, const char *, error_message, (const ort_status *))                                                          \
+    X(4, ort_status *, create_env, (ort_log_function *, void *, int, const char *, ort_env **))                      \
+    X(7, ort_status *, create_session, (const ort_env *, const char *, const ort_session_options *, ort_session **)) \
+    X(8, ort_status *, create_session_from_array,                                                                    \
+      (const ort_env *, const void *, size_t, const ort_session_options *, ort_session **))                          \
+    X(9, ort_status *, run,                                                                                          \
+      (ort_session *, const ort_run_options *, const char *const *, const ort_value *const *, size_t,                \
+       const char *const *, size_t, ort_value **))                                                                   \
+    X(10, ort_status *, create_session_options, (ort_session_options **))                                            \
+    X(13, ort_status *, set_execution_mode, (ort_session_options *, int))                                            \
+    X(17, ort_status *, disable_mem_pattern, (ort_session_options *))                                                \
+    X(19, ort_status *, disable_cpu_arena, (ort_session_options *))                                                  \
+    X(23, ort_status *, set_optimization, (ort_session_options *, int))                                              \
+    X(24, ort_status *, set_intra_op_threads, (ort_session_options *, int))                                          \
+    X(25, ort_status *, set_inter_op_threads, (ort_session_options *, int))                                          \
+    X(30, ort_status *, input_count, (const ort_session *, size_t *))                                                \
+    X(31, ort_status *, output_count, (const ort_session *, size_t *))                                               \
+    X(33, ort_status *, input_type, (const ort_session *, size_t, ort_type_info **))                                 \
+    X(34, ort_status *, output_type, (const ort_session *, size_t, ort_type_info **))                                \
+    X(36, ort_status *, input_name, (const ort_session *, size_t, ort_allocator *, char **))                         \
+    X(37, ort_status *, output_name, (const ort_session *, size_t, ort_allocator *, char **))                        \
+    X(49, ort_status *, create_tensor,                                                                               \
+      (const ort_memory_info *, void *, size_t, const int64_t *, size_t, int, ort_value **))                         \
+    X(55, ort_status *, tensor_info, (const ort_type_info *, const ort_tensor_info **))                              \
+    X(56, ort_status *, kind, (const ort_type_info *, int *))                                                        \
+    X(60, ort_status *, element_type, (const ort_tensor_info *, int *))                                              \
+    X(61, ort_status *, rank, (const ort_tensor_info *, size_t *))                                                   \
+    X(62, ort_status *, dimensions, (const ort_tensor_info *, int64_t *, size_t))                                    \
+    X(63, ort_status *, symbols, (const ort_tensor_info *, const char **, size_t))                                   \
+    X(65, ort_status *, value_shape, (const ort_value *, ort_tensor_info **))                                        \
+    X(69, ort_status *, create_cpu_memory, (int, int, ort_memory_info **))                                           \
+    X(76, ort_status *, allocator_free, (ort_allocator *, void *))                                                   \
+    X(78, ort_status *, default_allocator, (ort_allocator **))                                                       \
+    X(92, void, release_env, (ort_env *))                                                                            \
+    X(93, void, release_status, (ort_status *))                                                                      \
+    X(94, void, release_memory, (ort_memory_info *))                                                                 \
+    X(95, void, release_session, (ort_session *))                                                                    \
+    X(96, void, release_value, (ort_value *))                                                                        \
+    X(98, void, release_type, (ort_type_info *))                                                                     \
+    X(99, void, release_tensor_info, (ort_tensor_info *))                                                            \
+    X(100, void, release_session_options, (ort_session_options *))                                                   \
     X(130, ort_status *, add_config, (ort_session_options *, const char *, const char *))
 
 typedef struct ort_api {
@@ -80,8 +87,8 @@ typedef struct ort_api {
 #undef X
 } ort_api;
 
-/* The runtime of this process. Opened by the first call and kept until the process ends, as its makers ask; a later call
- * that names another library than was opened is refused. Any thread. */
+/* The runtime of this process. Opened by the first call and kept until the process ends, as its makers ask; a later
+ * call that names another library than was opened is refused. Any thread. */
 typedef struct ort_runtime {
     ort_api api;
     ort_env *env;

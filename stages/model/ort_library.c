@@ -64,7 +64,8 @@ static void *open_any(const char *path, char *used, size_t bytes) {
     if (path)
         mr_fail(MR_ERROR_UNAVAILABLE, "cannot open the ONNX Runtime library %s: %s", path, dlerror());
     else
-        mr_fail(MR_ERROR_UNAVAILABLE, "the ONNX Runtime library was not found; pip install onnxruntime, and name its "
+        mr_fail(MR_ERROR_UNAVAILABLE,
+                "the ONNX Runtime library was not found; pip install onnxruntime, and name its "
                 "onnxruntime/capi/libonnxruntime.so.* in MILLRACE_ONNXRUNTIME or as the stage's `runtime`");
     return NULL;
 }
@@ -99,8 +100,9 @@ static int start(ort_runtime *runtime) {
     int status = mr_ort_check(runtime, api->create_env(log_line, NULL, ORT_LOG_WARNING, "millrace", &runtime->env),
                               "ONNX Runtime does not start");
     if (!status)
-        status = mr_ort_check(runtime, api->create_cpu_memory(ORT_DEVICE_ALLOCATOR, ORT_MEMORY_DEFAULT, &runtime->memory),
-                              "ONNX Runtime");
+        status =
+            mr_ort_check(runtime, api->create_cpu_memory(ORT_DEVICE_ALLOCATOR, ORT_MEMORY_DEFAULT, &runtime->memory),
+                         "ONNX Runtime");
     return status ? status : mr_ort_check(runtime, api->default_allocator(&runtime->allocator), "ONNX Runtime");
 }
 
@@ -129,7 +131,8 @@ int mr_ort_open(const ort_runtime **runtime, const char *path) {
     pthread_mutex_lock(&lock);
     int status = opened ? MR_OK : open_runtime(path);
     if (!status && path && strcmp(path, opened->path) != 0)
-        status = mr_fail(MR_ERROR_CONFIG, "another ONNX Runtime, %s, is open already; a process can have one", opened->path);
+        status = mr_fail(MR_ERROR_CONFIG, "another ONNX Runtime, %s, is open already; a process can have one",
+                         opened->path);
     if (!status)
         *runtime = opened;
     pthread_mutex_unlock(&lock);

@@ -31,7 +31,8 @@ int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name
 size_t mr_shape_count(const mr_shape *shape) {
     size_t count = 1;
     for (int i = 0; i < shape->rank; i++)
-        if (shape->dims[i] <= 0 || __builtin_mul_overflow(count, (size_t)shape->dims[i], &count) || count > SIZE_MAX / 16)
+        if (shape->dims[i] <= 0 || __builtin_mul_overflow(count, (size_t)shape->dims[i], &count) ||
+            count > SIZE_MAX / 16)
             return 0;
     return count;
 }
@@ -103,7 +104,9 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
     int status = known ? MR_OK : measure(binding);
     for (size_t i = 0; i < output_count && !status; i++)
         if (!mr_shape_count(&binding->output_shape[i]))
-            status = mr_fail(MR_ERROR_CONFIG, "the output \"%s\" of %s depends in size on what is seen; such outputs are not "
-                             "supported, choose others", model->outputs[outputs[i]].name, model->file);
+            status = mr_fail(MR_ERROR_CONFIG,
+                             "the output \"%s\" of %s depends in size on what is seen; such outputs are not "
+                             "supported, choose others",
+                             model->outputs[outputs[i]].name, model->file);
     return status;
 }
