@@ -1,5 +1,4 @@
 /* classify: a linear layer, scores, and the best classes with their labels; of logits, the last two alone. */
- */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -129,15 +128,14 @@ static int find_vector(const mr_stage *self, const mr_frame *frame, const float 
                           !vector_length(&result->format)))
             result = result->next;
         if (!result)
-            return mr_fail(MR_ERROR_DATA, "%s: there is no vector%s%s among the results of a frame of %s", self->id,
+            return mr_fail(MR_ERROR_DATA, "there is no vector%s%s among the results of a frame of %s",
                            o->tensor ? " called " : "", o->tensor ? o->tensor : "", self->inputs[0].from);
         format = &result->format;
         *data = (const float *)result->data;
     }
     *length = vector_length(format);
     if (format->dtype != MR_DTYPE_F32)
-        return mr_fail(MR_ERROR_DATA, "%s: only f32 can be classified, not %s", self->id,
-                       mr_dtype_name(format->dtype));
+        return mr_fail(MR_ERROR_DATA, "only f32 can be classified, not %s", mr_dtype_name(format->dtype));
     return MR_OK;
 }
 
@@ -148,7 +146,7 @@ static int plan_job(const mr_stage *self, mr_io *io, job *j) {
     if (!status)
         status = check_length(o, head, j->length, self->inputs[0].from);
     if (status)
-        return status == MR_ERROR_CONFIG ? mr_fail(MR_ERROR_DATA, "%s: %s", self->id, mr_message()) : status;
+        return status == MR_ERROR_CONFIG ? mr_fail(MR_ERROR_DATA, "%s", mr_message()) : status;
     j->classes = o->weights ? head->weights.rows : j->length;
     j->most = (size_t)o->top_k < j->classes ? (size_t)o->top_k : j->classes;
     j->batch = (size_t)self->batch;
@@ -195,8 +193,7 @@ static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
         size_t length = 0;
         status = find_vector(self, mr_io_input_at(io, 0, i), &item.from, &length);
         if (!status && length != j->length)
-            status = mr_fail(MR_ERROR_DATA, "%s: vectors of %zu and of %zu numbers in one batch", self->id, j->length,
-                             length);
+            status = mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", j->length, length);
         if (!status)
             status = mr_stream_submit(mr_io_stream(io), copy, &item, sizeof item);
     }
@@ -260,8 +257,7 @@ static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s,
     size_t length = 0;
     int status = o->weights ? MR_OK : find_vector(self, mr_io_input_at(io, 0, index), &best.logits, &length);
     if (!status && !o->weights && length != j->length)
-        status =
-            mr_fail(MR_ERROR_DATA, "%s: vectors of %zu and of %zu numbers in one batch", self->id, j->length, length);
+        status = mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", j->length, length);
     if (!status)
         status = mr_top_k_enqueue(mr_io_stream(io), &best);
     publish_work work = {.result = result,

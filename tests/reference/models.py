@@ -1,0 +1,130 @@
+"""Makes small networks, inputs for them, and what ONNX Runtime's Python and NumPy make of these inputs, for test_model.c
+and test_classify.c. Arrays are written as raw little-endian data. Prints the path of ONNX Runtime's library.
+
+    models.py FOLDER"""
+import glob
+import os
+import pathlib
+import sys
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as error:
+    sys.exit(f"skipped: {error}")
+
+FRAMES = 7
+random = np.random.default_rng(20)
+
+
+def raw(name, array):
+    array.tofile(name + ".raw")
+    return array
+
+
+def save(name, nodes, inputs, outputs, weights=()):
+    def value(one):
+        name, kind, shape = one
+        return helper.make_tensor_value_info(name, kind, shape)
+
+    weights = [numpy_helper.from_array(array, name) for name, array in weights]
+    graph = helper.make_graph(nodes, name, list(map(value, inputs)), list(map(value, outputs)), weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    onnx.save(model, name + ".onnx")
+    return model
+
+
+def run(model, feeds, outputs=None):
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    return session.run(outputs, feeds)
+
+
+def with_output(model, name):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.graph.output.append(helper.make_empty_tensor_value_info(name))
+    return copy.SerializeToString()
+
+
+def convolution():
+    """One input 3x8x6, an inner tensor 4x8x6, the output 4x4x3; batches of any size, and one of exactly 4."""
+    weights = [("weight", random.normal(size=(4, 3, 3, 3)).astype("f4")), ("bias", random.normal(size=4).astype("f4"))]
+    nodes = [helper.make_node("Conv", ["images", "weight", "bias"], ["inner"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+             helper.make_node("Relu", ["inner"], ["positive"]),
+             helper.make_node("MaxPool", ["positive"], ["out"], kernel_shape=[2, 2], strides=[2, 2])]
+    images = raw("images", random.normal(size=(FRAMES, 3, 8, 6)).astype("f4"))
+    model = save("any-batch", nodes, [("images", TensorProto.FLOAT, ["batch", 3, 8, 6])],
+                 [("out", TensorProto.FLOAT, ["batch", 4, 4, 3])], weights)
+    save("batch-of-4", nodes, [("images", TensorProto.FLOAT, [4, 3, 8, 6])],
+         [("out", TensorProto.FLOAT, [4, 4, 4, 3])], weights)
+    save("free-size", nodes, [("images", TensorProto.FLOAT, ["n", 3, "height", "width"])],
+         [("out", TensorProto.FLOAT, ["n", 4, "down", "across"])], weights)
+    out, = run(model, {"images": images})
+    inner, = run(with_output(model, "inner"), {"images": images}, ["inner"])
+    raw("out", out)
+    raw("inner", inner)
+    mean = raw("pooled", out.astype("f8").mean((2, 3)).astype("f4"))
+    raw("unit", (mean / np.linalg.norm(mean.astype("f8"), axis=1, keepdims=True)).astype("f4"))
+
+
+def two_inputs():
+    nodes = [helper.make_node("Add", ["a", "b"], ["sum"]), helper.make_node("Sub", ["a", "b"], ["difference"])]
+    shape = [("n"), 5]
+    model = save("two-inputs", nodes, [("a", TensorProto.FLOAT, shape), ("b", TensorProto.FLOAT, shape)],
+                 [("sum", TensorProto.FLOAT, shape), ("difference", TensorProto.FLOAT, shape)])
+    both = raw("pairs", random.normal(size=(FRAMES, 5)).astype("f4"))
+    total, difference = run(model, {"a": both, "b": both})
+    raw("sum", total)
+    raw("difference", difference)
+
+
+def refused():
+    """A network whose output depends in size on what is seen, one that takes bytes, and one with weights elsewhere."""
+    save("seen", [helper.make_node("NonZero", ["x"], ["places"])], [("x", TensorProto.FLOAT, ["n", 5])],
+         [("places", TensorProto.INT64, [2, "found"])])
+    save("bytes", [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)], [("x", TensorProto.UINT8, ["n", 5])],
+         [("y", TensorProto.FLOAT, ["n", 5])])
+    save("doubles", [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.DOUBLE)],
+         [("x", TensorProto.FLOAT, ["n", 5])], [("y", TensorProto.DOUBLE, ["n", 5])])
+    model = save("outside", [helper.make_node("Add", ["x", "far"], ["y"])], [("x", TensorProto.FLOAT, ["n", 5])],
+                 [("y", TensorProto.FLOAT, ["n", 5])], [("far", np.ones(5, "f4"))])
+    onnx.save(model, "outside.onnx", save_as_external_data=True, size_threshold=0, location="outside.data")
+    hidden = save("hidden", [helper.make_node("Constant", [], ["far"], value=model.graph.initializer[0]),
+                             helper.make_node("Add", ["x", "far"], ["y"])], [("x", TensorProto.FLOAT, ["n", 5])],
+                  [("y", TensorProto.FLOAT, ["n", 5])])
+    assert hidden.graph.node[0].attribute[0].t.external_data
+
+
+def classifier():
+    weights = random.normal(size=(6, 6)).astype("f4")
+    np.save("head.npy", weights)
+    np.save("head-f8.npy", weights.astype("f8"))
+    np.save("head-fortran.npy", np.asfortranarray(weights))
+    np.save("head-big.npy", weights.astype(">f4"))
+    pathlib.Path("labels.txt").write_text("".join(f"class {i}\n" for i in range(6)))
+    pathlib.Path("few.txt").write_text("one\ntwo\n")
+    vectors = np.fromfile("pairs.raw", "f4").reshape(-1, 5).astype("f8")
+    logits = vectors @ weights[:, :5].astype("f8").T + weights[:, 5]
+    exponents = np.exp(logits - logits.max(1, keepdims=True))
+    for name, scores in (("none", logits), ("softmax", exponents / exponents.sum(1, keepdims=True)),
+                         ("sigmoid", 1 / (1 + np.exp(-logits)))):
+        raw(f"scores-{name}", scores.astype("f4"))
+    raw("logits", logits.astype("f4"))
+
+
+def main():
+    os.makedirs(sys.argv[1], exist_ok=True)
+    os.chdir(sys.argv[1])
+    for make in (convolution, two_inputs, refused, classifier):
+        make()
+    pathlib.Path("garbage.onnx").write_bytes(b"this is no network")
+    pathlib.Path("cut.onnx").write_bytes(pathlib.Path("any-batch.onnx").read_bytes()[:-50])
+    library, = glob.glob(os.path.join(os.path.dirname(onnxruntime.__file__), "capi", "libonnxruntime.so*"))
+    pathlib.Path("library").write_text(library)
+
+
+main()

@@ -1,0 +1,38 @@
+/* Small networks and what references make of them (tests/reference/models.py), and running a pipeline on tensors. */
+#ifndef MILLRACE_TESTS_MODELS_H
+#define MILLRACE_TESTS_MODELS_H
+
+#include "millrace/millrace.h"
+
+enum { MODELS_FRAMES = 7 };
+
+/* Makes them in a folder of their own, under the working directory. False, with a word why, where the environment
+ * variable MILLRACE_PYTHON names no Python with onnx and onnxruntime: tests are then to be skipped. Unless
+ * MILLRACE_ONNXRUNTIME is set, it will be that Python's library. */
+bool models_make(const char *folder);
+
+/* Reads FOLDER/NAME.raw; the test fails where it does not hold `count` floats. */
+void models_read(const char *name, float *values, size_t count);
+
+/* What frames arrived with, one after the other. */
+typedef struct arrived {
+    size_t frames;
+    void (*look)(struct arrived *seen, const mr_frame *frame);
+    float values[4096]; /* of payloads, or of whatever `look` puts there */
+    size_t count;
+    size_t class_count[MODELS_FRAMES];
+    mr_class classes[MODELS_FRAMES][16];
+} arrived;
+/* Looks: append the payload; the newest result of kind tensor; the classes. */
+void look_at_payload(arrived *seen, const mr_frame *frame);
+void look_at_tensor(arrived *seen, const mr_frame *frame);
+void look_at_classes(arrived *seen, const mr_frame *frame);
+
+/* Runs `stages` (YAML, indented by two, @ standing for the folder) on MODELS_FRAMES tensors of `format` (YAML, such
+ * as "f32 3x8x6") from a push source called `in`, ending in a stage `sink` of type callback. Returns the first
+ * failure. */
+int models_run(const char *format, const float *frames, const char *stages, arrived *seen);
+/* The status of opening such a pipeline; all messages, with hints, into `message`. */
+int models_refused(const char *format, const char *stages, char *message, size_t bytes);
+
+#endif

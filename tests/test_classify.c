@@ -1,0 +1,223 @@
+/* classify beside NumPy's linear layer and scores in double precision; and the vote over a window. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stages/model/vote.h"
+#include "tests/support/models.h"
+
+enum { CLASSES = 6 };
+
+static bool have_models;
+static float pairs[MODELS_FRAMES * 5], logits[MODELS_FRAMES * CLASSES];
+
+#define NEED_MODELS()                                                                                                \
+    if (!have_models)                                                                                                \
+    skip()
+
+/* The class of rank `rank` in a row of scores, counting those that are at least `threshold`; -1 where there are
+ * fewer. */
+static int ranked(const float *scores, int rank, float threshold) {
+    for (int i = 0; i < CLASSES; i++) {
+        int better = 0;
+        for (int j = 0; j < CLASSES; j++)
+            better += scores[j] > scores[i];
+        if (better == rank)
+            return scores[i] >= threshold ? i : -1;
+    }
+    return -1;
+}
+
+static void expect(const char *format, const float *frames, const char *options, const char *reference, int most,
+                   float threshold) {
+    static arrived got;
+    static float scores[MODELS_FRAMES * CLASSES];
+    char stages[1024];
+    got = (arrived){.look = look_at_classes};
+    snprintf(stages, sizeof stages, "  classify: {input: in, %s}\n  sink: {type: callback, input: classify}\n",
+             options);
+    if (models_run(format, frames, stages, &got))
+        fail_msg("%s: %s", options, mr_message());
+    assert_int_equal(got.frames, MODELS_FRAMES);
+    models_read(reference, scores, MODELS_FRAMES * CLASSES);
+    for (size_t frame = 0; frame < MODELS_FRAMES; frame++) {
+        const float *row = scores + frame * CLASSES;
+        int found = 0;
+        for (; found < most && ranked(row, found, threshold) >= 0; found++) {
+            const mr_class *class = &got.classes[frame][found];
+            assert_int_equal(class->index, ranked(row, found, threshold));
+            assert_true(fabsf(class->score - row[class->index]) <= 1e-6f * (1 + fabsf(row[class->index])));
+        }
+        assert_int_equal(got.class_count[frame], found);
+    }
+}
+
+static void scores_are_those_of_the_reference(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const char *const activations[] = {"none", "softmax", "sigmoid"};
+    static const char *const heads[] = {"head.npy", "head-f8.npy"};
+    for (size_t i = 0; i < 3; i++) {
+        char options[256], reference[64];
+        snprintf(reference, sizeof reference, "scores-%s", activations[i]);
+        for (size_t head = 0; head < 2; head++) {
+            snprintf(options, sizeof options, "weights: @/%s, activation: %s, top_k: 4", heads[head], activations[i]);
+            expect("f32 5", pairs, options, reference, 4, -INFINITY);
+        }
+        snprintf(options, sizeof options, "activation: %s, top_k: 10", activations[i]);
+        expect("f32 6", logits, options, reference, CLASSES, -INFINITY);
+        snprintf(options, sizeof options, "activation: %s, threshold: 0.3", activations[i]);
+        expect("f32 6x1x1", logits, options, reference, 5, 0.3f);
+    }
+}
+
+static void batches_and_accelerators_change_nothing(void **state) {
+    (void)state;
+    NEED_MODELS();
+    expect("f32 5", pairs, "weights: @/head.npy, batch: {size: 4, timeout: 1ms}", "scores-softmax", 5, 0);
+    expect("f32 5", pairs, "weights: @/head.npy, device: 'sim:0'", "scores-softmax", 5, 0);
+    expect("f32 6", logits, "device: 'sim:0', batch: {size: 3, timeout: 1ms}", "scores-softmax", 5, 0);
+}
+
+static void look_at_labels(arrived *seen, const mr_frame *frame) {
+    look_at_classes(seen, frame);
+    for (size_t i = 0; i < seen->class_count[seen->frames]; i++) {
+        const mr_class *class = &seen->classes[seen->frames][i];
+        char label[32];
+        snprintf(label, sizeof label, "class %d", class->index);
+        assert_string_equal(class->label, label);
+    }
+}
+
+static void classes_have_labels_and_tensors_of_infer_are_classified(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static arrived got;
+    static const char *const choices[] = {"", ", tensor: sum"};
+    for (size_t i = 0; i < 2; i++) {
+        char stages[1024];
+        got = (arrived){.look = look_at_labels};
+        snprintf(stages, sizeof stages,
+                 "  wide: {type: 'null', input: in}\n  other: {type: 'null', input: in}\n"
+                 "  network: {type: infer, join: {a: wide, b: other}, model: @/two-inputs.onnx}\n"
+                 "  classify: {input: network, weights: @/head.npy, labels: @/labels.txt%s}\n"
+                 "  sink: {type: callback, input: classify}\n",
+                 choices[i]);
+        assert_int_equal(models_run("f32 5", pairs, stages, &got), MR_OK);
+        assert_int_equal(got.frames, MODELS_FRAMES);
+        assert_int_equal(got.class_count[0], 5);
+    }
+}
+
+/* ---- the window ------------------------------------------------------------------------------------------------ */
+
+static void the_window_votes(void **state) {
+    (void)state;
+    static const struct {
+        int32_t best;
+        int32_t first, second;
+        float share;
+    } steps[] = {{7, 7, -1, 1},         {3, 3, 7, 0.5f},       {3, 3, 7, 2 / 3.0f},
+                 {9, 3, 9, 2 / 3.0f},   {-1, 3, 9, 1 / 3.0f},  {9, 9, -1, 2 / 3.0f},
+                 {-1, 9, -1, 1 / 3.0f}, {-1, 9, -1, 1 / 3.0f}, {-1, -1, -1, 0}};
+    mr_vote *vote = NULL;
+    assert_int_equal(mr_vote_create(&vote, 3), MR_OK);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        int32_t index[2] = {-1, -1}, found = -1;
+        float score[2] = {0, 0};
+        mr_vote_add(vote, steps[i].best, index, score, 2, &found);
+        assert_int_equal(found, (steps[i].first >= 0) + (steps[i].second >= 0));
+        assert_int_equal(index[0], steps[i].first);
+        assert_int_equal(index[1], steps[i].second);
+        assert_true(fabsf(score[0] - steps[i].share) < 1e-6f);
+    }
+    mr_vote_destroy(&vote);
+    assert_null(vote);
+}
+
+static void a_window_counts_the_frames_of_a_source(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static arrived got;
+    got = (arrived){.look = look_at_classes};
+    assert_int_equal(models_run("f32 6", logits,
+                                "  classify: {input: in, window: 3}\n  sink: {type: callback, input: classify}\n",
+                                &got),
+                     MR_OK);
+    for (size_t frame = 0; frame < MODELS_FRAMES; frame++) {
+        size_t begin = frame < 2 ? 0 : frame - 2;
+        int votes = 0;
+        for (size_t i = begin; i <= frame; i++)
+            votes += ranked(logits + i * CLASSES, 0, -INFINITY) == got.classes[frame][0].index;
+        assert_true(votes > 0);
+        assert_true(fabsf(got.classes[frame][0].score - (float)votes / (float)(frame + 1 - begin)) < 1e-6f);
+    }
+}
+
+/* ---- what is refused ------------------------------------------------------------------------------------------- */
+
+static void refused(int status, const char *format, const char *options, const char *const *words) {
+    char stages[1024], message[4096];
+    snprintf(stages, sizeof stages, "  classify: {input: in, %s}\n  sink: {type: callback, input: classify}\n",
+             options);
+    int got = models_refused(format, stages, message, sizeof message);
+    if (got != status)
+        fail_msg("%s: status %d, not %d: %s", options, got, status, message);
+    for (; *words; words++)
+        if (!strstr(message, *words))
+            fail_msg("%s: \"%s\" does not say \"%s\"", options, message, *words);
+}
+#define REFUSED(status, format, options, ...)                                                                        \
+    refused(status, format, options, (const char *const[]){__VA_ARGS__, NULL})
+
+static void what_does_not_fit_is_refused(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "weights: @/head.npy, labels: @/few.txt", "few.txt", " 2 labels", " 6 classes");
+    REFUSED(MR_ERROR_CONFIG, "f32 6", "labels: @/few.txt", "few.txt", " 2 labels", " 6 classes");
+    REFUSED(MR_ERROR_CONFIG, "f32 7", "weights: @/head.npy", "head.npy", "6x6", "5 numbers", "7");
+    REFUSED(MR_ERROR_CONFIG, "u8 5", "weights: @/head.npy", "u8");
+    REFUSED(MR_ERROR_DATA, "f32 5", "weights: @/head-fortran.npy", "Fortran");
+    REFUSED(MR_ERROR_DATA, "f32 5", "weights: @/head-big.npy", "big-endian");
+    REFUSED(MR_ERROR_DATA, "f32 5", "weights: @/labels.txt", "labels.txt");
+    REFUSED(MR_ERROR_NO_INPUT, "f32 5", "weights: @/none.npy", "none.npy");
+    REFUSED(MR_ERROR_NO_INPUT, "f32 6", "labels: @/none.txt", "none.txt");
+    REFUSED(MR_ERROR_CONFIG, "f32 6", "window: 4, batch: {size: 2}", "window");
+}
+
+static void frames_without_a_vector_are_dropped(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static arrived got;
+    got = (arrived){.look = look_at_classes};
+    models_run("f32 2x3", logits, "  classify: {input: in}\n  sink: {type: callback, input: classify}\n", &got);
+    assert_int_equal(got.frames, 0);
+}
+
+static int make(void **state) {
+    (void)state;
+    have_models = models_make("classify-test-files");
+    if (have_models) {
+        models_read("pairs", pairs, MODELS_FRAMES * 5);
+        models_read("logits", logits, MODELS_FRAMES * CLASSES);
+    }
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_those_of_the_reference),
+        cmocka_unit_test(batches_and_accelerators_change_nothing),
+        cmocka_unit_test(classes_have_labels_and_tensors_of_infer_are_classified),
+        cmocka_unit_test(the_window_votes),
+        cmocka_unit_test(a_window_counts_the_frames_of_a_source),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(frames_without_a_vector_are_dropped),
+    };
+    return cmocka_run_group_tests(tests, make, NULL);
+}

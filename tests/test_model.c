@@ -1,0 +1,220 @@
+/* features and infer on small networks, beside what ONNX Runtime's Python says of the same inputs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/model/onnx_file.h"
+#include "tests/support/models.h"
+
+enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
+
+static bool have_models;
+static float images[MODELS_FRAMES * IMAGE], pairs[MODELS_FRAMES * 5];
+
+#define NEED_MODELS()                                                                                                \
+    if (!have_models)                                                                                                \
+    skip()
+
+/* Sums of some 30 products in another order differ in their last bits; more would be another result. */
+static void same(const char *reference, const arrived *got, size_t count) {
+    static float expected[4096];
+    models_read(reference, expected, count);
+    assert_int_equal(got->count, count);
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(got->values[i] - expected[i]) <= 2e-6f * (1 + fabsf(expected[i]))))
+            fail_msg("%s: value %zu is %.9g, not %.9g", reference, i, (double)got->values[i], (double)expected[i]);
+}
+
+static void expect(const char *format, const float *frames, const char *stages, const char *reference, size_t count,
+                   void (*look)(arrived *, const mr_frame *)) {
+    static arrived got;
+    got = (arrived){.look = look};
+    int status = models_run(format, frames, stages, &got);
+    if (status)
+        fail_msg("%s: %s", stages, mr_message());
+    assert_int_equal(got.frames, MODELS_FRAMES);
+    same(reference, &got, count * MODELS_FRAMES);
+}
+
+static void features_of(const char *options, const char *reference, size_t count) {
+    char stages[1024];
+    snprintf(stages, sizeof stages,
+             "  features: {input: in, model: @/%s}\n  sink: {type: callback, input: features}\n", options);
+    expect("f32 3x8x6", images, stages, reference, count, look_at_payload);
+}
+
+static void features_are_those_of_the_reference(void **state) {
+    (void)state;
+    NEED_MODELS();
+    features_of("any-batch.onnx", "out", OUT);
+    features_of("any-batch.onnx, tensor: out", "out", OUT);
+    features_of("any-batch.onnx, pool: average", "pooled", 4);
+    features_of("any-batch.onnx, pool: average, normalize: l2", "unit", 4);
+    features_of("free-size.onnx", "out", OUT);
+}
+
+static void an_inner_tensor_can_be_had(void **state) {
+    (void)state;
+    NEED_MODELS();
+    features_of("any-batch.onnx, tensor: inner", "inner", INNER);
+}
+
+/* Seven frames in batches of four: one is not full. */
+static void batches_change_nothing(void **state) {
+    (void)state;
+    NEED_MODELS();
+    features_of("any-batch.onnx, batch: {size: 4, timeout: 1ms}", "out", OUT);
+    features_of("any-batch.onnx, batch: {size: 3, timeout: 50ms}, pool: average, normalize: l2", "unit", 4);
+    features_of("batch-of-4.onnx, batch: {size: 4, timeout: 50ms}", "out", OUT);
+    features_of("batch-of-4.onnx", "out", OUT);
+}
+
+static void an_accelerator_changes_nothing(void **state) {
+    (void)state;
+    NEED_MODELS();
+    features_of("any-batch.onnx, device: 'sim:0', batch: {size: 4, timeout: 1ms}", "out", OUT);
+    features_of("any-batch.onnx, device: 'sim:0', pool: average, normalize: l2", "unit", 4);
+    expect("f32 3x8x6", images,
+           "  network: {type: infer, device: 'sim:0', input: in, model: @/any-batch.onnx}\n"
+           "  sink: {type: callback, input: network}\n",
+           "out", OUT, look_at_tensor);
+}
+
+static void infer_adds_tensors_and_keeps_the_payload(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const char stages[] = "  network: {type: infer, input: in, model: @/any-batch.onnx}\n"
+                                 "  sink: {type: callback, input: network}\n";
+    expect("f32 3x8x6", images, stages, "out", OUT, look_at_tensor);
+    expect("f32 3x8x6", images, stages, "images", IMAGE, look_at_payload);
+    expect("f32 3x8x6", images,
+           "  network: {type: infer, input: in, model: @/any-batch.onnx, batch: {size: 4, timeout: 1ms}}\n"
+           "  sink: {type: callback, input: network}\n",
+           "out", OUT, look_at_tensor);
+}
+
+static void inputs_are_joined_by_name(void **state) {
+    (void)state;
+    NEED_MODELS();
+    char stages[1024];
+    static const char form[] = "  one: {type: 'null', input: in}\n  two: {type: 'null', input: in}\n"
+                               "  network: {type: infer, join: {b: one, a: two}, model: @/two-inputs.onnx%s}\n"
+                               "  sink: {type: callback, input: network}\n";
+    snprintf(stages, sizeof stages, form, "");
+    expect("f32 5", pairs, stages, "sum", 5, look_at_tensor);
+    snprintf(stages, sizeof stages, form, ", outputs: difference");
+    expect("f32 5", pairs, stages, "difference", 5, look_at_tensor);
+    snprintf(stages, sizeof stages, form, ", outputs: [difference, sum]");
+    expect("f32 5", pairs, stages, "difference", 5, look_at_tensor);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------------------------- */
+
+static void refused(int status, const char *format, const char *stage, const char *const *words) {
+    char stages[1024], message[4096];
+    snprintf(stages, sizeof stages, "  s: {input: in, %s}\n  sink: {type: callback, input: s}\n", stage);
+    int got = models_refused(format, stages, message, sizeof message);
+    if (got != status)
+        fail_msg("%s: status %d, not %d: %s", stage, got, status, message);
+    for (; *words; words++)
+        if (!strstr(message, *words))
+            fail_msg("%s: \"%s\" does not say \"%s\"", stage, message, *words);
+}
+#define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
+
+static void files_that_are_no_networks(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_NO_INPUT, "f32 5", "type: features, model: @/none.onnx", "none.onnx", "6:");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/garbage.onnx", "garbage.onnx");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/cut.onnx", "cut.onnx");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @", "no file");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/outside.onnx", "outside.onnx", "other files");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/hidden.onnx", "hidden.onnx", "other files");
+}
+
+static void shapes_and_types_that_do_not_fit(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_CONFIG, "f32 3x6x8", "type: features, model: @/any-batch.onnx", "any-batch.onnx", "\"images\"",
+            "3x8x6", "3x6x8", "in");
+    REFUSED(MR_ERROR_CONFIG, "f32 4x8x6", "type: features, model: @/free-size.onnx", "3x?x?", "4x8x6");
+    REFUSED(MR_ERROR_CONFIG, "u8 3x8x6", "type: features, model: @/any-batch.onnx", "takes f32 3x8x6", "u8 3x8x6");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/bytes.onnx", "takes u8 5", "f32 5");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/doubles.onnx", "\"y\"", "f64");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/seen.onnx", "\"places\"", "seen.onnx", "depends");
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/batch-of-4.onnx, batch: {size: 8}",
+            "batches of 4", "8");
+}
+
+static void names_that_are_not_there(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/any-batch.onnx, tensor: nose", "\"nose\"",
+            "any-batch.onnx", "out");
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: infer, model: @/any-batch.onnx, outputs: [out, nose]", "\"nose\"");
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: infer, model: @/any-batch.onnx, outputs: [out, out]", "twice");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/two-inputs.onnx", "2 inputs (a, b)", "join");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: features, model: @/two-inputs.onnx", "infer");
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/any-batch.onnx, runtime: /etc/passwd",
+            "a process can have one");
+}
+
+/* ---- the scan before the runtime sees a file ------------------------------------------------------------------- */
+
+static void scanning_survives_whatever_comes(void **state) {
+    (void)state;
+    mr_onnx_facts facts;
+    static uint8_t nested[4096];
+    assert_int_equal(mr_onnx_scan(nested, 0, NULL, &facts), MR_ERROR_DATA);
+    /* graph > node > attribute > graph > ... far deeper than any network */
+    size_t at = sizeof nested;
+    static const uint8_t tags[] = {6 << 3 | 2, 5 << 3 | 2, 1 << 3 | 2};
+    for (int i = 0; at > 16; i++) {
+        size_t length = sizeof nested - at;
+        uint8_t head[3] = {i % 3 == 2 && at < 40 ? 7 << 3 | 2 : tags[i % 3], (uint8_t)(length | 0x80),
+                           (uint8_t)(length >> 7)};
+        memcpy(nested + (at -= 3), head, 3);
+    }
+    assert_int_equal(mr_onnx_scan(nested + at, sizeof nested - at, NULL, &facts), MR_ERROR_DATA);
+    srand(1);
+    for (int round = 0; round < 20000; round++) {
+        size_t bytes = (size_t)(rand() % 64);
+        for (size_t i = 0; i < bytes; i++)
+            nested[i] = rand() % 3 ? (uint8_t)(rand() % 16 << 3 | 2) : (uint8_t)(rand() % 70);
+        int status = mr_onnx_scan(nested, bytes, "x", &facts);
+        assert_true(status == MR_OK || status == MR_ERROR_DATA);
+    }
+}
+
+static int make(void **state) {
+    (void)state;
+    have_models = models_make("model-test-files");
+    if (have_models) {
+        models_read("images", images, MODELS_FRAMES * IMAGE);
+        models_read("pairs", pairs, MODELS_FRAMES * 5);
+    }
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(features_are_those_of_the_reference),
+        cmocka_unit_test(an_inner_tensor_can_be_had),
+        cmocka_unit_test(batches_change_nothing),
+        cmocka_unit_test(an_accelerator_changes_nothing),
+        cmocka_unit_test(infer_adds_tensors_and_keeps_the_payload),
+        cmocka_unit_test(inputs_are_joined_by_name),
+        cmocka_unit_test(files_that_are_no_networks),
+        cmocka_unit_test(shapes_and_types_that_do_not_fit),
+        cmocka_unit_test(names_that_are_not_there),
+        cmocka_unit_test(scanning_survives_whatever_comes),
+    };
+    return cmocka_run_group_tests(tests, make, NULL);
+}

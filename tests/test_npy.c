@@ -1,0 +1,205 @@
+/* Reading of .npy files and labels. The bytes follow numpy.lib.format; NumPy's own files are read in test_classify.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "millrace/status.h"
+#include "stages/model/labels.h"
+#include "stages/model/npy.h"
+
+static char path[] = "npy-test-file";
+
+static void write_file(const void *data, size_t bytes) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    fclose(file);
+}
+
+/* A file of that version and header text, with `bytes` of data. */
+static void write_npy(int version, const char *header, const void *data, size_t bytes) {
+    uint8_t file[1024] = "\x93NUMPY";
+    size_t length = strlen(header), at = 8;
+    file[6] = (uint8_t)version;
+    for (int i = 0; i < (version == 1 ? 2 : 4); i++)
+        file[at++] = (uint8_t)(length >> 8 * i);
+    memcpy(file + at, header, length);
+    memcpy(file + at + length, data, bytes);
+    write_file(file, at + length + bytes);
+}
+
+static void refused(const char *word) {
+    mr_matrix_f32 matrix = {0};
+    assert_int_equal(mr_npy_read(path, &matrix), MR_ERROR_DATA);
+    assert_null(matrix.data);
+    assert_non_null(strstr(mr_message(), path));
+    if (!strstr(mr_message(), word))
+        fail_msg("\"%s\" does not say \"%s\"", mr_message(), word);
+}
+
+static const float six[] = {1, 2, 3, -4, 5.5f, 6};
+#define HEADER(type, order, shape) "{'descr': '" type "', 'fortran_order': " order ", 'shape': " shape ", }   \n"
+
+static void both_versions_are_read(void **state) {
+    (void)state;
+    for (int version = 1; version <= 2; version++) {
+        mr_matrix_f32 matrix = {0};
+        write_npy(version, HEADER("<f4", "False", "(2, 3)"), six, sizeof six);
+        assert_int_equal(mr_npy_read(path, &matrix), MR_OK);
+        assert_int_equal(matrix.rows, 2);
+        assert_int_equal(matrix.columns, 3);
+        assert_memory_equal(matrix.data, six, sizeof six);
+        assert_int_equal((uintptr_t)matrix.data % 64, 0);
+        mr_npy_free(&matrix);
+    }
+}
+
+static void doubles_are_rounded(void **state) {
+    (void)state;
+    const double wide[] = {0.1, -1e300, 3, 1e-60};
+    const float narrow[] = {0.1f, -INFINITY, 3, 0};
+    mr_matrix_f32 matrix = {0};
+    write_npy(1, HEADER("<f8", "False", "(4, 1)"), wide, sizeof wide);
+    assert_int_equal(mr_npy_read(path, &matrix), MR_OK);
+    assert_memory_equal(matrix.data, narrow, sizeof narrow);
+    mr_npy_free(&matrix);
+}
+
+static void what_is_not_such_a_matrix_is_refused(void **state) {
+    (void)state;
+    write_npy(1, HEADER(">f4", "False", "(2, 3)"), six, sizeof six);
+    refused("big-endian");
+    write_npy(1, HEADER("<f4", "True", "(2, 3)"), six, sizeof six);
+    refused("Fortran");
+    write_npy(1, HEADER("<i4", "False", "(2, 3)"), six, sizeof six);
+    refused("i4");
+    write_npy(1, HEADER("<f2", "False", "(2, 3)"), six, sizeof six);
+    refused("f2");
+    write_npy(1, HEADER("<f4", "False", "(6,)"), six, sizeof six);
+    refused("1 dimensions");
+    write_npy(1, HEADER("<f4", "False", "(1, 2, 3)"), six, sizeof six);
+    refused("3 dimensions");
+    write_npy(1, HEADER("<f4", "False", "(0, 3)"), six, 0);
+    refused("empty");
+    write_npy(3, HEADER("<f4", "False", "(2, 3)"), six, sizeof six);
+    refused("version 3");
+}
+
+static void damaged_files_are_refused(void **state) {
+    (void)state;
+    write_npy(1, HEADER("<f4", "False", "(2, 3)"), six, sizeof six - 1);
+    refused("cut off");
+    write_npy(1, HEADER("<f4", "False", "(2, 2)"), six, sizeof six);
+    refused("more in the file");
+    write_npy(1, HEADER("<f4", "False", "(400000, 400000)"), six, sizeof six);
+    refused("larger than");
+    write_npy(1, HEADER("<f4", "False", "(99999999999999999999999, 2)"), six, sizeof six);
+    refused("header");
+    write_npy(1, HEADER("<f4", "False", "(2, x)"), six, sizeof six);
+    refused("header");
+    write_npy(1, "{'descr': '<f4'}", six, 0);
+    refused("header");
+    write_npy(1, "", six, 0);
+    refused("header");
+    write_file("\x93NUMPY\x02\x00\xff\xff\xff\x7f", 12);
+    refused("too long");
+    write_file("\x93NUMPY\x01", 7);
+    refused("cut off");
+    write_file("labels\nand more\n", 16);
+    refused("not a .npy");
+}
+
+static void missing_files_and_what_is_no_file(void **state) {
+    (void)state;
+    mr_matrix_f32 matrix = {0};
+    mr_labels labels = {0};
+    unlink(path);
+    assert_int_equal(mr_npy_read(path, &matrix), MR_ERROR_NO_INPUT);
+    assert_int_equal(mr_labels_read(path, &labels), MR_ERROR_NO_INPUT);
+    assert_int_equal(mr_npy_read(".", &matrix), MR_ERROR_DATA);
+    assert_int_equal(mr_labels_read(".", &labels), MR_ERROR_DATA);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(mr_npy_read(path, &matrix), MR_ERROR_DATA);
+    assert_int_equal(mr_labels_read(path, &labels), MR_ERROR_DATA);
+    unlink(path);
+}
+
+/* ---- labels ---------------------------------------------------------------------------------------------------- */
+
+static void read_labels(const char *text, mr_labels *labels) {
+    write_file(text, strlen(text));
+    assert_int_equal(mr_labels_read(path, labels), MR_OK);
+}
+
+static void labels_stand_one_a_line(void **state) {
+    (void)state;
+    mr_labels labels = {0};
+    read_labels("hen\r\n\ntr\xc3\xa4ge Ente\nlast", &labels);
+    assert_int_equal(labels.count, 4);
+    assert_string_equal(labels.item[0], "hen");
+    assert_string_equal(labels.item[1], "");
+    assert_string_equal(labels.item[2], "tr\xc3\xa4ge Ente");
+    assert_string_equal(labels.item[3], "last");
+    mr_labels_free(&labels);
+    read_labels("a\nb\n", &labels);
+    assert_int_equal(labels.count, 2);
+    mr_labels_free(&labels);
+}
+
+static void labels_are_text(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *word;
+    } wrong[] = {{"a\0b\n", 4, "text"},           {"a\nb\xff\n", 5, "line 2"}, {"\xc0\xaf\n", 3, "line 1"},
+                 {"\xed\xa0\x80\n", 4, "line 1"}, {"ab\xe2\x82", 4, "line 1"}, {"", 0, "empty"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        mr_labels labels = {0};
+        write_file(wrong[i].text, wrong[i].bytes);
+        assert_int_equal(mr_labels_read(path, &labels), MR_ERROR_DATA);
+        assert_non_null(strstr(mr_message(), wrong[i].word));
+        assert_null(labels.item);
+    }
+}
+
+static void a_label_has_an_end(void **state) {
+    (void)state;
+    static char text[MR_LABEL_MAX_BYTES + 2];
+    memset(text, 'x', MR_LABEL_MAX_BYTES + 1);
+    mr_labels labels = {0};
+    write_file(text, sizeof text - 1);
+    assert_int_equal(mr_labels_read(path, &labels), MR_ERROR_DATA);
+    write_file(text, MR_LABEL_MAX_BYTES);
+    assert_int_equal(mr_labels_read(path, &labels), MR_OK);
+    assert_int_equal(strlen(labels.item[0]), MR_LABEL_MAX_BYTES);
+    mr_labels_free(&labels);
+}
+
+static int clean(void **state) {
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_versions_are_read),
+        cmocka_unit_test(doubles_are_rounded),
+        cmocka_unit_test(what_is_not_such_a_matrix_is_refused),
+        cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(missing_files_and_what_is_no_file),
+        cmocka_unit_test(labels_stand_one_a_line),
+        cmocka_unit_test(labels_are_text),
+        cmocka_unit_test(a_label_has_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, clean);
+}
