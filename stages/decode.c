@@ -1,8 +1,9 @@
 /* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers where the decoder can.
  *
- * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not selected",
- * "not shown": an edit list, "second field" of a picture, "no picture"); it is dropped ("corrupt", "no key frame": sent
- * before the first picture could be decoded). Packets and pictures are matched by a number that goes through the decoder. */
+ * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not
+ * selected", "not shown": an edit list, "second field" of a picture, "no picture"); it is dropped ("corrupt",
+ * "no key frame": sent before the first picture could be decoded). Packets and pictures are matched by a number
+ * that goes through the decoder. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,8 @@ static const mr_option options[] = {
      .help = "decoding threads of one source; auto: one for each worker with a single source, one each with several"},
     {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
-    {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop", .choices = damaged_choices,
+    {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
+     .choices = damaged_choices,
      .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px", .help = "packets whose pictures are larger count as corrupt"},
@@ -68,8 +70,8 @@ static const mr_option options[] = {
 
 static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port inputs[] = {{.name = "packets", .help = "compressed packets in decode order", .accepts = packets},
-                                 {.name = NULL}};
+static const mr_port inputs[] = {
+    {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
 static const mr_port outputs[] = {
     {.name = "pictures", .help = "pictures in presentation order", .accepts = pictures}, {.name = NULL}};
 
@@ -97,8 +99,8 @@ static int negotiate(mr_negotiation *negotiation) {
     /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
     negotiation->blocking = threads > 1;
     negotiation->threads = threads > 1 ? threads : 0;
-    /* The references of the codecs with most of them, and for each thread the picture it works on and one that it still
-     * holds from before. Buffers are allocated when they are first needed. */
+    /* The references of the codecs with most of them, and for each thread the picture it works on and one that
+     * it still holds from before. Buffers are allocated when they are first needed. */
     negotiation->retained = MOST_REFERENCES + 2 * threads;
     return MR_OK;
 }
@@ -147,8 +149,8 @@ static int open_decoder(mr_stage *self, mr_media *media) {
     return status;
 }
 
-/* Closes the receipt of a packet that gave no picture. Once a stream was damaged, its missing pictures are put down to
- * that: a decoder gives none until the next picture it can start from. */
+/* Closes the receipt of a packet that gave no picture. Once a stream was damaged, its missing pictures are put
+ * down to that: a decoder gives none until the next picture it can start from. */
 static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
     decode_state *state = self->state;
     const decode_options *from = self->options;
@@ -172,8 +174,8 @@ static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t n
     mr_frame_unref(&packet);
 }
 
-/* A packet that the decoder refused. Frame threads report late, so that the packet is only known once it turns out to have
- * no picture. */
+/* A packet that the decoder refused. Frame threads report late, so that the packet is only known once it turns
+ * out to have no picture. */
 static void count_error(mr_stage *self, mr_io *io, int error) {
     decode_state *state = self->state;
     state->last_error = error;
@@ -288,8 +290,8 @@ static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     return mr_io_emit(io, 0, frame);
 }
 
-/* Settles state->picture: *emitted says whether it went out. MR_ERROR_AGAIN leaves it to be settled later. A packet with
- * several pictures keeps its place until the last of them. */
+/* Settles state->picture: *emitted says whether it went out. MR_ERROR_AGAIN leaves it to be settled later. A
+ * packet with several pictures keeps its place until the last of them. */
 static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     decode_state *state = self->state;
     int64_t number = state->picture->reordered_opaque;
@@ -349,9 +351,10 @@ static int give_pictures(mr_stage *self, mr_io *io) {
     }
 }
 
-/* ---- stretches: packets of one epoch and one decoder ------------------------------------------------------------- */
+/* ---- stretches: packets of one epoch and one decoder ----------------------------------------------------------- */
 
-/* Gets the last pictures out of the decoder and closes what is left. MR_MORE or MR_ERROR_AGAIN: to be called again. */
+/* Gets the last pictures out of the decoder and closes what is left. MR_MORE or MR_ERROR_AGAIN: to be called
+ * again. */
 static int drain(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     if (!state->draining) {
@@ -456,9 +459,10 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
 const mr_stage_type mr_decode_stage = {
     .name = "decode",
     .summary = "decodes packets into pictures",
-    .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered from 0 in each "
-            "epoch, those that start, duration, every or fps leave out included. A picture keeps the stream's matrix, "
-            "range, chroma siting, sample aspect ratio and rotation; interlaced pictures are given as they are.",
+    .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered "
+            "from 0 in each epoch, those that start, duration, every or fps leave out included. A picture "
+            "keeps the stream's matrix, range, chroma siting, sample aspect ratio and rotation; interlaced "
+            "pictures are given as they are.",
     .inputs = inputs,
     .outputs = outputs,
     .options = options,

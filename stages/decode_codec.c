@@ -69,7 +69,8 @@ static int lend(AVPacket *packet, const mr_frame *frame) {
     size_t padded = plane->bytes + AV_INPUT_BUFFER_PADDING_SIZE;
     if ((size_t)(plane->buffer->data + plane->buffer->bytes - plane->data) < padded)
         return 0;
-    packet->buf = av_buffer_create(plane->data, padded, release_buffer, mr_buffer_ref(plane->buffer), AV_BUFFER_FLAG_READONLY);
+    packet->buf = av_buffer_create(plane->data, padded, release_buffer, mr_buffer_ref(plane->buffer),
+                                   AV_BUFFER_FLAG_READONLY);
     if (packet->buf)
         return 0;
     release_buffer(plane->buffer, NULL);

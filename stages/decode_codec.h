@@ -16,8 +16,8 @@ typedef struct mr_decoder_params {
 /* MR_ERROR_DATA where there is no decoder, or it does not start; MR_ERROR_MEMORY. */
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
-/* Sends the packet of `frame`, without copying it where it is padded. Times are in nanoseconds. `number` comes back as
- * reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
+/* Sends the packet of `frame`, without copying it where it is padded. Times are in nanoseconds. `number` comes
+ * back as reordered_opaque of its pictures. `packet` is scratch, empty before and after. An AVERROR on failure. */
 int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number);
 
 #endif

@@ -133,9 +133,9 @@ static mr_siting siting_of(const AVFrame *picture, const mr_pixel_info *info, co
     return centred ? MR_SITING_CENTER : MR_SITING_LEFT;
 }
 
-/* A display matrix is [a b; c d] on (x, y) with y downwards. Turning by t clockwise after an optional mirroring of x is
- * a, b = +-(cos t, sin t) and c, d = (-sin t, cos t): t is read from the second row, the mirroring from the sign of the
- * determinant. */
+/* A display matrix is [a b; c d] on (x, y) with y downwards. Turning by t clockwise after an optional mirroring
+ * of x is a, b = +-(cos t, sin t) and c, d = (-sin t, cos t): t is read from the second row, the mirroring from
+ * the sign of the determinant. */
 bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *flip) {
     double a = matrix[0], b = matrix[1], c = matrix[3], d = matrix[4];
     double determinant = a * d - b * c;
@@ -177,7 +177,8 @@ void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixe
 
 /* ---- conversion ------------------------------------------------------------------------------------------------ */
 
-int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted, mr_frame *to) {
+int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted,
+                       mr_frame *to) {
     *scaler = sws_getCachedContext(*scaler, picture->width, picture->height, picture->format, picture->width,
                                    picture->height, converted, SWS_BILINEAR | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP,
                                    NULL, NULL, NULL);
@@ -196,7 +197,7 @@ int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum 
         planes[i] = to->plane[i].data;
         strides[i] = (int)to->plane[i].stride;
     }
-    int rows = sws_scale(*scaler, (const uint8_t *const *)picture->data, picture->linesize, 0, picture->height, planes,
-                         strides);
+    int rows = sws_scale(*scaler, (const uint8_t *const *)picture->data, picture->linesize, 0, picture->height,
+                         planes, strides);
     return rows == picture->height ? MR_OK : mr_fail(MR_ERROR_DATA, "a picture could not be converted");
 }

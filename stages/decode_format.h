@@ -1,8 +1,8 @@
 /* From FFmpeg's description of a picture to millrace's.
  *
- * Most pixel layouts are carried as they are. The others (palettes, 4:1:1, more than 12 bits of colour, one bit a pixel, ...)
- * are converted by swscale to the nearest layout of the same family, without touching matrix or range. Functions here are
- * pure; a converter belongs to one thread. */
+ * Most pixel layouts are carried as they are. The others (palettes, 4:1:1, more than 12 bits of colour, one bit
+ * a pixel, ...) are converted by swscale to the nearest layout of the same family, without touching matrix or
+ * range. Functions here are pure; a converter belongs to one thread. */
 #ifndef MILLRACE_STAGES_DECODE_FORMAT_H
 #define MILLRACE_STAGES_DECODE_FORMAT_H
 
@@ -23,18 +23,20 @@ enum AVPixelFormat mr_pixel_to_av(mr_pixel pixel);
 /* The layout that pictures of any other format are converted to, and FFmpeg's name for it. */
 mr_pixel mr_pixel_nearest(enum AVPixelFormat format, enum AVPixelFormat *converted);
 
-/* Describes a decoded picture. What the stream leaves open is filled in as players do: the matrix is BT.709 where the
- * picture is at least 1280 wide or 720 high, else BT.601; the range is full for RGB, for JPEG's YUV and for gray pictures
- * outside of H.264, else limited; chroma sits in the centre in JPEG, MPEG-1 and WebP, else on the left. Rotation and
- * mirroring are the media's unless the picture brings its own (EXIF). */
+/* Describes a decoded picture. What the stream leaves open is filled in as players do: the matrix is BT.709
+ * where the picture is at least 1280 wide or 720 high, else BT.601; the range is full for RGB, for JPEG's YUV
+ * and for gray pictures outside of H.264, else limited; chroma sits in the centre in JPEG, MPEG-1 and WebP, else
+ * on the left. Rotation and mirroring are the media's unless the picture brings its own (EXIF). */
 void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixel, const AVCodecContext *codec,
                         const mr_media *media);
 
-/* Degrees clockwise and mirroring of a display matrix (nine words, as in ISO/IEC 14496-12); false where it is degenerate. */
+/* Degrees clockwise and mirroring of a display matrix (nine words, as in ISO/IEC 14496-12); false where it is
+ * degenerate. */
 bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *flip);
 
-/* Converts into a frame whose planes are there already. *scaler is created as needed and kept for the next picture; free it
- * with sws_freeContext. MR_ERROR_DATA where swscale cannot. */
-int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted, mr_frame *to);
+/* Converts into a frame whose planes are there already. *scaler is created as needed and kept for the next
+ * picture; free it with sws_freeContext. MR_ERROR_DATA where swscale cannot. */
+int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted,
+                       mr_frame *to);
 
 #endif

@@ -1,8 +1,8 @@
 /* Packets that were given to a decoder and whose pictures have not come yet.
  *
- * Packets are numbered as they are sent; a decoder gives the number back with the picture. The table is a ring: a packet
- * that is older than the window can have no picture any more, since no codec reorders that far, and is taken out. One
- * thread. */
+ * Packets are numbered as they are sent; a decoder gives the number back with the picture. The table is a ring:
+ * a packet that is older than the window can have no picture any more, since no codec reorders that far, and is
+ * taken out. One thread. */
 #ifndef MILLRACE_STAGES_DECODE_PENDING_H
 #define MILLRACE_STAGES_DECODE_PENDING_H
 
@@ -26,7 +26,8 @@ mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
 mr_frame *mr_pending_take(mr_pending *pending, int64_t number);
 /* Remembers that the packet of that number, still in the table, has an interlaced picture. */
 void mr_pending_note_interlaced(mr_pending *pending, int64_t number);
-/* Whether a packet may be the second field of the picture of the one before it, which then has no picture of its own. */
+/* Whether a packet may be the second field of the picture of the one before it, which then has no picture of its
+ * own. */
 bool mr_pending_may_be_field(const mr_pending *pending, int64_t number);
 /* Takes out the packet whose slot the next one needs; NULL where it is free. */
 mr_frame *mr_pending_expired(mr_pending *pending, int64_t *number);

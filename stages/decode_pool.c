@@ -10,8 +10,8 @@
 
 enum { ALIGNMENT = 64, TAIL_BYTES = 64 };
 
-/* One buffer that FFmpeg holds. Its address is what FFmpeg keeps for us, so that a buffer of ours is recognised by lying in
- * the array of leases. */
+/* One buffer that FFmpeg holds. Its address is what FFmpeg keeps for us, so that a buffer of ours is recognised
+ * by lying in the array of leases. */
 typedef struct lease {
     mr_picture_pool *owner;
     mr_buffer *buffer;
@@ -102,8 +102,9 @@ static void give_back(void *opaque, uint8_t *data) {
     mr_buffer_unref(&buffer);
 }
 
-/* Strides and plane sizes as FFmpeg's own allocation chooses them (libavcodec/get_buffer.c): the size is rounded up as the
- * decoder asks, then the width is raised until every stride is aligned. Returns the bytes of all planes, or 0. */
+/* Strides and plane sizes as FFmpeg's own allocation chooses them (libavcodec/get_buffer.c): the size is rounded
+ * up as the decoder asks, then the width is raised until every stride is aligned. Returns the bytes of all
+ * planes, or 0. */
 static size_t lay_out(AVCodecContext *codec, const AVFrame *frame, int strides[4], size_t offsets[4]) {
     int width = frame->width, height = frame->height, alignment[AV_NUM_DATA_POINTERS];
     bool unaligned;
@@ -139,9 +140,10 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     lease *taken = bytes ? take(pool, bytes) : NULL;
     if (!taken)
         return avcodec_default_get_buffer2(codec, frame, flags);
-    /* Read-only in FFmpeg's eyes: decoders that update their last picture in place make a copy then, since frames that were
-     * given out share it without FFmpeg knowing. */
-    frame->buf[0] = av_buffer_create(taken->buffer->data, taken->buffer->bytes, give_back, taken, AV_BUFFER_FLAG_READONLY);
+    /* Read-only in FFmpeg's eyes: decoders that update their last picture in place make a copy then, since
+     * frames that were given out share it without FFmpeg knowing. */
+    frame->buf[0] =
+        av_buffer_create(taken->buffer->data, taken->buffer->bytes, give_back, taken, AV_BUFFER_FLAG_READONLY);
     if (!frame->buf[0]) {
         give_back(taken, NULL);
         return AVERROR(ENOMEM);
@@ -181,7 +183,8 @@ static void release_av_buffer(void *context) {
 static mr_buffer *wrap_plane(const AVFrame *picture, int plane) {
     AVBufferRef *reference = av_frame_get_plane_buffer((AVFrame *)picture, plane);
     reference = reference ? av_buffer_ref(reference) : NULL;
-    mr_buffer *wrapped = reference ? mr_buffer_wrap(reference->data, reference->size, release_av_buffer, reference) : NULL;
+    mr_buffer *wrapped =
+        reference ? mr_buffer_wrap(reference->data, reference->size, release_av_buffer, reference) : NULL;
     if (!wrapped)
         av_buffer_unref(&reference);
     return wrapped;

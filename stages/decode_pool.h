@@ -1,12 +1,13 @@
 /* Pictures that a decoder writes straight into buffers of ours.
  *
- * FFmpeg asks for memory through get_buffer2, from its own threads too. It gets one buffer for all planes, with the strides
- * and the padding that its decoders need. A picture that is given out shares that buffer with the decoder, which may
- * still predict from it; the buffer goes back to the pool when both have dropped it. Where no buffer is left, or the
- * decoder brings memory of its own, FFmpeg's memory is wrapped instead, so that decoding never fails for lack of room.
+ * FFmpeg asks for memory through get_buffer2, from its own threads too. It gets one buffer for all planes, with the
+ * strides and the padding that its decoders need. A picture that is given out shares that buffer with the decoder,
+ * which may still predict from it; the buffer goes back to the pool when both have dropped it. Where no buffer is
+ * left, or the decoder brings memory of its own, FFmpeg's memory is wrapped instead, so that decoding never fails
+ * for lack of room.
  *
- * A change of size opens a new pool; the old one dies with its last buffer. Small changes stay in the pool there is, so that
- * a folder of mixed images does not allocate for each. */
+ * A change of size opens a new pool; the old one dies with its last buffer. Small changes stay in the pool there
+ * is, so that a folder of mixed images does not allocate for each. */
 #ifndef MILLRACE_STAGES_DECODE_POOL_H
 #define MILLRACE_STAGES_DECODE_POOL_H
 
@@ -27,8 +28,8 @@ void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 /* Gives `to`, whose format is set, the planes of a decoded picture; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);
 
-/* The pool to wait for before the next packet may be decoded; NULL where there is room, or where waiting would be in vain,
- * because the decoder itself holds all buffers. */
+/* The pool to wait for before the next packet may be decoded; NULL where there is room, or where waiting would
+ * be in vain, because the decoder itself holds all buffers. */
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool);
 
 #endif

@@ -1,5 +1,5 @@
-/* Which pictures are wanted: start, end, every and fps of a media, applied to decoded pictures in presentation order. One
- * thread; one selection for each epoch of a source. */
+/* Which pictures are wanted: start, end, every and fps of a media, applied to decoded pictures in presentation
+ * order. One thread; one selection for each epoch of a source. */
 #ifndef MILLRACE_STAGES_DECODE_SELECT_H
 #define MILLRACE_STAGES_DECODE_SELECT_H
 
@@ -12,9 +12,9 @@ typedef struct mr_selection {
 
 void mr_selection_begin(mr_selection *selection);
 
-/* To be asked once for each picture. `time_ns` may be MR_NO_TIME: only `every` applies then. First start and end decide,
- * then every, of what is left the first of so many, then fps: time from start on is cut into slots of 1/fps seconds, and the
- * first picture in each is wanted. */
+/* To be asked once for each picture. `time_ns` may be MR_NO_TIME: only `every` applies then. First start and end
+ * decide, then every, of what is left the first of so many, then fps: time from start on is cut into slots of
+ * 1/fps seconds, and the first picture in each is wanted. */
 bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns);
 
 #endif

@@ -1,5 +1,5 @@
-/* images: every picture as a PNG file. Pictures are converted to RGB, or gray, with their own matrix, range and chroma
- * siting; samples of more than 8 bits become 16. They are written as they are stored, not turned. */
+/* images: every picture as a PNG file. Pictures are converted to RGB, or gray, with their own matrix, range and
+ * chroma siting; samples of more than 8 bits become 16. They are written as they are stored, not turned. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,8 +39,8 @@ static const mr_option options[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .offset = FIELD(path), .required = true,
      .help = "folder to write to; it is made where it does not exist"},
     {.name = "name", .kind = MR_OPTION_STRING, .offset = FIELD(name), .fallback = "{source}-{seq}.png",
-     .help = "name of each file; {source}, {epoch}, {seq} and {sub} are replaced, {seq} by six digits, which from the "
-             "second turn of a loop on have the epoch before them where the name has no {epoch}"},
+     .help = "name of each file; {source}, {epoch}, {seq} and {sub} are replaced, {seq} by six digits, which from "
+             "the second turn of a loop on have the epoch before them where the name has no {epoch}"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",
      .help = "write into a folder that holds files already, over those of the same name"},
     {.name = "compression", .kind = MR_OPTION_INT, .offset = FIELD(compression), .fallback = "3", .min = 0, .max = 9,
@@ -50,7 +50,7 @@ static const mr_option options[] = {
 static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------------------------- */
 
 static const char *const tokens[] = {"{source}", "{epoch}", "{seq}", "{sub}"};
 enum { SOURCE, EPOCH, SEQ, SUB, TOKENS };
@@ -114,7 +114,7 @@ static int file_name(const mr_stage *self, const mr_identity *identity, char nam
     return MR_OK;
 }
 
-/* ---- start ------------------------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------------------------- */
 
 /* 1: a folder with files, 0: an empty folder or nothing, or MR_ERROR_IO: something else is there. */
 static int holds_files(const char *path) {
@@ -132,12 +132,14 @@ static int negotiate(mr_negotiation *negotiation) {
     const images_options *given = negotiation->options;
     if (check_name(given->name))
         return mr_refuse(negotiation, "name",
-                         "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash: \"%s\"", given->name);
+                         "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash: \"%s\"",
+                         given->name);
     int found = negotiation->offline || given->overwrite ? 0 : holds_files(given->path);
     if (found < 0)
         return mr_refuse_status(negotiation, found, "path", "%s", mr_message());
     if (found > 0)
-        return mr_refuse(negotiation, "path", "%s holds files already: empty it, or say overwrite: true", given->path);
+        return mr_refuse(negotiation, "path", "%s holds files already: empty it, or say overwrite: true",
+                         given->path);
     return MR_OK;
 }
 
@@ -166,7 +168,7 @@ static void close_images(mr_stage *self) {
     av_packet_free(&state->packet);
 }
 
-/* ---- conversion -------------------------------------------------------------------------------------------------- */
+/* ---- conversion ------------------------------------------------------------------------------------------------ */
 
 static enum AVPixelFormat png_format(mr_pixel pixel) {
     const mr_pixel_info *info = mr_pixel_describe(pixel);
@@ -209,7 +211,8 @@ static int make_scaler(images_state *state, const mr_format *format, enum AVPixe
                                             : format->matrix == MR_MATRIX_BT2020 ? SWS_CS_BT2020
                                                                                  : SWS_CS_ITU601);
     sws_setColorspaceDetails(scaler, matrix, full, matrix, 1, 0, 1 << 16, 1 << 16);
-    return sws_init_context(scaler, NULL, NULL) < 0 ? mr_fail(MR_ERROR_DATA, "a picture cannot be converted to RGB") : MR_OK;
+    return sws_init_context(scaler, NULL, NULL) < 0 ? mr_fail(MR_ERROR_DATA, "a picture cannot be converted to RGB")
+                                                    : MR_OK;
 }
 
 static int make_encoder(const mr_stage *self, images_state *state, const mr_format *format, enum AVPixelFormat to) {
@@ -265,14 +268,15 @@ static int encode(images_state *state, const mr_frame *frame) {
     }
     if (av_frame_make_writable(state->picture) < 0)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    sws_scale(state->scaler, planes, strides, 0, frame->format.height, state->picture->data, state->picture->linesize);
+    sws_scale(state->scaler, planes, strides, 0, frame->format.height, state->picture->data,
+              state->picture->linesize);
     int error = avcodec_send_frame(state->encoder, state->picture);
     if (error >= 0)
         error = avcodec_receive_packet(state->encoder, state->packet);
     return error < 0 ? mr_fail(MR_ERROR_DATA, "a picture could not be written as PNG: error %d", error) : MR_OK;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------------------------- */
 
 static int write_all(int fd, const uint8_t *data, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
@@ -327,8 +331,9 @@ static int process(mr_stage *self, mr_io *io) {
 const mr_stage_type mr_images_stage = {
     .name = "images",
     .summary = "writes pictures as PNG files",
-    .help = "Converts with the picture's own matrix, range and chroma siting; gray stays gray, alpha is kept, samples of "
-            "more than 8 bits become 16. Pictures are written as they are stored, not turned.",
+    .help = "Converts with the picture's own matrix, range and chroma siting; gray stays gray, alpha is "
+            "kept, samples of more than 8 bits become 16. Pictures are written as they are stored, not "
+            "turned.",
     .inputs = inputs,
     .options = options,
     .options_bytes = sizeof(images_options),

@@ -62,8 +62,8 @@ static const mr_option options[] = {
     MR_OPTIONS_END};
 
 static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_port outputs[] = {{.name = "packets", .help = "compressed packets in decode order", .accepts = packets},
-                                  {.name = NULL}};
+static const mr_port outputs[] = {
+    {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
 
 /* Times to play: 1 for false, -1 for true; 0 where the text is neither those nor a count. */
 static int64_t parse_loop(const char *text) {
@@ -150,7 +150,8 @@ static void fill(mr_frame *frame, mr_packet *packet) {
     frame->format = packets[0];
     frame->plane[0] = (mr_plane){.buffer = packet->buffer, .data = packet->data, .bytes = packet->bytes};
     if (packet->side)
-        frame->plane[1] = (mr_plane){.buffer = packet->side, .data = packet->side->data, .bytes = packet->side->bytes};
+        frame->plane[1] =
+            (mr_plane){.buffer = packet->side, .data = packet->side->data, .bytes = packet->side->bytes};
     frame->media = packet->media;
     frame->pts_ns = packet->pts_ns;
     frame->dts_ns = packet->dts_ns;
@@ -193,9 +194,10 @@ static void close_media(mr_stage *self) {
 const mr_stage_type mr_media_source = {
     .name = "media",
     .summary = "reads video files, image folders and test patterns from disk",
-    .help = "Gives the compressed packets of whatever libavformat opens. A folder or a glob is a sequence of images in "
-            "natural order of their names (2.png before 10.png). Times count from the start of the stream, anew in each "
-            "turn of a loop. Which pictures are wanted (start, duration, every, fps) is applied by decode.",
+    .help = "Gives the compressed packets of whatever libavformat opens. A folder or a glob is a sequence "
+            "of images in natural order of their names (2.png before 10.png). Times count from the start of "
+            "the stream, anew in each turn of a loop. Which pictures are wanted (start, duration, every, "
+            "fps) is applied by decode.",
     .outputs = outputs,
     .options = options,
     .options_bytes = sizeof(media_options),

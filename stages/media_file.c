@@ -12,17 +12,18 @@
 #include "stages/media_reader.h"
 #include "stages/media_side.h"
 
-/* What is read. Left out on purpose is everything that opens other files or hosts (playlists, concat scripts, session
- * descriptions, manifests), and formats that are recognised by their name alone. Those with sound only are here so that
- * the message can say so. */
+/* What is read. Left out on purpose is everything that opens other files or hosts (playlists, concat scripts,
+ * session descriptions, manifests), and formats that are recognised by their name alone. Those with sound only
+ * are here so that the message can say so. */
 static const char *const readable[] = {
     "mov",  "matroska", "webm", "avi",  "mpegts", "mpeg",  "mpegvideo", "h264", "hevc", "m4v", "av1",  "obu",
     "ivf",  "flv",      "asf",  "ogg",  "gif",    "apng",  "nut",       "mxf",  "dv",   "mjpeg", "vc1", "h261",
     "h263", "cavsvideo", "rm",  "wtv",  "dirac",  "dnxhd", "yuv4mpegpipe", "live_flv", "swf", "film_cpk", "flic",
     "smjpeg", "mpjpeg", "gxf",  "nsv",  "nuv",    "roq",   "wav",       "mp3",  "flac", "aac", "ac3",  "eac3",
     "dts",  "aiff",     "au",   "caf",  "w64",    "amr",   "ape",       "wv",   "tta",  "truehd", "loas"};
-static const char *const following[] = {"hls", "applehttp", "dash", "concat", "sdp", "rtsp", "imf", "webm_dash_manifest",
-                                        "ffmetadata", "redir", "vapoursynth", "avisynth", "lavfi", "rtp", "smil"};
+static const char *const following[] = {
+    "hls",        "applehttp", "dash",        "concat",   "sdp",   "rtsp", "imf", "webm_dash_manifest",
+    "ffmetadata", "redir",     "vapoursynth", "avisynth", "lavfi", "rtp",  "smil"};
 
 static const AVRational nanoseconds = {1, 1000000000};
 
@@ -58,15 +59,15 @@ static int choose_format(file_reader *reader, const AVInputFormat **format) {
         return status;
     if (named(*format, following, sizeof following / sizeof *following))
         return mr_fail(MR_ERROR_DATA,
-                       "%s: is a playlist or script (%s); those point at other files or hosts and are not followed", path,
-                       (*format)->name);
+                       "%s: is a playlist or script (%s); those point at other files or hosts and are not followed",
+                       path, (*format)->name);
     if (!named(*format, readable, sizeof readable / sizeof *readable))
         return mr_fail(MR_ERROR_DATA, "%s: is no video or image that is read (%s)", path, (*format)->long_name);
     return MR_OK;
 }
 
-/* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output error" too:
- * those are the file's fault, unless reading from disk itself has failed. */
+/* The status for an error of libavformat. Demuxers answer a damaged file with "out of memory" or "input/output
+ * error" too: those are the file's fault, unless reading from disk itself has failed. */
 static int status_of(const file_reader *reader, int error) {
     bool blames_machine = error == AVERROR(ENOMEM) || error == AVERROR(EIO);
     return blames_machine && reader->input.avio->error != error ? MR_ERROR_DATA : mr_av_status(error);
@@ -91,8 +92,8 @@ static int open_format(file_reader *reader) {
     int error = avformat_open_input(&reader->format, path, input_format, &options);
     av_dict_free(&options);
     if (error < 0)
-        return mr_fail(status_of(reader, error), "%s: is no video or image that can be read (%s): %s", path, input_format->name,
-                       mr_av_words(error));
+        return mr_fail(status_of(reader, error), "%s: is no video or image that can be read (%s): %s", path,
+                       input_format->name, mr_av_words(error));
     return MR_OK;
 }
 
@@ -111,8 +112,8 @@ static bool has_sound(const AVFormatContext *format) {
     return false;
 }
 
-/* The best video stream. A cover picture is one only where it is all there is: beside video it is left aside, and with sound
- * alone it does not make a video of a song. */
+/* The best video stream. A cover picture is one only where it is all there is: beside video it is left aside,
+ * and with sound alone it does not make a video of a song. */
 static AVStream *best_stream(AVFormatContext *format) {
     int best = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
     if (best < 0 || !is_cover(format->streams[best]))
@@ -133,8 +134,8 @@ static int find_cover(const AVFormatContext *format) {
 static int say_no_video(const AVFormatContext *format, const char *path) {
     int cover = find_cover(format);
     if (cover >= 0)
-        return mr_fail(MR_ERROR_DATA, "%s: holds sound and a cover picture but no video; stream: %d takes the cover", path,
-                       cover);
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: holds sound and a cover picture but no video; stream: %d takes the cover", path, cover);
     return mr_fail(MR_ERROR_DATA, "%s: holds %s", path, has_sound(format) ? "sound but no video" : "no video");
 }
 

@@ -1,5 +1,6 @@
-/* Still images: every file is one packet, read whole. Sizes and formats may be mixed; each image has a media of its own,
- * which names its file, while those of one format share its codec parameters, so that a decoder need not be reopened. */
+/* Still images: every file is one packet, read whole. Sizes and formats may be mixed; each image has a media of
+ * its own, which names its file, while those of one format share its codec parameters, so that a decoder need
+ * not be reopened. */
 #include <errno.h>
 #include <libavcodec/avcodec.h>
 #include <math.h>
@@ -112,10 +113,17 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
     if (!media)
         return NULL;
     media->shelf = shelf;
-    media->media = (mr_media){.path = file->path, .still = true, .label = file->label < 0 ? NULL : shelf->list.label[file->label],
-                              .label_index = file->label, .codec = codec, .frames = (int64_t)shelf->list.count * params->loops,
-                              .start_ns = params->start_ns, .end_ns = params->end_ns, .every = params->every,
-                              .fps = params->fps, .release = release_media};
+    media->media = (mr_media){.path = file->path,
+                              .still = true,
+                              .label = file->label < 0 ? NULL : shelf->list.label[file->label],
+                              .label_index = file->label,
+                              .codec = codec,
+                              .frames = (int64_t)shelf->list.count * params->loops,
+                              .start_ns = params->start_ns,
+                              .end_ns = params->end_ns,
+                              .every = params->every,
+                              .fps = params->fps,
+                              .release = release_media};
     AVRational rate = av_d2q(params->rate, 1000000);
     media->media.rate_num = rate.num;
     media->media.rate_den = rate.den;
@@ -125,8 +133,8 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* What the first bytes say, else what the name says. The common formats are known by their signatures; the rest is asked
- * of libavformat. */
+/* What the first bytes say, else what the name says. The common formats are known by their signatures; the rest
+ * is asked of libavformat. */
 static enum AVCodecID recognise(const char *path, uint8_t *data, size_t bytes) {
     if (bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
         return AV_CODEC_ID_PNG;

@@ -40,18 +40,18 @@ void mr_input_close(mr_input *input);
 /* libavformat's opinion of what the file is, from its first bytes and its name. MR_ERROR_DATA where it has none. */
 int mr_input_probe(mr_input *input, const char *path, const AVInputFormat **format);
 
-/* The codec of a still image format of libavformat ("png_pipe"); AV_CODEC_ID_NONE where the format is no still image, or
- * one whose files can point at others (SVG). */
+/* The codec of a still image format of libavformat ("png_pipe"); AV_CODEC_ID_NONE where the format is no still
+ * image, or one whose files can point at others (SVG). */
 enum AVCodecID mr_input_image_codec(const AVInputFormat *format);
 
-/* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`, small enough
- * to stop what claims far more before it is allocated. */
+/* The limit to give a decoder of FFmpeg, which counts padding as well: large enough for pictures of `pixels`,
+ * small enough to stop what claims far more before it is allocated. */
 int64_t mr_av_max_pixels(int64_t pixels);
 
 /* FFmpeg's words for an error; per thread, valid until the next call. */
 const char *mr_av_words(int error);
-/* Sends FFmpeg's own log lines to millrace's log, at level debug: what they report is counted and told by the stages. The
- * log is the process's, so this is done once, by whichever stage opens first. */
+/* Sends FFmpeg's own log lines to millrace's log, at level debug: what they report is counted and told by the
+ * stages. The log is the process's, so this is done once, by whichever stage opens first. */
 void mr_av_log_capture(void);
 /* The mr_status that fits an AVERROR. */
 int mr_av_status(int error);

@@ -1,6 +1,6 @@
-/* Test patterns: a libavfilter graph whose pictures become packets of raw video, so that they pass through decode as any
- * other source does. Only filters are let in that read nothing but their input: filters open files as soon as a graph is
- * parsed, so the names are checked before. */
+/* Test patterns: a libavfilter graph whose pictures become packets of raw video, so that they pass through
+ * decode as any other source does. Only filters are let in that read nothing but their input: filters open files
+ * as soon as a graph is parsed, so the names are checked before. */
 #include <libavcodec/avcodec.h>
 #include <libavfilter/avfilter.h>
 #include <libavfilter/buffersink.h>
@@ -20,7 +20,8 @@ static const char *const harmless[] = {
     "transpose", "rotate",    "fps",        "settb",       "setpts",    "setsar",     "setdar",     "setparams",
     "setfield",  "setrange",  "trim",       "fade",        "hue",       "eq",         "noise",      "drawbox",
     "drawgrid",  "negate",    "null",       "split",       "hstack",    "vstack",     "xstack",     "overlay",
-    "concat",    "interlace", "tinterlace", "gblur",       "boxblur",   "unsharp",    "select",     "colorchannelmixer"};
+    "concat",    "interlace", "tinterlace", "gblur",       "boxblur",   "unsharp",    "select",
+    "colorchannelmixer"};
 
 static const AVRational nanoseconds = {1, 1000000000};
 
@@ -57,8 +58,10 @@ static int check_name(char *name) {
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
         if (strcmp(name, harmless[i]) == 0)
             return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "lavfi: the filter \"%s\" is not let in: only test patterns and filters that open no "
-                                  "files are", name);
+    return mr_fail(MR_ERROR_DATA,
+                   "lavfi: the filter \"%s\" is not let in: only test patterns and filters that open no "
+                   "files are",
+                   name);
 }
 
 /* Goes through the text exactly as libavfilter's parser does, with its own tokenizer. */
@@ -97,7 +100,8 @@ static int build(lavfi_reader *reader, const char *text, AVFilterInOut **in, AVF
     if (*in || !*out || (*out)->next ||
         avfilter_pad_get_type((*out)->filter_ctx->output_pads, (*out)->pad_idx) != AVMEDIA_TYPE_VIDEO)
         return mr_fail(MR_ERROR_DATA, "lavfi: %s: the graph must have no open input and one open video output", text);
-    error = avfilter_graph_create_filter(&reader->sink, avfilter_get_by_name("buffersink"), "millrace", NULL, NULL, graph);
+    error = avfilter_graph_create_filter(&reader->sink, avfilter_get_by_name("buffersink"), "millrace", NULL, NULL,
+                                         graph);
     if (error >= 0)
         error = avfilter_link((*out)->filter_ctx, (unsigned)(*out)->pad_idx, reader->sink, 0);
     if (error >= 0)

@@ -18,9 +18,11 @@ static const struct {
     {"png", AV_CODEC_ID_PNG},   {"jpg", AV_CODEC_ID_MJPEG},   {"jpeg", AV_CODEC_ID_MJPEG}, {"jpe", AV_CODEC_ID_MJPEG},
     {"bmp", AV_CODEC_ID_BMP},   {"webp", AV_CODEC_ID_WEBP},   {"tif", AV_CODEC_ID_TIFF},   {"tiff", AV_CODEC_ID_TIFF},
     {"ppm", AV_CODEC_ID_PPM},   {"pgm", AV_CODEC_ID_PGM},     {"pbm", AV_CODEC_ID_PBM},    {"pnm", AV_CODEC_ID_PPM},
-    {"pam", AV_CODEC_ID_PAM},   {"gif", AV_CODEC_ID_GIF},     {"jp2", AV_CODEC_ID_JPEG2000}, {"j2k", AV_CODEC_ID_JPEG2000},
+    {"pam", AV_CODEC_ID_PAM},   {"gif", AV_CODEC_ID_GIF},     {"jp2", AV_CODEC_ID_JPEG2000},
+    {"j2k", AV_CODEC_ID_JPEG2000},
     {"tga", AV_CODEC_ID_TARGA}, {"sgi", AV_CODEC_ID_SGI},     {"exr", AV_CODEC_ID_EXR},    {"dpx", AV_CODEC_ID_DPX},
-    {"qoi", AV_CODEC_ID_QOI},   {"jxl", AV_CODEC_ID_JPEGXL},  {"pcx", AV_CODEC_ID_PCX},    {"ras", AV_CODEC_ID_SUNRAST}};
+    {"qoi", AV_CODEC_ID_QOI},   {"jxl", AV_CODEC_ID_JPEGXL},  {"pcx", AV_CODEC_ID_PCX},
+    {"ras", AV_CODEC_ID_SUNRAST}};
 
 enum AVCodecID mr_image_codec_by_name(const char *path) {
     const char *dot = strrchr(path, '.');
@@ -189,7 +191,8 @@ static int say_empty(const char *path, mr_input_kind kind, bool labels) {
         return mr_fail(MR_ERROR_NO_INPUT, "%s: no file matches", path);
     if (labels)
         return mr_fail(MR_ERROR_DATA, "%s: the folders in it hold no images", path);
-    return mr_fail(MR_ERROR_DATA, "%s: the folder holds no images; one that holds a folder for each class needs labels: true",
+    return mr_fail(MR_ERROR_DATA,
+                   "%s: the folder holds no images; one that holds a folder for each class needs labels: true",
                    path);
 }
 

@@ -1,9 +1,9 @@
 /* Lists of image files: of a folder, of labelled folders, or of a glob.
  *
- * Files come in natural order: runs of digits compare as numbers ("2.png" before "10.png"), other characters as bytes.
- * Classes of labelled folders are numbered in byte order of their names, as other tools number them; their files come
- * class by class. A folder's hidden files, what is no regular file, and what has no image's extension is left out; a glob
- * takes the regular files that it names.
+ * Files come in natural order: runs of digits compare as numbers ("2.png" before "10.png"), other characters as
+ * bytes. Classes of labelled folders are numbered in byte order of their names, as other tools number them; their
+ * files come class by class. A folder's hidden files, what is no regular file, and what has no image's extension is
+ * left out; a glob takes the regular files that it names.
  *
  * A list is made and destroyed by one thread; once made it may be read by all. */
 #ifndef MILLRACE_STAGES_MEDIA_LIST_H

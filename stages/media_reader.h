@@ -1,11 +1,12 @@
 /* Readers: where the packets of the media source come from.
  *
  * A reader turns one uri into compressed packets in decode order. There are three: a container read by libavformat
- * (media_file.c), a list of still images, each file one packet (media_images.c), and a libavfilter graph of test patterns
- * whose pictures are packets of raw video (media_lavfi.c). mr_reader_open decides by looking at what the uri names.
+ * (media_file.c), a list of still images, each file one packet (media_images.c), and a libavfilter graph of test
+ * patterns whose pictures are packets of raw video (media_lavfi.c). mr_reader_open decides by looking at what the
+ * uri names.
  *
- * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED when
- * `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
+ * A reader is used by one thread at a time. Reading may block on the disk; it gives up with MR_ERROR_CANCELLED
+ * when `stage` is cancelled and with MR_ERROR_IO when one call takes longer than the timeout. */
 #ifndef MILLRACE_STAGES_MEDIA_READER_H
 #define MILLRACE_STAGES_MEDIA_READER_H
 
@@ -32,8 +33,8 @@ typedef struct mr_reader_params {
     const mr_stage *stage;  /* NULL while planning */
 } mr_reader_params;
 
-/* One packet. Both buffers and the media reference belong to whom it was given to. The payload is followed by at least
- * 64 zeroed bytes inside its buffer, which FFmpeg's bitstream readers need. */
+/* One packet. Both buffers and the media reference belong to whom it was given to. The payload is followed by at
+ * least 64 zeroed bytes inside its buffer, which FFmpeg's bitstream readers need. */
 typedef struct mr_packet {
     mr_buffer *buffer;      /* NULL where an image could not be read: then bytes is 0 and MR_FRAME_CORRUPT is set */
     uint8_t *data;
@@ -56,7 +57,8 @@ struct mr_reader {
     const mr_reader_type *type;
 };
 
-/* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (what is there is no media that is read), MR_ERROR_CANCELLED. */
+/* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (what is there is no media that is read),
+ * MR_ERROR_CANCELLED. */
 int mr_reader_open(mr_reader **reader, const mr_reader_params *params);
 /* MR_OK with a packet, MR_END where there is none left, or an error after which only destroy may follow. */
 int mr_reader_read(mr_reader *reader, mr_packet *packet);

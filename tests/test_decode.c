@@ -1,5 +1,5 @@
-/* Decoding: every picture as ffmpeg decodes it, at the time ffprobe tells, with one and with several threads; what becomes
- * of packets that give none; formats. */
+/* Decoding: every picture as ffmpeg decodes it, at the time ffprobe tells, with one and with several threads;
+ * what becomes of packets that give none; formats. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #include "stages/decode_select.h"
 #include "tests/support/clips.h"
 
-/* ---- running a clip through media and decode --------------------------------------------------------------------- */
+/* ---- running a clip through media and decode ------------------------------------------------------------------- */
 
 typedef struct outcome {
     int status;
@@ -91,9 +91,12 @@ static void run_clip(outcome *result, const char *path, const char *source, cons
         snprintf(absolute, sizeof absolute, "%s", path);
     else
         assert_non_null(realpath(path, absolute));
-    snprintf(text, sizeof text, "version: 1\npipeline: clip\nsources:\n  clip: {uri: \"%.900s\"%s}\n"
-             "stages:\n  decode: {input: clip%s}\n  out: {type: callback, input: decode}\n", absolute, source, decode);
-    mr_pipeline_params params = {.types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2, .seed = seed};
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: clip\nsources:\n  clip: {uri: \"%.900s\"%s}\n"
+             "stages:\n  decode: {input: clip%s}\n  out: {type: callback, input: decode}\n",
+             absolute, source, decode);
+    mr_pipeline_params params = {
+        .types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2, .seed = seed};
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline;
     *result = (outcome){0};
@@ -131,7 +134,7 @@ static void assert_as_ffmpeg(const char *path) {
     }
 }
 
-/* ---- codecs ------------------------------------------------------------------------------------------------------ */
+/* ---- codecs ---------------------------------------------------------------------------------------------------- */
 
 #define PATTERN "-f lavfi -i testsrc2=size=176x144:rate=25 "
 #define ODD_PATTERN "-f lavfi -i testsrc2=size=175x143:rate=25 "
@@ -160,7 +163,8 @@ static const struct {
     {"ffv1-bgra.mkv", PATTERN "-frames:v 6 -c:v ffv1 -pix_fmt bgra", MR_PIXEL_BGRA},
     {"qtrle.mov", PATTERN "-frames:v 12 -c:v qtrle -pix_fmt rgb24", MR_PIXEL_RGB24},
     {"one.mp4", PATTERN "-frames:v 1 " H264 "yuv420p", MR_PIXEL_I420},
-    {"vfr.mp4", PATTERN "-vf select='not(mod(n\\,3))+gt(n\\,20)' -vsync vfr -frames:v 24 " H264 "yuv420p", MR_PIXEL_I420},
+    {"vfr.mp4", PATTERN "-vf select='not(mod(n\\,3))+gt(n\\,20)' -vsync vfr -frames:v 24 " H264 "yuv420p",
+     MR_PIXEL_I420},
 };
 
 static void pictures_are_those_of_ffmpeg(void **state) {
@@ -196,8 +200,10 @@ static void odd_layouts_are_converted(void **state) {
         clip_make(path, name, arguments);
         run_clip(&result, path, "", "");
         char command[1024], expected[CLIP_MD5];
-        snprintf(command, sizeof command, "ffmpeg -nostdin -v quiet -i %s -sws_flags bilinear+accurate_rnd+full_chroma_inp "
-                 "-pix_fmt %s -f framemd5 - | tail -n 1 | sed 's/.*, *//'", path, layouts[i][1]);
+        snprintf(command, sizeof command,
+                 "ffmpeg -nostdin -v quiet -i %s -sws_flags bilinear+accurate_rnd+full_chroma_inp "
+                 "-pix_fmt %s -f framemd5 - | tail -n 1 | sed 's/.*, *//'",
+                 path, layouts[i][1]);
         FILE *answer = popen(command, "r");
         assert_non_null(answer);
         assert_int_equal(fscanf(answer, "%32s", expected), 1);
@@ -208,11 +214,12 @@ static void odd_layouts_are_converted(void **state) {
     }
 }
 
-/* ---- what becomes of packets --------------------------------------------------------------------------------------- */
+/* ---- what becomes of packets ----------------------------------------------------------------------------------- */
 
 static void spoil(const char *from, const char *to, long start_percent, int bytes) {
     clip_shell("cp %s %s && s=$(stat -c %%s %s) && head -c %d /dev/zero | tr '\\0' 'x' | "
-               "dd of=%s bs=1 seek=$((s * %ld / 100)) conv=notrunc status=none", from, to, from, bytes, to, start_percent);
+               "dd of=%s bs=1 seek=$((s * %ld / 100)) conv=notrunc status=none",
+               from, to, from, bytes, to, start_percent);
 }
 
 static void damage_is_counted_and_survived(void **state) {
@@ -249,7 +256,8 @@ static void folders_lose_only_broken_images(void **state) {
     (void)state;
     static outcome result;
     clip_shell("rm -rf test-clips/some-broken && mkdir -p test-clips/some-broken && cd test-clips/some-broken && "
-               "for i in 1 3; do ffmpeg -nostdin -v error -y -f lavfi -i testsrc=size=${i}10x4$i -frames:v 1 $i.png; done && "
+               "for i in 1 3; do ffmpeg -nostdin -v error -y -f lavfi -i testsrc=size=${i}10x4$i -frames:v 1 "
+               "$i.png; done && "
                "ffmpeg -nostdin -v error -y -f lavfi -i testsrc=size=64x48 -frames:v 1 4.jpg && "
                "head -c 100 3.png > 2.png && touch 5.png");
     run_clip(&result, "test-clips/some-broken", "", "");
@@ -285,7 +293,7 @@ static void size_may_change_in_mid_stream(void **state) {
     assert_true(result.count >= 22);
 }
 
-/* ---- options ------------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------------------------- */
 
 static void selection_loop_and_skip(void **state) {
     (void)state;
@@ -362,7 +370,7 @@ static void formats_carry_rotation_and_colour(void **state) {
     assert_int_equal(result.format[0].sar_den, 3);
 }
 
-/* ---- parts --------------------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------------------------- */
 
 static void display_matrices_are_read(void **state) {
     (void)state;

@@ -17,8 +17,8 @@
 
 static const char folder[] = "test-clips/images-out";
 
-/* Runs a clip into `folder`; `source` and `images` are further options, each with a comma before it. Where the pipeline is
- * refused, the answer is the refusal's status and `said` its message. */
+/* Runs a clip into `folder`; `source` and `images` are further options, each with a comma before it. Where the
+ * pipeline is refused, the answer is the refusal's status and `said` its message. */
 static int run_into(const char *clip, const char *source, const char *images, char said[512]) {
     char text[4096], absolute[1024], out[1024];
     assert_non_null(getcwd(out, 900));
@@ -79,7 +79,8 @@ static void names_follow_the_pattern(void **state) {
 
 static void wrong_names_and_full_folders_are_refused(void **state) {
     (void)state;
-    static const char *const wrong[] = {", name: \"{source}.png\"", ", name: \"../{seq}.png\"", ", name: \"{seq}{x}.png\""};
+    static const char *const wrong[] = {", name: \"{source}.png\"", ", name: \"../{seq}.png\"",
+                                        ", name: \"{seq}{x}.png\""};
     char said[512];
     empty_folder();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -153,7 +154,8 @@ static void pixels_are_those_of_ffmpeg(void **state) {
     clip_make(path, "601-full.mkv", "-f lavfi -i testsrc2=size=66x50 -frames:v 1 "
               "-vf scale=out_color_matrix=bt601:out_range=pc -colorspace smpte170m -color_range pc -c:v ffv1 "
               "-pix_fmt yuv444p");
-    assert_pixels(path, "rgb24", "scale=in_color_matrix=bt601:in_range=pc:flags=bilinear+accurate_rnd+full_chroma_int", 1);
+    assert_pixels(path, "rgb24",
+                  "scale=in_color_matrix=bt601:in_range=pc:flags=bilinear+accurate_rnd+full_chroma_int", 1);
 }
 
 int main(void) {

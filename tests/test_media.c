@@ -95,11 +95,13 @@ static void what_is_no_media_is_refused(void **state) {
 static void what_points_elsewhere_is_not_followed(void **state) {
     (void)state;
     char path[CLIP_PATH];
-    write_file(path, "list.m3u8", "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n");
+    write_file(path, "list.m3u8",
+               "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n");
     assert_refused(path, MR_ERROR_DATA, "not followed");
     write_file(path, "list.ffconcat", "ffconcat version 1.0\nfile /etc/passwd\n");
     assert_refused(path, MR_ERROR_DATA, "not followed");
-    write_file(path, "list.sdp", "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 5004 RTP/AVP 96\n");
+    write_file(path, "list.sdp",
+               "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 5004 RTP/AVP 96\n");
     assert_refused(path, MR_ERROR_DATA, "not followed");
     write_file(path, "picture.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"></svg>");
     assert_refused(path, MR_ERROR_DATA, "is no video or image");
@@ -193,7 +195,8 @@ static void sizes_beyond_the_limit_are_refused(void **state) {
 
 static void make_folder(void) {
     clip_shell("rm -rf test-clips/mixed && mkdir -p test-clips/mixed/b test-clips/mixed/a");
-    static const char *const names[] = {"mixed/10.png", "mixed/9.jpg", "mixed/b/1.png", "mixed/a/2.png", "mixed/a/1.bmp"};
+    static const char *const names[] = {"mixed/10.png", "mixed/9.jpg", "mixed/b/1.png", "mixed/a/2.png",
+                                        "mixed/a/1.bmp"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         clip_shell("ffmpeg -nostdin -v error -y -f lavfi -i testsrc=size=%dx%d -frames:v 1 test-clips/%s",
                    40 + 10 * (int)i, 30 + 2 * (int)i, names[i]);

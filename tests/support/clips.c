@@ -40,8 +40,8 @@ void clip_make(char path[CLIP_PATH], const char *name, const char *arguments) {
     if (access(path, F_OK) == 0)
         return;
     /* Made under another name, since suites may run at the same time. */
-    clip_shell("mkdir -p " CLIP_FOLDER " && ffmpeg -nostdin -v error -y %s '" CLIP_FOLDER "/%d-%s' && mv '" CLIP_FOLDER
-               "/%d-%s' '%s'",
+    clip_shell("mkdir -p " CLIP_FOLDER " && ffmpeg -nostdin -v error -y %s '" CLIP_FOLDER
+               "/%d-%s' && mv '" CLIP_FOLDER "/%d-%s' '%s'",
                arguments, getpid(), name, getpid(), name, path);
 }
 
@@ -71,8 +71,10 @@ void clip_reference(const char *path, clip_frames *frames) {
     for (char text[64]; times < CLIP_FRAMES && fscanf(answer, "%63s", text) == 1; times++)
         frames->seconds[times] = strcmp(text, "N/A") == 0 ? NAN : strtod(text, NULL) - start;
     pclose(answer);
-    answer = ask("ffmpeg -nostdin -v quiet -threads 1 -noautorotate -i '%s' -map 0:V:0 -vsync passthrough -autoscale 0 "
-                 "-f framemd5 -", path);
+    answer =
+        ask("ffmpeg -nostdin -v quiet -threads 1 -noautorotate -i '%s' -map 0:V:0 -vsync passthrough -autoscale 0 "
+            "-f framemd5 -",
+            path);
     for (char line[256]; fgets(line, sizeof line, answer);) {
         const char *md5 = strrchr(line, ',');
         if (line[0] == '#' || !md5 || frames->count == CLIP_FRAMES)
@@ -84,8 +86,9 @@ void clip_reference(const char *path, clip_frames *frames) {
     assert_int_equal(times, frames->count);
 }
 
-/* FFmpeg is not built with ThreadSanitizer, which therefore does not see the atomic counters that order its frees. What our
- * own code does in the callbacks that FFmpeg's threads make is hidden along with that; everything else is watched. */
+/* FFmpeg is not built with ThreadSanitizer, which therefore does not see the atomic counters that order its
+ * frees. What our own code does in the callbacks that FFmpeg's threads make is hidden along with that;
+ * everything else is watched. */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) {
     return "race:libavutil.so\nrace:libavcodec.so\n";
