@@ -8,7 +8,8 @@ static void luma_coefficients(const mr_format *source, double *kr, double *kb) {
     *kb = matrix == MR_MATRIX_BT709 ? 0.0722 : matrix == MR_MATRIX_BT2020 ? 0.0593 : 0.114;
 }
 
-mr_color mr_color_plan(const mr_format *source, const mr_pixel_info *info, const double mean[3], const double std[3]) {
+mr_color mr_color_plan(const mr_format *source, const mr_pixel_info *info, const double mean[3],
+                       const double std[3]) {
     bool yuv = !info->rgb && info->components == 3;
     bool limited = source->range == MR_RANGE_LIMITED || (source->range == MR_RANGE_ANY && yuv);
     double unit = 1 << MR_SAMPLE_BITS;

@@ -6,6 +6,7 @@
 #include "millrace/format.h"
 
 /* mean and std are of R, G, B in 0..255. Unknown colour is decided as kernels/preprocess.h says. */
-mr_color mr_color_plan(const mr_format *source, const mr_pixel_info *info, const double mean[3], const double std[3]);
+mr_color mr_color_plan(const mr_format *source, const mr_pixel_info *info, const double mean[3],
+                       const double std[3]);
 
 #endif

@@ -6,7 +6,8 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* The taps of one result before they are rounded. Samples outside low..high are folded into the border or left out. */
+/* The taps of one result before they are rounded. Samples outside low..high are folded into the border or left
+ * out. */
 typedef struct taps {
     int first, length, room;
     double *weight;

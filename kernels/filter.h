@@ -1,17 +1,17 @@
 /* Filter tables: the weights with which one axis of a plane is resized.
  *
  * A filter is built once for an axis (source length, region, destination length, interpolation) and then constant.
- * Weights are int16 with `bits` bits after the point; those of one result sum to exactly 1 << bits. As many bits are used
- * as fit an int16 and keep every sum within an int32.
+ * Weights are int16 with `bits` bits after the point; those of one result sum to exactly 1 << bits. As many bits are
+ * used as fit an int16 and keep every sum within an int32.
  *
  * Definitions, each taken so that a single plane equals the reference implementation:
  *   nearest   floor(i * scale), OpenCV INTER_NEAREST
- *   bilinear  at centres, borders repeated, OpenCV INTER_LINEAR; antialiased: triangle widened by the scale, cut at the
- *             border and normalised, Pillow BILINEAR
+ *   bilinear  at centres, borders repeated, OpenCV INTER_LINEAR; antialiased: triangle widened by the scale, cut at
+ *             the border and normalised, Pillow BILINEAR
  *   bicubic   Keys' kernel with a = -0.75, borders repeated, OpenCV INTER_CUBIC; antialiased: a = -0.5, widened,
  *             cut and normalised, Pillow BICUBIC
- *   area      share of each source sample that the destination pixel covers, OpenCV INTER_AREA (where the scale is a whole
- *             number Pillow BOX is the same). It antialiases by itself.
+ *   area      share of each source sample that the destination pixel covers, OpenCV INTER_AREA (where the scale is a
+ *             whole number Pillow BOX is the same). It antialiases by itself.
  *
  * Ownership: the table owns its arrays. Errors: MR_ERROR_MEMORY. */
 #ifndef MILLRACE_KERNELS_FILTER_H
@@ -48,10 +48,10 @@ int mr_filter_init(mr_filter *filter, const mr_axis *axis, mr_interpolation inte
 /* Accepts a zeroed or half-built filter. */
 void mr_filter_fini(mr_filter *filter);
 
-/* Where weight `tap` of result `i` stands. Vertical tables, and horizontal ones of two taps, are plain: `taps` weights a
- * result. Wider horizontal tables are made of groups of 16 results; a group has, for each chunk of 8 taps, four 64-byte
- * vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of horizontal adds leave the
- * results in order. */
+/* Where weight `tap` of result `i` stands. Vertical tables, and horizontal ones of two taps, are plain: `taps`
+ * weights a result. Wider horizontal tables are made of groups of 16 results; a group has, for each chunk of 8 taps,
+ * four 64-byte vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of
+ * horizontal adds leave the results in order. */
 static inline long mr_filter_weight(const mr_filter *filter, int i, int tap) {
     if (filter->chunks == 0)
         return (long)i * filter->taps + tap;

@@ -1,8 +1,8 @@
 /* The table of row operations that the kernels are made of, and which variants of them this processor runs.
  *
- * The table is filled with the C reference first; AVX2 and AVX-512 then override what they do better. All variants of an
- * operation give the same bits: integers because the arithmetic is the same, floats because the operations and their
- * order are, and nothing is contracted (-ffp-contract=off).
+ * The table is filled with the C reference first; AVX2 and AVX-512 then override what they do better. All variants
+ * of an operation give the same bits: integers because the arithmetic is the same, floats because the operations and
+ * their order are, and nothing is contracted (-ffp-contract=off).
  *
  * Threads: a table is constant once filled. All operations are pure: they touch only what they are given. */
 #ifndef MILLRACE_KERNELS_H
@@ -16,36 +16,39 @@
 
 typedef enum mr_isa { MR_ISA_C, MR_ISA_AVX2, MR_ISA_AVX512, MR_ISA_COUNT } mr_isa;
 
-/* Rows that will be needed soon: `rows` rows of the plane, `stride` bytes apart, fetched into the cache on the way. */
+/* Rows that will be needed soon: `rows` rows of the plane, `stride` bytes apart, fetched into the cache on the
+ * way. */
 typedef struct mr_ahead {
     const uint8_t *data; /* first of them, at the first column that is read; NULL: none */
     int rows;
 } mr_ahead;
 
 /* Weighs `taps` source rows into one: dst[x] = (sum over t of weights[t] * row[t][x] + half) >> shift, in int32.
- * src: the first of the rows, `stride` bytes apart; weights: `taps` int16; width: samples; half is 1 << (shift - 1). */
-typedef void mr_vertical8_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                                   int width, int shift, mr_ahead ahead);
+ * src: the first of the rows, `stride` bytes apart; weights: `taps` int16; width: samples; half is
+ * 1 << (shift - 1). */
+typedef void mr_vertical8_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
+                                   int taps, int width, int shift, mr_ahead ahead);
 /* The same from 16-bit words: a sample is ((word >> down) ^ flip) as int16, `offset` is added to the sum. */
-typedef void mr_vertical16_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
-                                    int width, int shift, mr_word word, mr_ahead ahead);
+typedef void mr_vertical16_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
+                                    int taps, int width, int shift, mr_word word, mr_ahead ahead);
 
 typedef struct mr_kernels {
     mr_isa isa; /* the best variant in this table */
     mr_vertical8_function *vertical8;
     mr_vertical16_function *vertical16;
     /* Applies a filter along `rows` rows: filter->count results each, held within 0..limit. Row r begins at src + r *
-     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to 8 * chunks samples past the last one
-     * that has a weight. A row of dst has room for a multiple of 16 results. */
+     * src_stride and goes to dst + r * dst_stride (strides in samples). Reads up to 8 * chunks samples past the last
+     * one that has a weight. A row of dst has room for a multiple of 16 results. */
     void (*horizontal)(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                        const mr_filter *filter, int limit);
-    /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up to
-     * MR_ROW_SLACK samples past the end. */
+    /* Takes `parts` interleaved components apart: dst[c][x] = src[x * step + offset[c]]. Reads and writes may go up
+     * to MR_ROW_SLACK samples past the end. */
     void (*split)(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width);
     /* Three rows of resized components -> three rows of finished floats (see mr_color in pixel.h). dst has room for a
      * multiple of 16 floats, src may be read that far. */
     void (*convert)(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width);
-    /* Stores a row of floats as bytes (held within 0..255, rounded half up) or as IEEE half floats (to nearest, even). */
+    /* Stores a row of floats as bytes (held within 0..255, rounded half up) or as IEEE half floats (to nearest,
+     * even). */
     void (*to_u8)(uint8_t *dst, const float *src, int width);
     void (*to_f16)(uint16_t *dst, const float *src, int width);
     /* Sums of `count` floats and of their squares, in eight lanes (vector_c.c defines the order). */

@@ -1,13 +1,13 @@
 /* Arithmetic of single pixels, written once: inline functions that compile as C and as CUDA.
  *
  * Between the passes a sample is an int16 in units of 1/64 of an 8-bit code, whatever the depth of the source: 8-bit
- * sample 255 is 16320, 10-bit sample 1023 is 16368. Filters may overshoot to -48..303 codes, which still fits; after the
- * last pass samples are held within the codes of their depth.
+ * sample 255 is 16320, 10-bit sample 1023 is 16368. Filters may overshoot to -48..303 codes, which still fits; after
+ * the last pass samples are held within the codes of their depth.
  *
  * Colour: ITU-R BT.601-7, BT.709-6 and BT.2020-2 (non-constant luminance), from the luma coefficients Kr and Kb:
  *   R = Y + 2 (1 - Kr) Cr,  B = Y + 2 (1 - Kb) Cb,  G = Y - (2 Kb (1 - Kb) Cb + 2 Kr (1 - Kr) Cr) / (1 - Kr - Kb)
- * where Y is 0..1 and Cb, Cr are -0.5..0.5. Limited range: Y = (code - 16) / 219, C = (code - 128) / 224 in 8-bit codes;
- * full range of n bits: Y = code / (2^n - 1), C = (code - 2^(n-1)) / (2^n - 1). */
+ * where Y is 0..1 and Cb, Cr are -0.5..0.5. Limited range: Y = (code - 16) / 219, C = (code - 128) / 224 in 8-bit
+ * codes; full range of n bits: Y = code / (2^n - 1), C = (code - 2^(n-1)) / (2^n - 1). */
 #ifndef MILLRACE_KERNELS_PIXEL_H
 #define MILLRACE_KERNELS_PIXEL_H
 
@@ -23,8 +23,8 @@
 
 enum { MR_SAMPLE_BITS = 6 }; /* bits after the point of a sample between the passes */
 
-/* How a 16-bit word becomes a signed sample: 16-bit depths are moved by half their range, so that they fit an int16, and
- * `offset` brings the weighted sum back. */
+/* How a 16-bit word becomes a signed sample: 16-bit depths are moved by half their range, so that they fit an int16,
+ * and `offset` brings the weighted sum back. */
 typedef struct mr_word {
     int32_t down;   /* bits to shift right (P010: 6) */
     int32_t flip;   /* 0x8000 for 16-bit depths, else 0 */

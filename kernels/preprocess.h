@@ -1,29 +1,32 @@
 /* preprocess: a picture becomes the input of a network, in one pass.
  *
- * Picture (any layout of millrace/format.h, 8 to 16 bits) -> region -> resize -> rotation -> letterbox -> RGB or BGR ->
- * normalise -> NCHW or NHWC as u8, f16 or f32. Planes are resized first, row by row, and only the pixels of the small
- * picture are converted, so every source row is read from memory once and nothing of the size of the source is written.
+ * Picture (any layout of millrace/format.h, 8 to 16 bits) -> region -> resize -> rotation -> letterbox -> RGB or BGR
+ * -> normalise -> NCHW or NHWC as u8, f16 or f32. Planes are resized first, row by row, and only the pixels of the
+ * small picture are converted, so every source row is read from memory once and nothing of the size of the source is
+ * written.
  *
- * Geometry. All of it is in the oriented picture, OW x OH pixels: the stored one, mirrored and turned as its format says
- * (`rotate`; else as stored). One stored pixel is `a` display units wide (sar_num / sar_den where `sar` is set, else 1; the
- * reciprocal of it after a quarter turn) and 1 high. W x H is the destination.
- *   roi          x, y, width, height in oriented pixels; all of the picture where width is 0. Nothing outside is read.
+ * Geometry. All of it is in the oriented picture, OW x OH pixels: the stored one, mirrored and turned as its format
+ * says (`rotate`; else as stored). One stored pixel is `a` display units wide (sar_num / sar_den where `sar` is set,
+ * else 1; the reciprocal of it after a quarter turn) and 1 high. W x H is the destination.
+ *   roi          x, y, width, height in oriented pixels; all of the picture where width is 0. Nothing outside is
+ *                read.
  *   stretch      the region is the roi; its shape is not kept.
- *   center-crop  the region is centred in the roi, has the destination's shape, and is crop_fraction times the largest such:
+ *   center-crop  the region is centred in the roi, has the destination's shape, and is crop_fraction times the
+ *                largest such:
  *                width = f min(a RW, RH W / H) / a,  height = f min(RH, a RW H / W). Not rounded to whole pixels:
  *                filters reach beyond it as far as the roi goes, as in Pillow's resize(box=...).
  *   letterbox    the region is the roi; it is drawn into a centred rectangle of round(s a RW) x round(s RH) pixels,
  *                s = min(W / (a RW), H / RH), at x = floor((W - width) / 2), y alike; the rest has the colour `pad`.
- * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations: kernels/filter.h.
- * Chroma is resized from its own plane, at positions moved by its siting; `nearest` takes the chroma sample that belongs to
- * the luma sample. Unknown siting: left; centre where the range is full (JPEG). Unknown matrix: BT.709 from 720 lines
- * on, else BT.601. Unknown range: limited for YUV, full for gray and RGB.
+ * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:
+ * kernels/filter.h. Chroma is resized from its own plane, at positions moved by its siting; `nearest` takes the
+ * chroma sample that belongs to the luma sample. Unknown siting: left; centre where the range is full (JPEG).
+ * Unknown matrix: BT.709 from 720 lines on, else BT.601. Unknown range: limited for YUV, full for gray and RGB.
  *
- * Values. After conversion R, G, B are held within 0..255 and not rounded; result = (value - mean) / std. u8 results take
- * that, held within 0..255 and rounded half up. A gray picture gives three equal channels.
+ * Values. After conversion R, G, B are held within 0..255 and not rounded; result = (value - mean) / std. u8 results
+ * take that, held within 0..255 and rounded half up. A gray picture gives three equal channels.
  *
- * Accuracy. A resized sample is within 1/32 code of the exact weighted mean, at scales down to 1/64; so u8 results of a
- * single plane are within 1 of any reference that rounds, and only where the exact value lies beside a half.
+ * Accuracy. A resized sample is within 1/32 code of the exact weighted mean, at scales down to 1/64; so u8 results
+ * of a single plane are within 1 of any reference that rounds, and only where the exact value lies beside a half.
  *
  * Threads: a plan is immutable; any number of threads may run it at once, each with its own scratch memory.
  * Errors: MR_ERROR_CONFIG (parameters that make no sense), MR_ERROR_DATA (a picture that the parameters cannot be
@@ -81,10 +84,10 @@ size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
 void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
                        void *scratch);
 
-/* What a stage calls: enqueues the run on `stream`. Until the work is done `plan`, the planes and `dst` must stay valid;
- * the struct itself is copied. Scratch memory belongs to the thread that does the work and is kept by it. `pending`, where
- * given, is lowered by one when the work has run: a cache that raised it before can tell which plans are idle. Work that
- * a failed device never runs does not lower it. */
+/* What a stage calls: enqueues the run on `stream`. Until the work is done `plan`, the planes and `dst` must stay
+ * valid; the struct itself is copied. Scratch memory belongs to the thread that does the work and is kept by it.
+ * `pending`, where given, is lowered by one when the work has run: a cache that raised it before can tell which
+ * plans are idle. Work that a failed device never runs does not lower it. */
 typedef struct mr_preprocess_work {
     const mr_preprocess *plan;
     mr_picture source;

@@ -1,5 +1,5 @@
-/* The row operations with AVX2. The same integer arithmetic as the C reference and the same float operations in the same
- * order, so results are equal bit for bit. */
+/* The row operations with AVX2. The same integer arithmetic as the C reference and the same float operations in the
+ * same order, so results are equal bit for bit. */
 #include <immintrin.h>
 
 #include "kernels/kernels.h"
@@ -204,7 +204,8 @@ static void split_one(int16_t *dst, const int16_t *src, int step, int offset, in
     }
 }
 
-static void split_avx2(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width) {
+static void split_avx2(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts,
+                       int width) {
     for (int c = 0; c < parts; c++)
         split_one(dst[c], src, step, offset[c], width);
 }

@@ -28,7 +28,8 @@ INLINE void vertical8_block(int16_t *dst, const uint8_t *src, ptrdiff_t stride, 
                             int shift) {
     const __m512i zero = _mm512_setzero_si512(), half = _mm512_set1_epi32(1 << (shift - 1));
     const __m128i count = _mm_cvtsi32_si128(shift);
-    const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     __m512i sum[4] = {half, half, half, half};
     for (int t = 0; t < taps; t += 2) {
         __m512i pair = weight_pair(weights + t, taps - t);
@@ -66,10 +67,14 @@ static int32_t load_pair(const int16_t *src) {
     return pair;
 }
 
+INLINE __m128i load_eight(const int16_t *src) {
+    return _mm_loadu_si128((const void *)src);
+}
+
 /* 8 samples each from four positions. */
 INLINE __m512i load_four(const int16_t *src, int a, int b, int c, int d) {
-    __m256i low = _mm256_set_m128i(_mm_loadu_si128((const void *)(src + b)), _mm_loadu_si128((const void *)(src + a)));
-    __m256i high = _mm256_set_m128i(_mm_loadu_si128((const void *)(src + d)), _mm_loadu_si128((const void *)(src + c)));
+    __m256i low = _mm256_set_m128i(load_eight(src + b), load_eight(src + a));
+    __m256i high = _mm256_set_m128i(load_eight(src + d), load_eight(src + c));
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
@@ -78,7 +83,8 @@ typedef struct rows {
     __m512i row0, row1, row2, row3;
 } rows;
 
-INLINE void weigh_rows(rows *sum, const int16_t *src, ptrdiff_t stride, const int32_t *first, const int16_t *weights) {
+INLINE void weigh_rows(rows *sum, const int16_t *src, ptrdiff_t stride, const int32_t *first,
+                       const int16_t *weights) {
     const int a = first[0], b = first[4], c = first[8], d = first[12];
     const int16_t *next = src + 2 * stride;
     const __m512i weight = load(weights);
@@ -97,7 +103,8 @@ static void store_results(int16_t *dst, __m512i sum, const mr_filter *filter, in
 }
 
 /* Pairwise sums of neighbours, then again: four vectors of partial sums -> 16 results in order. */
-static void store_sixteen(int16_t *dst, __m512i a, __m512i b, __m512i c, __m512i d, const mr_filter *filter, int limit) {
+static void store_sixteen(int16_t *dst, __m512i a, __m512i b, __m512i c, __m512i d, const mr_filter *filter,
+                          int limit) {
     __m512i first = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
     __m512i second = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
     __m512i sum = _mm512_add_epi32(_mm512_unpacklo_epi64(first, second), _mm512_unpackhi_epi64(first, second));
@@ -149,9 +156,11 @@ static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t 
             pairs_sixteen(dst + r * dst_stride + i, src + r * src_stride, filter, i, limit);
     for (; r + 4 <= count; r += 4)
         for (int i = 0; i < filter->count; i += 16)
-            horizontal_group(dst + r * dst_stride + i, dst_stride, src + r * src_stride, src_stride, filter, i, limit);
+            horizontal_group(dst + r * dst_stride + i, dst_stride, src + r * src_stride, src_stride, filter, i,
+                             limit);
     if (r < count)
-        mr_horizontal_avx2(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, count - r, filter, limit);
+        mr_horizontal_avx2(dst + r * dst_stride, dst_stride, src + r * src_stride, src_stride, count - r, filter,
+                           limit);
 }
 
 static __m512 widen(const int16_t *src, int less) {

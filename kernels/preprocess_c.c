@@ -1,15 +1,15 @@
 /* The row operations in C: the reference that every other variant equals bit for bit. */
 #include "kernels/kernels.h"
 
-static void vertical8_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
-                        int shift, mr_ahead ahead) {
+static void vertical8_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                        int width, int shift, mr_ahead ahead) {
     (void)ahead;
     for (int x = 0; x < width; x++)
         dst[x] = mr_weigh8(src + x, stride, weights, taps, shift);
 }
 
-static void vertical16_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int width,
-                         int shift, mr_word word, mr_ahead ahead) {
+static void vertical16_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps,
+                         int width, int shift, mr_word word, mr_ahead ahead) {
     (void)ahead;
     for (int x = 0; x < width; x++)
         dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);

@@ -18,7 +18,8 @@ static float *finished_row(const run *r, int c) {
     return (float *)(void *)(r->scratch + r->plan->scratch.finished) + (size_t)c * r->plan->scratch.finished_stride;
 }
 
-/* Rows that small row i + MR_ROWS needs and the one before it does not: a batch ahead, so that they have come by then. */
+/* Rows that small row i + MR_ROWS needs and the one before it does not: a batch ahead, so that they have come by
+ * then. */
 static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptrdiff_t stride) {
     int later = i + MR_ROWS;
     if (later >= y->count)
@@ -176,8 +177,8 @@ static bool writes_directly(const mr_preprocess *plan) {
            p->width % 16 == 0;
 }
 
-/* Converts one row of small samples and stores it with its padding. Conversion works on whole vectors and may write past
- * its end, so the padding to the right comes after it. */
+/* Converts one row of small samples and stores it with its padding. Conversion works on whole vectors and may write
+ * past its end, so the padding to the right comes after it. */
 static void finish_row(const run *r, int y, int16_t *const small[3]) {
     const mr_preprocess *plan = r->plan;
     bool gray = plan->components == 1;
@@ -185,7 +186,8 @@ static void finish_row(const run *r, int y, int16_t *const small[3]) {
     float *out[3];
     bool directly = writes_directly(plan);
     for (size_t c = 0; c < 3; c++) {
-        size_t plane = plan->params.bgr ? 2 - c : c, row = (size_t)(plan->inner_y + y), width = (size_t)plan->params.width;
+        size_t plane = plan->params.bgr ? 2 - c : c, row = (size_t)(plan->inner_y + y);
+        size_t width = (size_t)plan->params.width;
         out[c] = directly ? (float *)(void *)r->dst + (plane * (size_t)plan->params.height + row) * width
                           : finished_row(r, (int)c) + plan->inner_x;
     }

@@ -25,8 +25,8 @@ void mr_linear(const mr_linear_work *work) {
         cblas_sgemv(CblasRowMajor, CblasNoTrans, work->outputs, work->inputs, 1.0f, work->weights,
                     (blasint)work->weight_stride, work->src, 1, keep, work->dst, 1);
     else
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, work->batch, work->outputs, work->inputs, 1.0f, work->src,
-                    (blasint)work->src_stride, work->weights, (blasint)work->weight_stride, keep, work->dst,
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, work->batch, work->outputs, work->inputs, 1.0f,
+                    work->src, (blasint)work->src_stride, work->weights, (blasint)work->weight_stride, keep, work->dst,
                     (blasint)work->dst_stride);
 }
 

@@ -1,8 +1,9 @@
 /* Arithmetic on vectors of floats: linear layers, scores and the best classes, normalising, pooling.
  *
  * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream. The struct given to
- * _enqueue is copied; what its pointers name must stay valid until the work is done. All memory belongs to the caller.
- * Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the stream. */
+ * _enqueue is copied; what its pointers name must stay valid until the work is done. All memory belongs to the
+ * caller. Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the
+ * stream. */
 #ifndef MILLRACE_KERNELS_VECTOR_H
 #define MILLRACE_KERNELS_VECTOR_H
 
@@ -11,9 +12,9 @@
 
 #include "millrace/stage.h"
 
-/* dst[n][o] = bias[o] + sum over i of weights[o][i] * src[n][i], for `batch` items n. Through BLAS on one thread: sums of
- * one item may differ in their last bits with the size of the batch. `bias` may be NULL; `bias_stride` lets it stand as
- * the last column of the weights (weights classes x (features + 1): both strides features + 1). */
+/* dst[n][o] = bias[o] + sum over i of weights[o][i] * src[n][i], for `batch` items n. Through BLAS on one thread:
+ * sums of one item may differ in their last bits with the size of the batch. `bias` may be NULL; `bias_stride` lets
+ * it stand as the last column of the weights (weights classes x (features + 1): both strides features + 1). */
 typedef struct mr_linear_work {
     const float *weights, *bias;
     size_t weight_stride, bias_stride;
@@ -26,13 +27,13 @@ typedef struct mr_linear_work {
 void mr_linear(const mr_linear_work *work);
 int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work);
 
-/* How scores come from logits. NONE: the scores are the logits. SOFTMAX: exp(x - max) / sum of these over all classes.
- * SIGMOID: 1 / (1 + exp(-x)), each class for itself. */
+/* How scores come from logits. NONE: the scores are the logits. SOFTMAX: exp(x - max) / sum of these over all
+ * classes. SIGMOID: 1 / (1 + exp(-x)), each class for itself. */
 typedef enum mr_activation { MR_ACTIVATION_NONE, MR_ACTIVATION_SOFTMAX, MR_ACTIVATION_SIGMOID } mr_activation;
 
 /* The best `most` of `count` classes, best first, of equal ones the lower index first; those whose score is below
- * `threshold` are left out, and logits that are not a number never count. *found says how many there are; index and score
- * have room for `most`. */
+ * `threshold` are left out, and logits that are not a number never count. *found says how many there are; index and
+ * score have room for `most`. */
 typedef struct mr_top_k_work {
     const float *logits;
     int count, most;
@@ -45,7 +46,8 @@ typedef struct mr_top_k_work {
 void mr_top_k(const mr_top_k_work *work);
 int mr_top_k_enqueue(mr_stream *stream, const mr_top_k_work *work);
 
-/* dst = src / max(|src|, 1e-12), |src| = sqrt of the sum of squares, as torch.nn.functional.normalize. May be in place. */
+/* dst = src / max(|src|, 1e-12), |src| = sqrt of the sum of squares, as torch.nn.functional.normalize. May be in
+ * place. */
 typedef struct mr_normalize_work {
     const float *src;
     float *dst;
@@ -54,7 +56,8 @@ typedef struct mr_normalize_work {
 void mr_normalize(const mr_normalize_work *work);
 int mr_normalize_enqueue(mr_stream *stream, const mr_normalize_work *work);
 
-/* dst[c] = mean over all positions of channel c. src is channels x positions, or, with channels_last, positions x channels. */
+/* dst[c] = mean over all positions of channel c. src is channels x positions, or, with channels_last, positions x
+ * channels. */
 typedef struct mr_pool_work {
     const float *src;
     float *dst;

@@ -1,5 +1,5 @@
-/* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is kernels/preprocess.h's; this
- * file says which options there are and keeps the plans of the picture formats that were seen lately. */
+/* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is kernels/preprocess.h's;
+ * this file says which options there are and keeps the plans of the picture formats that were seen lately. */
 #include "kernels/preprocess.h"
 
 #include <pthread.h>
@@ -99,7 +99,8 @@ static int check_colors(mr_negotiation *n, const options *o) {
                              lists[i].name, lists[i].values->count);
     for (size_t c = 0; c < o->std.count; c++)
         if (o->std.value[c] == 0.0)
-            return mr_refuse(n, "std", "std 0 cannot be divided by; give the spread of the values in 0..255, or leave it out");
+            return mr_refuse(n, "std",
+                             "std 0 cannot be divided by; give the spread of the values in 0..255, or leave it out");
     return MR_OK;
 }
 
@@ -111,7 +112,8 @@ static int check_options(mr_negotiation *n, const options *o) {
         return mr_refuse(n, own ? (o->mean.count ? "mean" : "std") : "normalize",
                          "normalised values do not fit dtype u8; use f32 or f16, or leave the normalisation out");
     if (o->crop_fraction != 1.0 && o->fit != MR_FIT_CENTER_CROP)
-        return mr_refuse(n, "crop_fraction", "crop_fraction has no meaning here; add fit: center-crop or leave it out");
+        return mr_refuse(n, "crop_fraction",
+                         "crop_fraction has no meaning here; add fit: center-crop or leave it out");
     if (o->pad.count > 0 && o->fit != MR_FIT_LETTERBOX)
         return mr_refuse(n, "pad", "pad has no meaning here; add fit: letterbox or leave it out");
     return check_colors(n, o);
@@ -254,10 +256,10 @@ static const char *const dtypes[] = {"f32", "f16", "u8", NULL};
 static const char *const layouts[] = {"nchw", "nhwc", NULL};
 
 static const mr_option roi_fields[] = {
-    {.name = "x", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, x), .fallback = "0", .max = 32767, .unit = "px",
-     .help = "left edge"},
-    {.name = "y", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, y), .fallback = "0", .max = 32767, .unit = "px",
-     .help = "upper edge"},
+    {.name = "x", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, x), .fallback = "0", .max = 32767,
+     .unit = "px", .help = "left edge"},
+    {.name = "y", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, y), .fallback = "0", .max = 32767,
+     .unit = "px", .help = "upper edge"},
     {.name = "width", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, width), .required = true, .min = 1,
      .max = 32768, .unit = "px", .help = "width"},
     {.name = "height", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, height), .required = true, .min = 1,

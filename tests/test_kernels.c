@@ -1,5 +1,6 @@
-/* Operations on vectors: linear layers, scores and best classes, normalising, pooling; and the parity of their variants.
- * Expected values are computed here in double precision, or were computed with NumPy and SciPy as the comments say. */
+/* Operations on vectors: linear layers, scores and best classes, normalising, pooling; and the parity of their
+ * variants. Expected values are computed here in double precision, or were computed with NumPy and SciPy as the
+ * comments say. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* The preprocess kernel: every variant against the C reference, bit for bit, and that against the whole chain in double
- * precision, on random pictures, sizes and parameters. MILLRACE_SEED repeats a run. */
+/* The preprocess kernel: every variant against the C reference, bit for bit, and that against the whole chain in
+ * double precision, on random pictures, sizes and parameters. MILLRACE_SEED repeats a run. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -156,8 +156,8 @@ static double element(const uint8_t *dst, mr_dtype dtype, size_t i) {
     return single;
 }
 
-/* A sample is within 1/32 code of the exact weighted mean, one in luma and one in each chroma; the steepest matrix adds
- * them up to (1.17 + 2.15) / 32 of 255. f16 adds half a unit of its 11 bits, u8 its rounding. */
+/* A sample is within 1/32 code of the exact weighted mean, one in luma and one in each chroma; the steepest matrix
+ * adds them up to (1.17 + 2.15) / 32 of 255. f16 adds half a unit of its 11 bits, u8 its rounding. */
 static double tolerance(const mr_preprocess_params *p, double value, int c) {
     double codes = (1.17 + 2.15) / 32.0;
     if (p->dtype == MR_DTYPE_U8)

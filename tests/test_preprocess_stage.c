@@ -1,5 +1,5 @@
-/* The preprocess stage on a simulated accelerator: what map enqueues is done later, by the plan for that picture, whatever
- * other pictures came in between. */
+/* The preprocess stage on a simulated accelerator: what map enqueues is done later, by the plan for that picture,
+ * whatever other pictures came in between. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,15 +1,16 @@
 """Resizing of a single plane beside OpenCV and Pillow, on random and odd sizes.
 
-Two comparisons each. With the reference in floating point, unrounded: at most half a code from our rounding, 1/32 from
-the weights' and samples' fixed point, and the reference's own single precision (1e-3). With the reference in 8 bits: at
-most 1, since both round and OpenCV's 8-bit weights have 11 bits only. Nearest is equal.
+Two comparisons each. With the reference in floating point, unrounded: at most half a code from our rounding, 1/32
+from the weights' and samples' fixed point, and the reference's own single precision (1e-3). With the reference in 8
+bits: at most 1, since both round and OpenCV's 8-bit weights have 11 bits only. Nearest is equal.
 
 Where references part from each other:
 - Pillow rounds and cuts between its two passes in 8 bits; bicubic overshoots there, so bicubic is held to Pillow's
   floating point alone.
-- OpenCV's area falls back to another filter where one axis shrinks and the other grows; those pairs are left out. Where
-  it enlarges, a position that is a whole number may come out just below it and the pixel before is taken; such sizes are
-  left out too."""
+- OpenCV's area falls back to another filter where one axis shrinks and the other grows; those pairs are left out.
+Where
+  it enlarges, a position that is a whole number may come out just below it and the pixel before is taken; such sizes
+  are left out too."""
 import math
 import os
 import subprocess

@@ -1,5 +1,5 @@
-/* Resizes one gray 8-bit plane for resize.py: reads width x height bytes from standard input and writes what preprocess
- * makes of them, as bytes.
+/* Resizes one gray 8-bit plane for resize.py: reads width x height bytes from standard input and writes what
+ * preprocess makes of them, as bytes.
  *
  *   resize_plane INTERPOLATION ANTIALIAS WIDTH HEIGHT TO_WIDTH TO_HEIGHT CROP_FRACTION
  *

@@ -116,7 +116,8 @@ static double nearest(const picture *p, int c, int i, int j) {
     double box[4];
     stored_box(p, in, box);
     bool chroma = c > 0 && !p->info->rgb;
-    return sample(p, c, (int)box[0] >> (chroma ? p->info->chroma_w : 0), (int)box[1] >> (chroma ? p->info->chroma_h : 0));
+    return sample(p, c, (int)box[0] >> (chroma ? p->info->chroma_w : 0),
+                  (int)box[1] >> (chroma ? p->info->chroma_h : 0));
 }
 
 static double resized(const picture *p, int c, int i, int j) {
@@ -132,7 +133,8 @@ static double resized(const picture *p, int c, int i, int j) {
     to_plane(p, c, box);
     bool chroma = c > 0 && !p->info->rgb;
     int fx = chroma ? 1 << p->info->chroma_w : 1, fy = chroma ? 1 << p->info->chroma_h : 1;
-    int x0 = (int)all[0] / fx, x1 = ((int)all[2] + fx - 1) / fx, y0 = (int)all[1] / fy, y1 = ((int)all[3] + fy - 1) / fy;
+    int x0 = (int)all[0] / fx, x1 = ((int)all[2] + fx - 1) / fx;
+    int y0 = (int)all[1] / fy, y1 = ((int)all[3] + fy - 1) / fy;
     weigh(p->params, box[0], box[2], x0, x1, wx);
     weigh(p->params, box[1], box[3], y0, y1, wy);
     for (int y = y0; y < y1; y++)

@@ -1,9 +1,10 @@
-/* Measures preprocessing of cold 1080p I420 frames to 224x224: this project's kernel, libswscale, and for scale how fast
- * one core reads the same memory. Every round visits each contestant once, over its own stretch of a ring of frames that
- * is larger than any cache.
+/* Measures preprocessing of cold 1080p I420 frames to 224x224: this project's kernel, libswscale, and for scale how
+ * fast one core reads the same memory. Every round visits each contestant once, over its own stretch of a ring of
+ * frames that is larger than any cache.
  *
  *   bench_preprocess [--rounds N] [--frames N]   prints one JSON object: milliseconds a frame of every round
- *   bench_preprocess --serve                     reads "NAME FRAMES" lines, answers each with {"wall_s": , "cpu_s": }, so
+ *   bench_preprocess --serve                     reads "NAME FRAMES" lines, answers each with {"wall_s": , "cpu_s":
+ * }, so
  *                                                that another program can take its turns in between */
 #include <inttypes.h>
 #include <stdio.h>
@@ -191,6 +192,7 @@ int main(int count, char **words) {
     if (count == 2 && strcmp(words[1], "--serve") == 0)
         serve();
     else
-        run_rounds(number_after(count, words, "--rounds", 20, MOST_ROUNDS), number_after(count, words, "--frames", 40, 10000));
+        run_rounds(number_after(count, words, "--rounds", 20, MOST_ROUNDS),
+                   number_after(count, words, "--frames", 40, 10000));
     return 0;
 }
