@@ -168,26 +168,36 @@ static void names_that_are_not_there(void **state) {
 
 /* ---- the scan before the runtime sees a file ------------------------------------------------------------------- */
 
+/* Puts the header of a field, of the kind that holds bytes, before what stands from *at on. */
+static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
+    size_t length = end - *at;
+    *at -= 3;
+    data[*at] = tag;
+    data[*at + 1] = (uint8_t)(length | 0x80);
+    data[*at + 2] = (uint8_t)(length >> 7);
+}
+
 static void scanning_survives_whatever_comes(void **state) {
     (void)state;
     mr_onnx_facts facts;
     static uint8_t nested[4096];
     assert_int_equal(mr_onnx_scan(nested, 0, NULL, &facts), MR_ERROR_DATA);
     /* graph > node > attribute > graph > ... far deeper than any network */
+    static const uint8_t attribute_graph = 6 << 3 | 2, node_attribute = 5 << 3 | 2, graph_node = 1 << 3 | 2,
+                         model_graph = 7 << 3 | 2;
     size_t at = sizeof nested;
-    static const uint8_t tags[] = {6 << 3 | 2, 5 << 3 | 2, 1 << 3 | 2};
-    for (int i = 0; at > 16; i++) {
-        size_t length = sizeof nested - at;
-        uint8_t head[3] = {i % 3 == 2 && at < 40 ? 7 << 3 | 2 : tags[i % 3], (uint8_t)(length | 0x80),
-                           (uint8_t)(length >> 7)};
-        memcpy(nested + (at -= 3), head, 3);
+    while (at > 32) {
+        wrap(nested, sizeof nested, &at, attribute_graph);
+        wrap(nested, sizeof nested, &at, node_attribute);
+        wrap(nested, sizeof nested, &at, graph_node);
     }
+    wrap(nested, sizeof nested, &at, model_graph);
     assert_int_equal(mr_onnx_scan(nested + at, sizeof nested - at, NULL, &facts), MR_ERROR_DATA);
     srand(1);
     for (int round = 0; round < 20000; round++) {
         size_t bytes = (size_t)(rand() % 64);
         for (size_t i = 0; i < bytes; i++)
-            nested[i] = rand() % 3 ? (uint8_t)(rand() % 16 << 3 | 2) : (uint8_t)(rand() % 70);
+            nested[i] = (uint8_t)(rand() % 3 ? rand() % 16 * 8 + 2 : rand() % 70);
         int status = mr_onnx_scan(nested, bytes, "x", &facts);
         assert_true(status == MR_OK || status == MR_ERROR_DATA);
     }

@@ -1,10 +1,14 @@
 """Makes small networks, inputs for them, and what ONNX Runtime's Python and NumPy make of these inputs, for test_model.c
-and test_classify.c. Arrays are written as raw little-endian data. Prints the path of ONNX Runtime's library.
+and test_classify.c. Arrays are written as raw little-endian data, the path of ONNX Runtime's library into
+the file `library`.
 
-    models.py FOLDER"""
+    models.py FOLDER
+
+The folder is made anew. Exits with 77 where a package is missing."""
 import glob
 import os
 import pathlib
+import shutil
 import sys
 
 try:
@@ -13,7 +17,8 @@ try:
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 except ImportError as error:
-    sys.exit(f"skipped: {error}")
+    print(f"skipped: {error}", file=sys.stderr)
+    sys.exit(77)
 
 FRAMES = 7
 random = np.random.default_rng(20)
@@ -117,7 +122,8 @@ def classifier():
 
 
 def main():
-    os.makedirs(sys.argv[1], exist_ok=True)
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    os.makedirs(sys.argv[1])
     os.chdir(sys.argv[1])
     for make in (convolution, two_inputs, refused, classifier):
         make()

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 static char folder[256];
 
@@ -16,10 +17,14 @@ bool models_make(const char *name) {
     snprintf(folder, sizeof folder, "%s", name);
     snprintf(command, sizeof command, "'%s' '%s/tests/reference/models.py' '%s'", python ? python : "/nonexistent",
              SOURCE_DIR, folder);
-    if (!python || system(command) != 0) {
+    int status = python ? system(command) : -1;
+    enum { SKIPPED = 77, NO_SUCH_COMMAND = 127 };
+    if (!python || WEXITSTATUS(status) == SKIPPED || WEXITSTATUS(status) == NO_SUCH_COMMAND) {
         fprintf(stderr, "skipped: MILLRACE_PYTHON names no Python with onnx and onnxruntime\n");
         return false;
     }
+    if (status)
+        fail_msg("tests/reference/models.py failed");
     snprintf(command, sizeof command, "%s/library", folder);
     FILE *file = fopen(command, "r");
     if (!file || !fgets(library, sizeof library, file))
