@@ -8,9 +8,8 @@ Where references part from each other:
 - Pillow rounds and cuts between its two passes in 8 bits; bicubic overshoots there, so bicubic is held to Pillow's
   floating point alone.
 - OpenCV's area falls back to another filter where one axis shrinks and the other grows; those pairs are left out.
-Where
-  it enlarges, a position that is a whole number may come out just below it and the pixel before is taken; such sizes
-  are left out too."""
+  Where it enlarges, a position that is a whole number may come out just below it and the pixel before is taken; such
+  sizes are left out too."""
 import math
 import os
 import subprocess

@@ -7,7 +7,8 @@ BENCH_PREPROCESS is the program of that name in the build folder. Contestants ta
 out of rings of at least 512 MiB, on one thread each; a ratio is the median over the rounds of the ratios within a
 round. OpenCV does what people do: cvtColor to RGB, resize, blobFromImage. libswscale ends with 8-bit RGB, without
 normalising. Beside each stands how many source bytes it touches a second, as a share of what one core reads from the
-same memory.""" import argparse
+same memory."""
+import argparse
 import json
 import statistics
 import subprocess
