@@ -14,6 +14,9 @@ MILLRACE = os.environ.get("MILLRACE", str(ROOT / "build/millrace"))
 MODELS = pathlib.Path(os.environ.get("MILLRACE_MODELS", ROOT / "build/models"))
 SAMPLES = pathlib.Path("/usr/lib/python3/dist-packages/imageio/resources/images")
 PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
+# A command that was built elsewhere does not find the library of build/venv by itself.
+for library in sorted(ROOT.glob("build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*")):
+    os.environ.setdefault("MILLRACE_ONNXRUNTIME", str(library))
 # Sanitizers slow everything down; a hang is a failure, not a wait.
 TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
 

@@ -1,10 +1,11 @@
 """What README says holds: its YAML is proven, its C compiles, its commands run, its tables name what there is."""
 import json
+import os
 import re
 import shlex
 import subprocess
 
-from harness import MILLRACE, ROOT, SAMPLES, Case, call, main, need_models
+from harness import MILLRACE, MODELS, ROOT, SAMPLES, Case, call, main, need_models
 
 TEXT = (ROOT / "README.md").read_text()
 
@@ -40,7 +41,8 @@ class Readme(Case):
             output = self.folder / "lobby.jsonl"
             words = [{"lobby.mp4": SAMPLES / "realshort.mp4", "lobby.jsonl": output}.get(word, word)
                      for word in shlex.split(command)[1:]]
-            done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True)
+            done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True,
+                                  env={**os.environ, "MODELS": str(MODELS)})
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
 
     def test_the_two_commands_are_there(self):
