@@ -139,6 +139,7 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     for (size_t i = 0; i < slot->frame_count; i++)
         if (slot->frames[i]->ready && mr_event_device(slot->frames[i]->ready) == self->device)
             mr_stream_wait(entry->stream, slot->frames[i]->ready);
+    size_t held = slot->held_count;
     int answer;
     if (self->type->external)
         answer = call_external(instance, &entry->io);
@@ -146,6 +147,9 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
         answer = call_map(self, &entry->io);
     else
         answer = self->type->process(self, &entry->io);
+    /* It will take them anew; what it has of one pool must not wait for what others have of another. */
+    while (answer == MR_ERROR_AGAIN && slot->held_count > held)
+        mr_buffer_unref(&slot->held[--slot->held_count]);
     if (answer >= 0) {
         int status = mark_ready(entry, slot);
         answer = status ? status : answer;

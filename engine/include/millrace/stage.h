@@ -159,7 +159,9 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN where all of its buffers
  * are in use: return that from process; the same inputs are offered again when one is free. */
 int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
-/* A buffer of at least `bytes` from the pool of that output port, for a result or a batch; as mr_io_acquire. */
+/* A buffer of at least `bytes` from the pool of that output port, for a result, a batch or scratch; as mr_io_acquire. The
+ * reference is the caller's; the engine keeps one more until the device has done the call's work. A call takes all its
+ * buffers before it submits any work: where it answers MR_ERROR_AGAIN, the engine lets go of those it took. */
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
 int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
