@@ -1,4 +1,5 @@
 /* millrace bench: measures the engine itself. Programs of others are compared by the scripts in tools/bench. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +49,8 @@ static int print(const char *name, const figure *figures, size_t count, bool as_
     if (!as_json) {
         printf("bench %s\n", name);
         for (size_t i = 0; i < count; i++)
-            printf("  %-24s %12.6g %s\n", figures[i].key, figures[i].value, figures[i].unit);
+            printf("  %-24s %12.*f %s\n", figures[i].key, figures[i].value == floor(figures[i].value) ? 0 : 4,
+                   figures[i].value, figures[i].unit);
         return mr_flush_stdout();
     }
     yajl_gen json = mr_json_create(false);

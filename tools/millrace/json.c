@@ -55,7 +55,8 @@ void mr_json_number(yajl_gen json, const char *key, double value) {
         yajl_gen_null(json);
         return;
     }
-    int length = snprintf(text, sizeof text, "%.6g", value);
+    bool whole = value == floor(value) && fabs(value) < 1e15;
+    int length = snprintf(text, sizeof text, whole ? "%.0f" : "%.6g", value);
     yajl_gen_number(json, text, (size_t)length);
 }
 

@@ -16,7 +16,7 @@ int mr_json_finish(yajl_gen json, FILE *stream);
 void mr_json_key(yajl_gen json, const char *key);
 void mr_json_text(yajl_gen json, const char *key, const char *text);
 void mr_json_integer(yajl_gen json, const char *key, int64_t value);
-/* Six significant digits. */
+/* Whole numbers exactly, others with six significant digits. */
 void mr_json_number(yajl_gen json, const char *key, double value);
 void mr_json_bool(yajl_gen json, const char *key, bool value);
 void mr_json_open_map(yajl_gen json, const char *key);
