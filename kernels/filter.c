@@ -114,6 +114,9 @@ static void measure(mr_filter *filter, taps *scratch, const mr_axis *axis, mr_in
         int end = scratch->first + scratch->length;
         filter->end = end > filter->end ? end : filter->end;
     }
+    /* Rows mostly begin at a cache line: whole vectors should not lie across two of them. */
+    if (axis->horizontal)
+        filter->begin = filter->begin / 64 * 64;
     filter->bits = axis->most_bits;
     while (ldexp(largest, filter->bits) > 32766.0)
         filter->bits--;

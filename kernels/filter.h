@@ -26,7 +26,7 @@ typedef enum mr_interpolation { MR_NEAREST, MR_BILINEAR, MR_BICUBIC, MR_AREA } m
 typedef struct mr_filter {
     int count;        /* results */
     int bits;         /* of the weights, after the point */
-    int begin, end;   /* source samples that are read at all: begin <= x < end */
+    int begin, end;   /* samples that the vertical pass makes: begin <= x < end; horizontal: begin is a multiple of 64 */
     int taps;         /* most taps of a result; horizontal tables: at least 2 */
     int chunks;       /* chunks of 8 taps that every result has, zeros included; 0: a plain table */
     int32_t *first;   /* of each result: its first source sample; horizontal: less `begin`, padded to whole groups */

@@ -8,8 +8,8 @@
  * Geometry. All of it is in the oriented picture, OW x OH pixels: the stored one, mirrored and turned as its format
  * says (`rotate`; else as stored). One stored pixel is `a` display units wide (sar_num / sar_den where `sar` is set,
  * else 1; the reciprocal of it after a quarter turn) and 1 high. W x H is the destination.
- *   roi          x, y, width, height in oriented pixels; all of the picture where width is 0. Nothing outside is
- *                read.
+ *   roi          x, y, width, height in oriented pixels; all of the picture where width is 0. Nothing outside
+ *                has a part in the result.
  *   stretch      the region is the roi; its shape is not kept.
  *   center-crop  the region is centred in the roi, has the destination's shape, and is crop_fraction times the
  *                largest such:
