@@ -2,14 +2,13 @@
  * decode as any other source does. Only filters are let in that read nothing but their input: filters open files
  * as soon as a graph is parsed, so the names are checked before. */
 #include <libavcodec/avcodec.h>
-#include <libavfilter/avfilter.h>
-#include <libavfilter/buffersink.h>
 #include <libavutil/avstring.h>
 #include <libavutil/imgutils.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "stages/media_avfilter.h"
 #include "stages/media_input.h"
 #include "stages/media_reader.h"
 
@@ -28,6 +27,7 @@ static const AVRational nanoseconds = {1, 1000000000};
 typedef struct lavfi_reader {
     mr_reader base;
     mr_reader_params params;
+    const mr_avfilter *api;
     AVFilterGraph *graph;
     AVFilterContext *sink;
     AVFrame *frame;
@@ -94,18 +94,18 @@ static int check_graph(const char *at) {
 static int build(lavfi_reader *reader, const char *text, AVFilterInOut **in, AVFilterInOut **out) {
     AVFilterGraph *graph = reader->graph;
     graph->nb_threads = 1;
-    int error = avfilter_graph_parse2(graph, text, in, out);
+    int error = reader->api->avfilter_graph_parse2(graph, text, in, out);
     if (error < 0)
         return mr_fail(MR_ERROR_DATA, "lavfi: %s: %s", text, mr_av_words(error));
     if (*in || !*out || (*out)->next ||
-        avfilter_pad_get_type((*out)->filter_ctx->output_pads, (*out)->pad_idx) != AVMEDIA_TYPE_VIDEO)
+        reader->api->avfilter_pad_get_type((*out)->filter_ctx->output_pads, (*out)->pad_idx) != AVMEDIA_TYPE_VIDEO)
         return mr_fail(MR_ERROR_DATA, "lavfi: %s: the graph must have no open input and one open video output", text);
-    error = avfilter_graph_create_filter(&reader->sink, avfilter_get_by_name("buffersink"), "millrace", NULL, NULL,
-                                         graph);
+    const AVFilter *buffersink = reader->api->avfilter_get_by_name("buffersink");
+    error = reader->api->avfilter_graph_create_filter(&reader->sink, buffersink, "millrace", NULL, NULL, graph);
     if (error >= 0)
-        error = avfilter_link((*out)->filter_ctx, (unsigned)(*out)->pad_idx, reader->sink, 0);
+        error = reader->api->avfilter_link((*out)->filter_ctx, (unsigned)(*out)->pad_idx, reader->sink, 0);
     if (error >= 0)
-        error = avfilter_graph_config(graph, NULL);
+        error = reader->api->avfilter_graph_config(graph, NULL);
     return error < 0 ? mr_fail(MR_ERROR_DATA, "lavfi: %s: %s", text, mr_av_words(error)) : MR_OK;
 }
 
@@ -114,19 +114,20 @@ static int open_graph(lavfi_reader *reader) {
     int status = check_graph(text);
     if (status)
         return status;
-    reader->graph = avfilter_graph_alloc();
+    if (!reader->api && !(reader->api = mr_avfilter_load()))
+        return MR_ERROR_UNAVAILABLE;
+    reader->graph = reader->api->avfilter_graph_alloc();
     if (!reader->graph)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     AVFilterInOut *in = NULL, *out = NULL;
     status = build(reader, text, &in, &out);
-    avfilter_inout_free(&in);
-    avfilter_inout_free(&out);
+    reader->api->avfilter_inout_free(&in);
+    reader->api->avfilter_inout_free(&out);
     if (status)
         return status;
-    int64_t pixels = (int64_t)av_buffersink_get_w(reader->sink) * av_buffersink_get_h(reader->sink);
-    if (pixels > reader->params.max_pixels)
-        return mr_fail(MR_ERROR_DATA, "lavfi: pictures of %dx%d are larger than max_pixels allows",
-                       av_buffersink_get_w(reader->sink), av_buffersink_get_h(reader->sink));
+    int width = reader->api->av_buffersink_get_w(reader->sink), height = reader->api->av_buffersink_get_h(reader->sink);
+    if ((int64_t)width * height > reader->params.max_pixels)
+        return mr_fail(MR_ERROR_DATA, "lavfi: pictures of %dx%d are larger than max_pixels allows", width, height);
     reader->origin = AV_NOPTS_VALUE;
     return MR_OK;
 }
@@ -137,16 +138,16 @@ static int describe(lavfi_reader *reader) {
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     codec->codec_type = AVMEDIA_TYPE_VIDEO;
     codec->codec_id = AV_CODEC_ID_RAWVIDEO;
-    codec->format = av_buffersink_get_format(reader->sink);
-    codec->width = av_buffersink_get_w(reader->sink);
-    codec->height = av_buffersink_get_h(reader->sink);
-    codec->sample_aspect_ratio = av_buffersink_get_sample_aspect_ratio(reader->sink);
+    codec->format = reader->api->av_buffersink_get_format(reader->sink);
+    codec->width = reader->api->av_buffersink_get_w(reader->sink);
+    codec->height = reader->api->av_buffersink_get_h(reader->sink);
+    codec->sample_aspect_ratio = reader->api->av_buffersink_get_sample_aspect_ratio(reader->sink);
     codec->codec_tag = avcodec_pix_fmt_to_codec_tag(codec->format);
     reader->media = mr_reader_describe(&reader->params, reader->params.uri, codec);
     avcodec_parameters_free(&codec);
     if (!reader->media)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    AVRational rate = av_buffersink_get_frame_rate(reader->sink);
+    AVRational rate = reader->api->av_buffersink_get_frame_rate(reader->sink);
     if (rate.num > 0 && rate.den > 0) {
         reader->media->rate_num = rate.num;
         reader->media->rate_den = rate.den;
@@ -185,15 +186,15 @@ static int64_t duration_ns(const lavfi_reader *reader) {
 static int read_lavfi(mr_reader *base, mr_packet *packet) {
     lavfi_reader *reader = (lavfi_reader *)base;
     av_frame_unref(reader->frame);
-    int error = av_buffersink_get_frame(reader->sink, reader->frame);
+    int error = reader->api->av_buffersink_get_frame(reader->sink, reader->frame);
     if (error == AVERROR_EOF)
         return MR_END;
     if (error < 0)
         return mr_fail(mr_av_status(error), "%s: %s", reader->params.uri, mr_av_words(error));
     if (reader->origin == AV_NOPTS_VALUE)
         reader->origin = reader->frame->pts;
-    int64_t pts_ns = av_rescale_q(reader->frame->pts - reader->origin, av_buffersink_get_time_base(reader->sink),
-                                  nanoseconds);
+    AVRational time_base = reader->api->av_buffersink_get_time_base(reader->sink);
+    int64_t pts_ns = av_rescale_q(reader->frame->pts - reader->origin, time_base, nanoseconds);
     if (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns)
         return MR_END;
     int status = copy_picture(reader->frame, packet);
@@ -208,14 +209,15 @@ static int read_lavfi(mr_reader *base, mr_packet *packet) {
 
 static int rewind_lavfi(mr_reader *base) {
     lavfi_reader *reader = (lavfi_reader *)base;
-    avfilter_graph_free(&reader->graph);
+    reader->api->avfilter_graph_free(&reader->graph);
     return open_graph(reader);
 }
 
 static void destroy_lavfi(mr_reader *base) {
     lavfi_reader *reader = (lavfi_reader *)base;
     av_frame_free(&reader->frame);
-    avfilter_graph_free(&reader->graph);
+    if (reader->api)
+        reader->api->avfilter_graph_free(&reader->graph);
     mr_media_unref(&reader->media);
     mr_free(reader);
 }

@@ -1,5 +1,6 @@
 #include "engine/flow/graph.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -159,6 +160,8 @@ int mr_graph_start(mr_graph *graph) {
     graph->started_ns = mr_clock_now_ns(mr_clock_real());
     graph->started_cpu_s = mr_process_cpu_s();
     int status = open_all(graph);
+    /* What libraries needed to load (a network's file, twice) goes back to the system before frames need memory. */
+    malloc_trim(0);
     if (!status)
         status = start_threads(graph);
     if (status)

@@ -91,6 +91,18 @@ static bool push_to(mr_link *link, mr_output *output, bool last, mr_entry_task *
     return pushed;
 }
 
+/* A frame that no stage takes has arrived, where the port may lead nowhere; else its stage works in vain. */
+static void end_here(mr_instance *instance, mr_output *output, int64_t now_ns) {
+    mr_frame *frame = output->item.frame;
+    if (instance->self.type->outputs && instance->self.type->outputs[output->port].optional) {
+        mr_receipt_note(frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+        mr_graph_deliver(instance->graph, instance, frame, now_ns);
+    } else {
+        mr_receipt_note(frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "not taken");
+    }
+    mr_frame_unref(&output->item.frame);
+}
+
 /* Pushes to the consumers that have not got it. False: one has no room. */
 static bool push_output(mr_instance *instance, mr_output *output, mr_entry_task *entry) {
     const mr_route *route = &instance->routes[output->port];
@@ -100,10 +112,8 @@ static bool push_output(mr_instance *instance, mr_output *output, mr_entry_task 
         if (link && !push_to(link, output, output->next + 1 == route->consumer_count, entry))
             return false;
     }
-    if (output->item.frame) {
-        mr_receipt_note(output->item.frame->receipt, MR_NOTE_ABSORBED, instance->self.id, "not taken");
-        mr_frame_unref(&output->item.frame);
-    }
+    if (output->item.frame)
+        end_here(instance, output, entry->io.now_ns);
     return true;
 }
 
