@@ -171,17 +171,28 @@ void mr_executor_note_next_due(mr_executor *executor) {
     atomic_store_explicit(&executor->next_due_ns, mr_timers_next(&executor->timers), memory_order_relaxed);
 }
 
+/* Sees to it that a sleeping worker waits for the timer that is now the earliest. Called with the lock. */
+static void call_keeper(mr_executor *executor) {
+    if (executor->keeper) {
+        pthread_cond_signal(&executor->timer);
+    } else if (executor->idle > executor->waking) {
+        executor->waking++;
+        pthread_cond_signal(&executor->work);
+    }
+}
+
 void mr_task_wake_at(mr_task *task, int64_t time_ns) {
     mr_executor *executor = task->executor;
     pthread_mutex_lock(&executor->lock);
     if (task->thread) {
         task->due_ns = time_ns;
+        pthread_cond_signal(&task->thread->woken);
     } else {
         int64_t before = mr_timers_next(&executor->timers);
         bool set = mr_timers_set(&executor->timers, task, time_ns);
         mr_executor_note_next_due(executor);
-        if (executor->keeper && time_ns < before)
-            pthread_cond_signal(&executor->timer);
+        if (time_ns < before)
+            call_keeper(executor);
         if (!set)
             time_ns = INT64_MIN; /* Without memory for a timer, the task polls. */
     }
