@@ -108,6 +108,9 @@ static int start(ort_runtime *runtime) {
 
 static int open_runtime(const char *path) {
     char used[PATH_MAX];
+    /* PyPI's builds report to their makers, on a thread of their own, and keep an identifier of the machine in the
+     * user's cache folder, unless told so before they start. Whoever wants that sets it to 0. */
+    setenv("ORT_DISABLE_TELEMETRY", "1", 0);
     void *library = open_any(path, used, sizeof used);
     if (!library)
         return MR_ERROR_UNAVAILABLE;

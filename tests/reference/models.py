@@ -11,6 +11,9 @@ import pathlib
 import shutil
 import sys
 
+# ONNX Runtime's builds report to their makers unless told not to before they are loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 try:
     import numpy as np
     import onnx

