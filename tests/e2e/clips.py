@@ -150,6 +150,19 @@ def damaged(container):
     return made(f"damaged.{container}", f"damaged {whole.name}", spoil)
 
 
+def rotten():
+    """A sound index, and noise where the pictures should be: it opens, and nothing in it can be decoded."""
+    whole = codec("h264 4:2:0")
+
+    def spoil(path):
+        data = bytearray(whole.read_bytes())
+        start, end = data.find(b"mdat") + 4, data.find(b"moov") - 4
+        data[start:end] = np.random.default_rng(1).bytes(end - start)
+        path.write_bytes(data)
+
+    return made("rotten.mp4", f"rotten {whole.name}", spoil)
+
+
 def changing_size():
     """Two MPEG-2 streams of different sizes, one after the other: the size changes in mid-stream."""
     mpeg2 = ("-c:v", "mpeg2video", "-q:v", "3", "-bf", "0")

@@ -57,8 +57,8 @@ class Configuration(harness.Case):
             ("cycle", "{input: clip}", "{input: preprocess}", None, ["cycle|circle|loop", "preprocess"]),
             ("formats", "input: decode, size", "input: clip, size", line, ["preprocess", "clip"]),
             ("no version", "version: 1\n", "", None, ["version"]),
-            ("missing variable", "64x64", "${MR_TEST_MISSING}", line, ["MR_TEST_MISSING"]),
-            ("missing variable, explained", "64x64", "${MR_TEST_MISSING:?say how large}", line, ["say how large"]),
+            ("missing variable", "64x64", "'${MR_TEST_MISSING}'", line, ["MR_TEST_MISSING"]),
+            ("missing variable, explained", "64x64", "'${MR_TEST_MISSING:?say how large}'", line, ["say how large"]),
             ("not YAML", "{input: clip}", "{input: clip", None, []),
         ]
         for what, old, new, place, words in mistakes:
@@ -113,7 +113,7 @@ class Usage(harness.Case):
         for setting, code in (("stages.preprocess.size=32x32", 0), ("stages.preprocess.sise=32x32", 78),
                               ("stages.none.size=3", 78)):
             with self.subTest(setting):
-                done = harness.call([harness.MILLRACE, "check", self.write(GOOD), "--set", setting])
+                done = harness.call([harness.MILLRACE, "run", self.write(GOOD), "--set", setting])
                 self.assertEqual(done.returncode, code, done.stderr)
 
 
@@ -213,11 +213,12 @@ class Media(harness.Case):
             self.assertLess(usage.ru_maxrss, 512 << 10)
 
     def test_one_failure_leaves_the_others_alone(self):
-        bad = self.file("text.mp4", "this is no video\n" * 100)
-        good = clips.codec("h264 4:2:0")
+        """A source that fails while others run; the exit code is its."""
         pipeline = GOOD.replace("input: clip", "input: sources.*")
-        run = self.run_pipeline(pipeline, "--input", good, "--input", bad, "--input", clips.codec("vp9"), code=65)
+        inputs = [clips.codec("h264 4:2:0"), clips.rotten(), clips.codec("vp9")]
+        run = self.run_pipeline(pipeline, *(word for path in inputs for word in ("--input", path)), code=65)
         self.assert_balanced(run)
+        self.assertIn("rotten", run.err)
         counts = {source["id"]: len(run.of(source["id"])) for source in run.summary["sources"]}
         self.assertEqual(sorted(counts.values()), [0, 24, 24], counts)
 
