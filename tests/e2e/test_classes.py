@@ -130,37 +130,5 @@ class Classes(harness.Case):
         self.assertEqual({one["label"]: one["frames"] for one in told}, dict(first.most_common(len(told))))
 
 
-class Pipelines(harness.Case):
-    """The pipelines that come with millrace, as they are."""
-
-    def rows(self, name, *arguments):
-        run = self.run_pipeline(harness.ROOT / f"pipelines/{name}.yaml", *arguments,
-                                environment={"MODELS": str(harness.MODELS)})
-        self.assert_balanced(run)
-        return run
-
-    def test_classify_video(self):
-        rows = self.rows("classify-video", "--input", clips.codec("h264 4:4:4")).rows
-        self.assertEqual(len(rows), 24)
-        self.assertEqual({len(row["classes"]) for row in rows}, {5})
-
-    def test_classify_images(self):
-        rows = self.rows("classify-images", "--input", clips.pictures("jpg", mixed=True)).rows
-        self.assertEqual([row["classes"][0]["label"].split(",")[0] for row in rows][:2], ["orange", "baboon"])
-
-    def test_features(self):
-        rows = self.rows("features", "--input", clips.codec("h264 4:2:0")).rows
-        for row in rows:
-            features = np.array(row["features"])
-            self.assertEqual(features.shape, (1280,))
-            self.assertAlmostEqual(float(np.linalg.norm(features)), 1, delta=1e-4)
-
-    def test_many_videos(self):
-        run = self.rows("many-videos")
-        for source, frames in (("cockatoo", 280), ("short", 36), ("walkers", 100)):
-            self.assertEqual(len(run.of(source)), frames)
-            self.assert_in_order(run.of(source))
-
-
 if __name__ == "__main__":
     harness.main()

@@ -1,0 +1,78 @@
+"""The pipelines that come with millrace and the demo, run as they are and as their own comments say."""
+import os
+import re
+
+import numpy as np
+
+import clips
+import harness
+
+
+def setUpModule():
+    harness.need_models()
+
+
+class Pipelines(harness.Case):
+    """The pipelines that come with millrace, as they are."""
+
+    def rows(self, name, *arguments):
+        run = self.run_pipeline(harness.ROOT / f"pipelines/{name}.yaml", *arguments,
+                                environment={"MODELS": str(harness.MODELS)})
+        self.assert_balanced(run)
+        return run
+
+    def test_classify_video(self):
+        rows = self.rows("classify-video", "--input", clips.codec("h264 4:4:4")).rows
+        self.assertEqual(len(rows), 24)
+        self.assertEqual({len(row["classes"]) for row in rows}, {5})
+
+    def test_classify_images(self):
+        rows = self.rows("classify-images", "--input", clips.pictures("jpg", mixed=True)).rows
+        self.assertEqual([row["classes"][0]["label"].split(",")[0] for row in rows][:2], ["orange", "baboon"])
+
+    def test_features(self):
+        rows = self.rows("features", "--input", clips.codec("h264 4:2:0")).rows
+        for row in rows:
+            features = np.array(row["features"])
+            self.assertEqual(features.shape, (1280,))
+            self.assertAlmostEqual(float(np.linalg.norm(features)), 1, delta=1e-4)
+
+    def test_many_videos(self):
+        run = self.rows("many-videos")
+        for source, frames in (("cockatoo", 280), ("short", 36), ("walkers", 100)):
+            self.assertEqual(len(run.of(source)), frames)
+            self.assert_in_order(run.of(source))
+
+
+class Comments(harness.Case):
+    def setUp(self):
+        """A folder that looks like the root of the repository to somebody with videos and photographs."""
+        super().setUp()
+        (self.folder / "build").mkdir()
+        (self.folder / "build/millrace").symlink_to(harness.MILLRACE)
+        (self.folder / "pipelines").symlink_to(harness.ROOT / "pipelines")
+        (self.folder / "holiday.mp4").symlink_to(clips.codec("h264 4:2:0"))
+        (self.folder / "photos").symlink_to(clips.pictures("jpg", mixed=True))
+
+    def shell(self, line, folder):
+        done = harness.call(["bash", "-c", line], cwd=folder, environment={"MODELS": str(harness.MODELS)})
+        self.assertEqual(done.returncode, 0, f"{line}\n{done.stderr}")
+        return done.stdout
+
+    def test_each_pipeline_runs_as_its_comment_says(self):
+        for pipeline in sorted((harness.ROOT / "pipelines").glob("*.yaml")):
+            lines = re.findall(r"^#     (build/millrace .*)$", pipeline.read_text(), flags=re.MULTILINE)
+            self.assertTrue(lines, pipeline.name)
+            for line in lines:
+                with self.subTest(line):
+                    self.shell(line, self.folder)
+
+    def test_the_demo(self):
+        if os.path.realpath(harness.MILLRACE) != str(harness.ROOT / "build/millrace"):
+            self.skipTest("the demo runs build/millrace")
+        told = self.shell("tools/demo", harness.ROOT)
+        self.assertRegex(told.splitlines()[-1], "^found: sulphur-crested cockatoo")
+
+
+if __name__ == "__main__":
+    harness.main()
