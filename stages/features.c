@@ -47,8 +47,8 @@ static int plan_vector(state *s, const options *o) {
     return MR_OK;
 }
 
-static int load(state *s, const options *o, const mr_planned_input *input, int batch) {
-    const mr_model_params params = {.path = o->model, .runtime = o->runtime, .tensor = o->tensor};
+static int load(state *s, const options *o, bool brief, const mr_planned_input *input, int batch) {
+    const mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = brief, .tensor = o->tensor};
     const size_t port = 0;
     size_t output = 0;
     int status = mr_model_open(&s->model, &params);
@@ -67,7 +67,7 @@ static int negotiate(mr_negotiation *n) {
     n->outputs[0] = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){0});
     if (n->offline)
         return MR_OK;
-    int status = load(&s, n->options, &n->inputs[0], n->batch);
+    int status = load(&s, n->options, true, &n->inputs[0], n->batch);
     if (!status)
         n->outputs[0] = s.vector;
     mr_model_close(&s.model);
@@ -75,7 +75,7 @@ static int negotiate(mr_negotiation *n) {
 }
 
 static int open_stage(mr_stage *self) {
-    return load(self->state, self->options, &self->inputs[0], self->batch);
+    return load(self->state, self->options, false, &self->inputs[0], self->batch);
 }
 
 static void close_stage(mr_stage *self) {

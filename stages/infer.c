@@ -51,8 +51,9 @@ static int choose_outputs(const mr_model *model, const mr_strings *names, size_t
     return MR_OK;
 }
 
-static int load(state *s, const options *o, const mr_planned_input *inputs, size_t input_count, int batch) {
-    const mr_model_params params = {.path = o->model, .runtime = o->runtime};
+static int load(state *s, const options *o, bool brief, const mr_planned_input *inputs, size_t input_count,
+                int batch) {
+    const mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = brief};
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count = 0;
     if (batch > 1 && input_count > 1)
         return mr_fail(MR_ERROR_CONFIG, "joined inputs cannot be batched; leave batch out");
@@ -69,13 +70,13 @@ static int negotiate(mr_negotiation *n) {
     n->outputs[0] = n->inputs[0].format;
     if (n->offline)
         return MR_OK;
-    int status = load(&s, n->options, n->inputs, n->input_count, n->batch);
+    int status = load(&s, n->options, true, n->inputs, n->input_count, n->batch);
     mr_model_close(&s.model);
     return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
 }
 
 static int open_stage(mr_stage *self) {
-    return load(self->state, self->options, self->inputs, self->input_count, self->batch);
+    return load(self->state, self->options, false, self->inputs, self->input_count, self->batch);
 }
 
 static void close_stage(mr_stage *self) {

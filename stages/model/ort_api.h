@@ -29,6 +29,7 @@ typedef void ort_log_function(void *context, int severity, const char *category,
 enum {
     ORT_LOG_WARNING = 2,
     ORT_SEQUENTIAL = 0,
+    ORT_OPTIMIZE_NOTHING = 0,
     ORT_OPTIMIZE_ALL = 99,
     ORT_DEVICE_ALLOCATOR = 0,
     ORT_MEMORY_DEFAULT = 0,

@@ -37,6 +37,7 @@ typedef struct mr_model_tensor {
 typedef struct mr_model_params {
     const char *path;    /* of an ONNX file */
     const char *runtime; /* path of the runtime's library; NULL: looked for */
+    bool brief;          /* opened to look at, not to work with: faster, and in less memory */
     const char *tensor;  /* one more output, by its name inside the network; NULL: those that the model declares */
 } mr_model_params;
 

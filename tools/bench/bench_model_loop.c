@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
     const ort_runtime *ort = NULL;
     ort_session *session = NULL;
     mr_binding binding;
-    if (mr_model_open(&model, &(mr_model_params){.path = argv[1]}) || bind_one(model, &binding) ||
+    if (mr_model_open(&model, &(mr_model_params){.path = argv[1], .brief = true}) || bind_one(model, &binding) ||
         open_session(argv[1], &ort, &session))
         return fail(argv[1]);
     double cpu = mr_process_cpu_s();
