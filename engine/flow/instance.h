@@ -124,6 +124,9 @@ static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) 
 }
 
 int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source);
+/* Waits for its devices' work and closes their streams. All instances come to this before the first is destroyed: a
+ * device may still be telling one that another's work is done. */
+void mr_instance_finish(mr_instance *instance);
 /* Calls the stage type's close. The executor must have stopped. */
 void mr_instance_destroy(mr_instance **instance);
 /* Prepares its tasks and calls the stage type's open. */

@@ -123,6 +123,11 @@ static void destroy_inputs(mr_instance *instance) {
     mr_free(instance->ports);
 }
 
+void mr_instance_finish(mr_instance *instance) {
+    for (size_t i = 0; instance->entries && i < instance->entry_count; i++)
+        mr_stream_destroy(&instance->entries[i].stream);
+}
+
 void mr_instance_destroy(mr_instance **instance) {
     mr_instance *gone = *instance;
     if (!gone)
@@ -131,10 +136,9 @@ void mr_instance_destroy(mr_instance **instance) {
         gone->self.type->close(&gone->self);
     destroy_slots(gone);
     destroy_inputs(gone);
-    for (size_t i = 0; gone->entries && i < gone->entry_count; i++) {
+    mr_instance_finish(gone);
+    for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
         mr_task_fini(&gone->entries[i].task);
-        mr_stream_destroy(&gone->entries[i].stream);
-    }
     for (size_t port = 0; gone->pools && port < gone->vertex->output_count; port++)
         for (int i = 0; i < MR_POOLS; i++)
             mr_pool_release(&gone->pools[port].pool[i]);

@@ -226,6 +226,8 @@ int mr_graph_wire(mr_graph *graph) {
 
 void mr_graph_unwire(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
+    for (size_t i = 0; i < graph->instance_count; i++)
+        mr_instance_finish(graph->instances[i]);
     while (graph->instance_count > 0)
         mr_instance_destroy(&graph->instances[--graph->instance_count]);
     mr_free(graph->instances);
