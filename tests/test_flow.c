@@ -232,6 +232,24 @@ static void a_frame_that_fails_is_dropped_and_the_run_goes_on(void **state) {
                    check_broken);
 }
 
+static void check_failing(const run *result) {
+    assert_int_equal(result->status, MR_ERROR_DATA);
+    assert_true(result->sums->dropped >= 1);
+    assert_true(result->sums->in < 100000);
+    assert_string_equal(result->sums->lines[0].stage, "odd");
+}
+
+static void on_error_fail_ends_the_run(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: failing\n"
+                   "sources: {a: {type: count, frames: 100000}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                   "  odd: {type: broken, input: one, fail_at: 7, on_error: fail}\n"
+                   "  out: {type: collect, input: odd}\n",
+                   check_failing);
+}
+
 static void check_failed_source(const run *result) {
     assert_int_equal(result->status, MR_ERROR_DATA);
     assert_int_equal(source_of(result, "bad")->status, MR_ERROR_DATA);
@@ -431,6 +449,7 @@ int main(void) {
         cmocka_unit_test(what_a_gate_holds_back_is_absorbed),
         cmocka_unit_test(merged_ways_end_together),
         cmocka_unit_test(a_frame_that_fails_is_dropped_and_the_run_goes_on),
+        cmocka_unit_test(on_error_fail_ends_the_run),
         cmocka_unit_test(a_failed_source_does_not_stop_the_others),
         cmocka_unit_test(a_sink_that_cannot_write_ends_the_run_in_order),
         cmocka_unit_test(a_lost_frame_unbalances_the_ledger),

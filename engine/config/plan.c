@@ -5,6 +5,7 @@
 
 #include "engine/base/thread.h"
 #include "engine/config/plan_builder.h"
+#include "engine/device/device.h"
 #include "millrace/status.h"
 
 enum { DEFAULT_QUEUE = 4, DEFAULT_IN_FLIGHT = 2 };
@@ -16,6 +17,15 @@ static void place_on_device(mr_plan_vertex *vertex, const char *wanted) {
     snprintf(vertex->device, sizeof vertex->device, "%s", automatic ? "cpu" : wanted);
     if (automatic)
         vertex->device_reason = "the processors, which every machine has";
+}
+
+/* No stage type has a CUDA variant in this version: said here, before a frame is copied to a GPU in vain. */
+static void check_device(mr_plan_builder *b, const mr_spec_vertex *spec) {
+    const mr_yaml *said = spec->common.device ? mr_yaml_get(spec->node, "device") : NULL;
+    if (said && strncmp(spec->common.device, "cuda:", 5) == 0 && mr_device_check_name(spec->common.device) == MR_OK)
+        mr_plan_error(b, said->place, "write cpu; sim:0 does the same work asynchronously, as a GPU would",
+                      "stages.%s.device: %s has no CUDA kernel in this version", spec->id,
+                      spec->type ? spec->type->name : "the stage");
 }
 
 static void set_batch(mr_plan_builder *b, mr_plan_vertex *vertex, const mr_spec_vertex *spec) {
@@ -43,6 +53,7 @@ static void set_vertex(mr_plan_builder *b, int v) {
         .on_error = (mr_on_error)spec->common.on_error,
     };
     place_on_device(vertex, spec->is_source || !spec->common.device ? "cpu" : spec->common.device);
+    check_device(b, spec);
     set_batch(b, vertex, spec);
     vertex->queue = spec->common.queue.size > 0 ? (int)spec->common.queue.size : DEFAULT_QUEUE;
     /* A batch gathers in the queue: less room than its size would never let it fill. */
