@@ -89,7 +89,6 @@ static int configure(const ort_runtime *ort, ort_session_options *options, bool 
     ort_status *steps[] = {
         api->set_execution_mode(options, ORT_SEQUENTIAL),
         api->set_optimization(options, brief ? ORT_OPTIMIZE_NOTHING : ORT_OPTIMIZE_ALL),
-        api->disable_mem_pattern(options), /* 2 MiB less for this kind of network, and not slower */
         api->set_intra_op_threads(options, 1),
         api->set_inter_op_threads(options, 1),
         api->add_config(options, "session.intra_op.allow_spinning", "0"),

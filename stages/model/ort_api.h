@@ -49,7 +49,6 @@ enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_INT64 = 7, ORT_FLOAT16 =
        const char *const *, size_t, ort_value **))                                                                   \
     X(10, ort_status *, create_session_options, (ort_session_options **))                                            \
     X(13, ort_status *, set_execution_mode, (ort_session_options *, int))                                            \
-    X(17, ort_status *, disable_mem_pattern, (ort_session_options *))                                                \
     X(23, ort_status *, set_optimization, (ort_session_options *, int))                                              \
     X(24, ort_status *, set_intra_op_threads, (ort_session_options *, int))                                          \
     X(25, ort_status *, set_inter_op_threads, (ort_session_options *, int))                                          \
