@@ -3,8 +3,8 @@
 The floor is the work that nobody can avoid, with nothing around it: ffmpeg decoding to null, and beside it the bare
 model loop over as many frames. The float and the int8 network; one file, and four files at once.
 
-The floor and millrace are measured from outside, loading and all; the peers from inside, imports and loading left out, to
-their advantage."""
+The floor and millrace are measured from outside, loading and all; the peers from inside, imports and loading left out,
+to their advantage."""
 import argparse
 import json
 import os
@@ -37,8 +37,8 @@ stages:
 
 
 def clip(folder):
-    """Ten seconds of 1080p H.264 at 11 Mb/s, made from the sample with a little noise, as a camera would have it. It says
-    that its colours are BT.601's, because that is what FFmpeg's scaler makes of any clip unless told otherwise."""
+    """Ten seconds of 1080p H.264 at 11 Mb/s, made from the sample with a little noise, as a camera would have it. It
+    says that its colours are BT.601's: that is what FFmpeg's scaler makes of any clip unless told otherwise."""
     path = folder / "1080p.mp4"
     if not path.exists():
         part = folder / "part.mp4"
