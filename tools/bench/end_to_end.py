@@ -3,8 +3,8 @@
 The floor is the work that nobody can avoid, with nothing around it: ffmpeg decoding to null, and beside it the bare
 model loop over as many frames. The float and the int8 network; one file, and four files at once.
 
-The floor and millrace are measured from outside, loading and all; the peers from inside, imports and loading left out,
-to their advantage."""
+The floor and millrace are measured from outside, loading and all; the peers from inside, without imports and
+loading, to their advantage."""
 import argparse
 import json
 import os
