@@ -97,7 +97,7 @@ static void numbers_are_decided(void **state) {
     assert_int_equal(learn->batch, 8);
     assert_int_equal(learn->queue, 8);
     assert_int_equal(learn->source_count, 2);
-    assert_int_equal(learn->output_buffers, 2 * 8 + 2 * 4 + 2);
+    assert_int_equal(learn->output_buffers, 2 * 8 + 2 * 32 + 2);
     assert_int_equal(small->output_buffers, 3 + 2 * 8 + 2 * 8);
     assert_int_equal(open->output_buffers, 3 + 2 + 4 + 3);
     assert_int_equal(vertex(plan, "lobby")->output_buffers, 2 + 6 + 2);

@@ -28,8 +28,8 @@ typedef struct mr_plan_edge {
  * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is,
  * one with an output of the same kind as its input.
  *
- * What is decided where the YAML says nothing: one frame a call, four frames of each source in a queue (in any case
- * one batch, and before a join as many as the batches on the way there gather), two calls in flight or as many as
+ * What is decided where the YAML says nothing: one frame a call, four frames of each source in a queue (32 of packets
+ * or results, which are small; in any case one batch, and before a join as many as the batches on the way there gather), two calls in flight or as many as
  * workers may be in a stateless stage, device cpu, block, drop.
  *
  * A source or stage. Sources come first, then stages in topological order. */

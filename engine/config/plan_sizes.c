@@ -1,9 +1,9 @@
-/* How long the queues of joins are, and how many buffers each stage's first output needs (the formula stands in
+/* How long queues are that the YAML leaves open, and how many buffers each stage's first output needs (the formula stands in
  * plan.h). */
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
-enum { MOST_BUFFERS = 1 << 20 };
+enum { MOST_BUFFERS = 1 << 20, SMALL_FRAMES_QUEUE = 32 };
 
 /* What may hold an output downstream: so many for each source of one producing instance, and so many in all. */
 typedef struct holding {
@@ -42,6 +42,21 @@ static int lengthen_joins(mr_plan_builder *b) {
     return MR_OK;
 }
 
+/* Frames without a payload of ours (packets, results) are small: more of them may wait, so that stages that feed each
+ * other take turns less often. Not where the author gave a length, or wants old frames dropped. */
+static void lengthen_small(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        bool small = vertex->policy == MR_POLICY_BLOCK && b->vertex[v]->common.queue.size == 0;
+        for (int i = b->in.start[v]; small && i < b->in.start[v + 1]; i++) {
+            mr_payload payload = b->plan->edges[b->in.item[i]].format.payload;
+            small = payload == MR_PAYLOAD_PACKET || payload == MR_PAYLOAD_RESULTS;
+        }
+        if (small && vertex->input_count > 0 && vertex->queue < SMALL_FRAMES_QUEUE)
+            vertex->queue = SMALL_FRAMES_QUEUE;
+    }
+}
+
 /* What `v` and all behind it that its frames pass into may hold of what comes over `edge`. */
 static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind) {
     const mr_plan_vertex *to = &b->plan->vertices[edge->to];
@@ -59,6 +74,7 @@ int mr_plan_sizes(mr_plan_builder *b) {
     holding *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
     if (!behind || lengthen_joins(b))
         return MR_ERROR_MEMORY;
+    lengthen_small(b);
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {

@@ -129,6 +129,7 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
         mr_event_unref(&frame->ready);
         frame->ready = mr_event_ref(slot->event);
         slot->outputs[i].made = false;
+        status = mr_slot_keep(slot, frame);
     }
     return status;
 }
@@ -182,7 +183,7 @@ static void clock_call(mr_entry_task *entry) {
 
 static void pass_mark_on(mr_instance *instance, mr_slot *slot, const mr_item *mark) {
     for (size_t port = 0; port < instance->vertex->output_count; port++)
-        mr_slot_add_output(instance, slot, (uint32_t)port, mark, false);
+        mr_slot_add_mark_output(instance, slot, (uint32_t)port, mark);
 }
 
 /* Passes the slot's marks on, flushing what the stage still holds of sources that have ended. MR_MORE: flush is to be

@@ -50,6 +50,8 @@ typedef struct mr_slot {
     mr_output *outputs;
     size_t held_count, held_room;
     mr_buffer **held;      /* scratch buffers that device work may still use */
+    size_t kept_count, kept_room;
+    mr_frame **kept;       /* frames that device work may still write to, though a full queue may have dropped them */
     mr_event *event;       /* of the device work; NULL: none */
     bool awaited;          /* the event will wake an entry */
 } mr_slot;
@@ -135,9 +137,13 @@ int mr_instance_open(mr_instance *instance, mr_device *device);
 void mr_instance_run(void *entry);
 /* Wakes an entry: something has changed. Any thread. */
 void mr_instance_wake(void *instance);
-/* Adds a frame or mark for one output port to the slot. Takes the frame's reference; on failure (no memory) it is dropped
- * in the stage's name. */
-int mr_slot_add_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *item, bool made);
+/* The place of the next output of a call, to be filled in by the caller. Where there is no memory for it, `frame` (may be
+ * NULL) is dropped in the stage's name and the answer is NULL. */
+mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame);
+/* Adds a mark for one output port. */
+int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark);
+/* Keeps a reference to the frame until the slot's device work is done. MR_ERROR_MEMORY. */
+int mr_slot_keep(mr_slot *slot, mr_frame *frame);
 int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
 /* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
 void mr_slot_add_frame(mr_slot *slot, const mr_item *item);

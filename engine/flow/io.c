@@ -227,17 +227,22 @@ int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t cap
 
 static int emit(mr_io *io, size_t port, mr_frame *frame, bool made) {
     mr_instance *instance = io->instance;
-    mr_item item = {.kind = MR_ITEM_FRAME,
-                    .source = frame->identity.source,
-                    .frame = frame,
-                    .identity = frame->identity,
-                    .entered_ns = io->now_ns};
-    if (frame->media && frame->media->frames && !instance->self.type->inputs)
-        mr_graph_expect_frames(instance->graph, item.source, frame->media->frames);
     mr_entry_task *entry = io->entry;
+    if (frame->media && frame->media->frames && !instance->self.type->inputs)
+        mr_graph_expect_frames(instance->graph, frame->identity.source, frame->media->frames);
     atomic_store_explicit(&entry->out, atomic_load_explicit(&entry->out, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    return mr_slot_add_output(instance, io->slot, (uint32_t)port, &item, made);
+    mr_output *output = mr_slot_next_output(instance, io->slot, frame);
+    if (!output)
+        return MR_ERROR_MEMORY;
+    output->port = (uint32_t)port;
+    output->next = 0;
+    output->made = made;
+    output->item.kind = MR_ITEM_FRAME;
+    output->item.source = frame->identity.source;
+    output->item.frame = frame;
+    output->item.identity = frame->identity;
+    return MR_OK;
 }
 
 int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {

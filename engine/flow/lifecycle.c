@@ -108,6 +108,7 @@ static void destroy_slots(mr_instance *instance) {
         mr_free(slot->marks);
         mr_free(slot->outputs);
         mr_free(slot->held);
+        mr_free(slot->kept);
     }
     mr_free(instance->slots);
 }

@@ -20,15 +20,21 @@ static bool room_for(void **array, size_t count, size_t *room, size_t element) {
     return true;
 }
 
-int mr_slot_add_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *item, bool made) {
-    if (!room_for((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs)) {
-        mr_frame *frame = item->frame;
-        if (frame)
-            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, "out of memory");
-        mr_frame_unref(&frame);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the outputs of %s", instance->self.id);
-    }
-    slot->outputs[slot->output_count++] = (mr_output){.port = port, .item = *item, .made = made};
+mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame) {
+    if (room_for((void **)&slot->outputs, slot->output_count, &slot->output_room, sizeof *slot->outputs))
+        return &slot->outputs[slot->output_count++];
+    if (frame)
+        mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, instance->self.id, "out of memory");
+    mr_frame_unref(&frame);
+    mr_fail(MR_ERROR_MEMORY, "no memory for the outputs of %s", instance->self.id);
+    return NULL;
+}
+
+int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark) {
+    mr_output *output = mr_slot_next_output(instance, slot, NULL);
+    if (!output)
+        return MR_ERROR_MEMORY;
+    *output = (mr_output){.port = port, .item = *mark};
     return MR_OK;
 }
 
@@ -36,6 +42,13 @@ int mr_slot_add_mark(mr_slot *slot, const mr_item *mark) {
     if (!room_for((void **)&slot->marks, slot->mark_count, &slot->mark_room, sizeof *slot->marks))
         return mr_fail(MR_ERROR_MEMORY, "no memory for a mark");
     slot->marks[slot->mark_count++] = *mark;
+    return MR_OK;
+}
+
+int mr_slot_keep(mr_slot *slot, mr_frame *frame) {
+    if (!room_for((void **)&slot->kept, slot->kept_count, &slot->kept_room, sizeof(mr_frame *)))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for what a device works on");
+    slot->kept[slot->kept_count++] = mr_frame_ref(frame);
     return MR_OK;
 }
 
@@ -53,7 +66,7 @@ void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *fr
         return;
     mr_item gone = {.kind = MR_ITEM_GONE, .source = frame->identity.source, .identity = frame->identity};
     for (size_t port = 0; port < instance->vertex->output_count; port++)
-        mr_slot_add_output(instance, slot, (uint32_t)port, &gone, false);
+        mr_slot_add_mark_output(instance, slot, (uint32_t)port, &gone);
 }
 
 void mr_slot_reset(mr_slot *slot) {
@@ -61,11 +74,13 @@ void mr_slot_reset(mr_slot *slot) {
         mr_frame_unref(&slot->frames[i]);
     for (size_t i = 0; i < slot->held_count; i++)
         mr_buffer_unref(&slot->held[i]);
+    for (size_t i = 0; i < slot->kept_count; i++)
+        mr_frame_unref(&slot->kept[i]);
     for (size_t i = slot->output_next; i < slot->output_count; i++)
         mr_frame_unref(&slot->outputs[i].item.frame);
     if (slot->event)
         mr_event_unref(&slot->event);
-    slot->frame_count = slot->held_count = 0;
+    slot->frame_count = slot->held_count = slot->kept_count = 0;
     slot->mark_count = slot->mark_next = 0;
     slot->output_count = slot->output_next = 0;
     slot->processed = slot->awaited = false;
