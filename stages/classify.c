@@ -168,37 +168,24 @@ static int take_scratch(const job *j, mr_io *io, bool linear, scratch *s) {
     return MR_OK;
 }
 
-typedef struct copy_work {
-    float *to;
-    const float *from; /* NULL: zeros */
-    size_t bytes;
-} copy_work;
-
-static int copy(void *arguments) {
-    const copy_work *work = arguments;
-    if (work->from)
-        memcpy(work->to, work->from, work->bytes);
-    else
-        memset(work->to, 0, work->bytes);
-    return MR_OK;
-}
-
 /* Puts the vectors of a batch behind each other and zeros behind them: the product is always one of the planned
  * batch. */
 static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
     size_t count = mr_io_count(io);
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        copy_work item = {.to = to + i * j->length, .bytes = j->length * sizeof(float)};
+        const float *from = NULL;
         size_t length = 0;
-        status = find_vector(self, mr_io_input_at(io, 0, i), &item.from, &length);
+        status = find_vector(self, mr_io_input_at(io, 0, i), &from, &length);
         if (!status && length != j->length)
             status = mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", j->length, length);
         if (!status)
-            status = mr_stream_submit(mr_io_stream(io), copy, &item, sizeof item);
+            status = mr_stream_copy(mr_io_stream(io), to + i * length, from, length * sizeof(float));
     }
-    copy_work rest = {.to = to + count * j->length, .bytes = (j->batch - count) * j->length * sizeof(float)};
-    return status || !rest.bytes ? status : mr_stream_submit(mr_io_stream(io), copy, &rest, sizeof rest);
+    if (status)
+        return status;
+    size_t missing = (j->batch - count) * j->length;
+    return mr_stream_copy(mr_io_stream(io), to + count * j->length, NULL, missing * sizeof(float));
 }
 
 static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
@@ -337,6 +324,7 @@ const mr_stage_type mr_classify_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
+    .streams = true,
     .negotiate = negotiate,
     .open = open_stage,
     .process = process,

@@ -163,6 +163,7 @@ const mr_stage_type mr_features_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
+    .streams = true,
     .negotiate = negotiate,
     .open = open_stage,
     .process = process,

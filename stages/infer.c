@@ -150,6 +150,7 @@ const mr_stage_type mr_infer_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
+    .streams = true,
     .negotiate = negotiate,
     .open = open_stage,
     .process = process,

@@ -3,21 +3,13 @@
 #include <string.h>
 
 #include "stages/list.h"
+#include "stages/payload.h"
 
 static int negotiate(mr_negotiation *negotiation) {
     if (negotiation->input_count < 2)
         return mr_refuse(negotiation, NULL, "only one input: name two or more, as in join: {a: ..., b: ...}");
     negotiation->outputs[0] = negotiation->inputs[0].format;
     return MR_OK;
-}
-
-static void take_payload(mr_frame *frame, const mr_frame *from) {
-    frame->format = from->format;
-    for (int i = 0; i < MR_MAX_PLANES; i++) {
-        frame->plane[i] = from->plane[i];
-        if (frame->plane[i].buffer)
-            mr_buffer_ref(frame->plane[i].buffer);
-    }
 }
 
 static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
@@ -64,10 +56,9 @@ static int add_results(mr_io *io, mr_frame *frame, const mr_result *theirs) {
 static int process(mr_stage *self, mr_io *io) {
     const mr_frame *first = mr_io_input_at(io, 0, 0);
     mr_frame *frame = NULL;
-    int status = mr_io_derive(io, first, &frame);
+    int status = mr_payload_share(io, first, &frame);
     if (status)
         return status;
-    take_payload(frame, first);
     for (size_t port = 1; port < self->input_count && !status; port++)
         status = add_results(io, frame, mr_io_input_at(io, port, 0)->results);
     if (!status)

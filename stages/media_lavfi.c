@@ -125,7 +125,8 @@ static int open_graph(lavfi_reader *reader) {
     reader->api->avfilter_inout_free(&out);
     if (status)
         return status;
-    int width = reader->api->av_buffersink_get_w(reader->sink), height = reader->api->av_buffersink_get_h(reader->sink);
+    int width = reader->api->av_buffersink_get_w(reader->sink);
+    int height = reader->api->av_buffersink_get_h(reader->sink);
     if ((int64_t)width * height > reader->params.max_pixels)
         return mr_fail(MR_ERROR_DATA, "lavfi: pictures of %dx%d are larger than max_pixels allows", width, height);
     reader->origin = AV_NOPTS_VALUE;

@@ -19,13 +19,20 @@ static void place_on_device(mr_plan_vertex *vertex, const char *wanted) {
         vertex->device_reason = "the processors, which every machine has";
 }
 
-/* No stage type has a CUDA variant in this version: said here, before a frame is copied to a GPU in vain. */
+/* What computes on the host could not wait for a device; and no stage type has a CUDA variant in this version: said here,
+ * before a frame is copied to a GPU in vain. */
 static void check_device(mr_plan_builder *b, const mr_spec_vertex *spec) {
-    const mr_yaml *said = spec->common.device ? mr_yaml_get(spec->node, "device") : NULL;
-    if (said && strncmp(spec->common.device, "cuda:", 5) == 0 && mr_device_check_name(spec->common.device) == MR_OK)
+    const char *device = spec->common.device;
+    const mr_yaml *said = device ? mr_yaml_get(spec->node, "device") : NULL;
+    if (!said || !spec->type || strcmp(device, "cpu") == 0 || strcmp(device, "auto") == 0 ||
+        mr_device_check_name(device))
+        return;
+    if (!spec->type->map && !spec->type->streams)
+        mr_plan_error(b, said->place, "take `device` away", "stages.%s.device: %s works on the host's processors only",
+                      spec->id, spec->type->name);
+    else if (strncmp(device, "cuda", 4) == 0)
         mr_plan_error(b, said->place, "write cpu; sim:0 does the same work asynchronously, as a GPU would",
-                      "stages.%s.device: %s has no CUDA kernel in this version", spec->id,
-                      spec->type ? spec->type->name : "the stage");
+                      "stages.%s.device: %s has no CUDA kernel in this version", spec->id, spec->type->name);
 }
 
 static void set_batch(mr_plan_builder *b, mr_plan_vertex *vertex, const mr_spec_vertex *spec) {

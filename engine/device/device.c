@@ -137,6 +137,26 @@ int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *
     return stream->device->type->submit(stream, function, arguments, bytes);
 }
 
+typedef struct copy_work {
+    void *to;
+    const void *from;
+    size_t bytes;
+} copy_work;
+
+static int copy(void *arguments) {
+    const copy_work *work = arguments;
+    if (work->from)
+        memcpy(work->to, work->from, work->bytes);
+    else
+        memset(work->to, 0, work->bytes);
+    return MR_OK;
+}
+
+int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes) {
+    const copy_work work = {to, from, bytes};
+    return bytes ? mr_stream_submit(stream, copy, &work, sizeof work) : MR_OK;
+}
+
 int mr_stream_record(mr_stream *stream, mr_event *event) {
     return stream->device->type->record(stream, event);
 }

@@ -64,6 +64,8 @@ void mr_stream_destroy(mr_stream **stream);
  * after it, and only that one; on the cpu, which has done the work by then, it is the answer of submit instead. */
 enum { MR_WORK_BYTES = 1024 };
 int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
+/* Adds a copy within host memory as work; `from` NULL: zeros. Both must stay until the work is done. */
+int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes);
 /* Makes a fresh `event` done, with the stream's status, when all work submitted so far is done. */
 int mr_stream_record(mr_stream *stream, mr_event *event);
 /* Work submitted after this runs after `event`, which may be of another device; a failed event fails the next event

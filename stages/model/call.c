@@ -115,21 +115,6 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-typedef struct copy_work {
-    void *to;
-    const void *from; /* NULL: zeros */
-    size_t bytes;
-} copy_work;
-
-static int copy(void *arguments) {
-    const copy_work *work = arguments;
-    if (work->from)
-        memcpy(work->to, work->from, work->bytes);
-    else
-        memset(work->to, 0, work->bytes);
-    return MR_OK;
-}
-
 typedef struct run_work {
     const mr_binding *binding;
     void *inputs[MR_MODEL_MAX_TENSORS];
@@ -163,13 +148,10 @@ static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        copy_work item = {to + i * bytes, mr_io_input_at(io, call->port[input], i)->plane[0].data, bytes};
-        status = mr_stream_submit(stream, copy, &item, sizeof item);
+        const mr_frame *frame = mr_io_input_at(io, call->port[input], i);
+        status = mr_stream_copy(stream, to + i * bytes, frame->plane[0].data, bytes);
     }
-    copy_work rest = {to + count * bytes, NULL, ((size_t)call->batch - count) * bytes};
-    if (!status && rest.bytes)
-        status = mr_stream_submit(stream, copy, &rest, sizeof rest);
-    return status;
+    return status ? status : mr_stream_copy(stream, to + count * bytes, NULL, ((size_t)call->batch - count) * bytes);
 }
 
 static int feed(const mr_call *call, mr_io *io, run_work *work) {

@@ -140,6 +140,7 @@ static const mr_stage_type shrink = {.name = "shrink",
                                      .options = shrink_options,
                                      .options_bytes = sizeof(fake_shrink),
                                      .entry = MR_ENTRY_STATELESS,
+                                     .streams = true,
                                      .negotiate = negotiate_shrink};
 
 static int negotiate_results(mr_negotiation *negotiation) {
@@ -153,6 +154,7 @@ static const mr_stage_type learn = {.name = "learn",
                                     .outputs = results_port,
                                     .entry = MR_ENTRY_SHARED,
                                     .batches = true,
+                                    .streams = true,
                                     .negotiate = negotiate_results};
 static const mr_stage_type split = {.name = "split",
                                     .summary = "halves of pictures",

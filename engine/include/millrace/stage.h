@@ -64,6 +64,7 @@ typedef struct mr_stage_type {
     mr_entry entry;
     bool blocking;               /* process may block: the instance gets a thread */
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
+    bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
     int (*open)(mr_stage *self);
