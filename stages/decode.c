@@ -58,7 +58,7 @@ static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", NULL};
 static const mr_option options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
-     .help = "decoding threads of one source; auto: one for each worker with a single source, one each with several"},
+     .help = "decoding threads of one source; auto: with a single source one more than there are workers, with several one each"},
     {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
@@ -80,8 +80,9 @@ static const mr_port outputs[] = {
 /* 0 where the text is neither "auto" nor a number in range. */
 static int parse_threads(const char *text, const mr_negotiation *negotiation) {
     if (strcmp(text, "auto") == 0) {
-        int threads = negotiation->sources > 1 ? 1 : negotiation->workers;
-        return threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+        /* Frame threads wait for each other now and then: one more than there are cores keeps those busy. */
+        int threads = negotiation->sources > 1 || negotiation->workers < 2 ? 1 : negotiation->workers + 1;
+        return threads > MOST_THREADS ? MOST_THREADS : threads;
     }
     char *end;
     errno = 0;
