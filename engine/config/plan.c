@@ -74,7 +74,9 @@ static void set_calls(mr_plan_builder *b, int v) {
     int64_t wanted = b->vertex[v]->common.in_flight;
     if (b->params.deterministic)
         vertex->blocking = false;
-    bool parallel = vertex->entry == MR_ENTRY_STATELESS && !vertex->blocking && !b->params.deterministic;
+    /* A source gives its frames in one order, so that only one worker may be in it. */
+    bool parallel = vertex->entry == MR_ENTRY_STATELESS && !vertex->is_source && !vertex->blocking &&
+                    !b->params.deterministic;
     vertex->entries = parallel ? b->plan->workers : 1;
     if (wanted > 0 && vertex->entries > wanted)
         vertex->entries = (int)wanted;

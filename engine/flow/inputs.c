@@ -21,7 +21,7 @@ int mr_input_ready(mr_instance *instance, const mr_frame *frame, mr_task *task) 
 static const char *refusal(const mr_instance *instance) {
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed))
         return "stopped";
-    return instance->failed ? "failed" : NULL;
+    return atomic_load_explicit(&instance->failed, memory_order_relaxed) ? "failed" : NULL;
 }
 
 /* Drops an input that is not to be processed, or cannot be. */

@@ -50,8 +50,7 @@ static mr_slot *claim(mr_instance *instance, mr_task *task) {
 /* ---- calling the stage type --------------------------------------------------------------------------------------- */
 
 static void complain(mr_instance *instance, int status) {
-    mr_log_level level = instance->complained ? MR_LOG_DEBUG : MR_LOG_ERROR;
-    instance->complained = true;
+    mr_log_level level = atomic_exchange(&instance->complained, true) ? MR_LOG_DEBUG : MR_LOG_ERROR;
     mr_log(level, "%s: %s: %s", instance->self.place, instance->self.id,
            *mr_message() ? mr_message() : mr_status_words(status));
 }
@@ -74,7 +73,7 @@ static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
     }
     complain(instance, status);
     if (!type->outputs || instance->vertex->on_error == MR_ON_ERROR_FAIL) {
-        instance->failed = !type->outputs;
+        atomic_store(&instance->failed, !type->outputs);
         mr_graph_fail(instance->graph, status, mr_message());
     }
     settle_all(instance, slot, MR_NOTE_DROPPED, status == MR_ERROR_IO ? "io error" : "error");
@@ -193,7 +192,7 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     mr_stage *self = &instance->self;
     for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
         mr_item *mark = &slot->marks[slot->mark_next];
-        if (mark->kind == MR_ITEM_END && self->type->flush && !instance->failed) {
+        if (mark->kind == MR_ITEM_END && self->type->flush && !atomic_load(&instance->failed)) {
             int answer = self->type->flush(self, &entry->io, mark->source);
             if (answer >= 0 && mark_ready(entry, slot))
                 answer = MR_ERROR_DEVICE;

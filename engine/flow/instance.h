@@ -95,8 +95,8 @@ struct mr_instance {
     bool shared;             /* several entries: the lock is taken */
     bool tells_gone;         /* a join comes behind: what goes no further leaves a mark */
     bool opened;
-    bool failed;             /* a sink that cannot write any more: what comes is dropped */
-    bool complained;         /* its first error was logged */
+    atomic_bool failed;      /* a sink that cannot write any more: what comes is dropped */
+    atomic_bool complained;  /* its first error was logged */
 
     size_t port_count;
     mr_link **ports;         /* input links, one a port */

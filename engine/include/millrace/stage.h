@@ -30,7 +30,7 @@ typedef struct mr_stream mr_stream;
 typedef struct mr_negotiation mr_negotiation;
 
 typedef enum mr_entry {
-    MR_ENTRY_STATELESS,  /* one instance, several workers at once */
+    MR_ENTRY_STATELESS,  /* one instance, several workers at once (a source: one) */
     MR_ENTRY_PER_SOURCE, /* one instance for each source */
     MR_ENTRY_SHARED      /* one instance, one worker at a time */
 } mr_entry;
