@@ -22,11 +22,11 @@ void mr_condition_init(pthread_cond_t *condition) {
     pthread_condattr_destroy(&attributes);
 }
 
+/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847), and
+ * whoever waits looks again anyway. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t time_ns) {
-    if (time_ns == INT64_MAX) {
-        pthread_cond_wait(condition, lock);
-        return;
-    }
+    int64_t longest = mr_clock_now_ns(mr_clock_real()) + 100000000;
+    time_ns = time_ns < longest ? time_ns : longest;
     struct timespec time = {.tv_sec = time_ns / 1000000000, .tv_nsec = time_ns % 1000000000};
     pthread_cond_timedwait(condition, lock, &time);
 }
@@ -252,7 +252,7 @@ static void rest(mr_executor *executor) {
         return;
     }
     executor->idle++;
-    pthread_cond_wait(&executor->work, &executor->lock);
+    mr_condition_wait(&executor->work, &executor->lock, INT64_MAX);
     executor->idle--;
     if (executor->waking > 0)
         executor->waking--;
