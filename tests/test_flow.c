@@ -402,6 +402,24 @@ static void destroying_a_running_pipeline_leaks_nothing(void **state) {
     assert_null(pipeline);
 }
 
+/* ---- workers that overtake each other ---- */
+
+/* Nobody takes what laggard gives, so that its own calls hold all of its buffers: those that come behind must leave one to
+ * the first, or no call could ever end. */
+static void a_call_that_others_overtake_gets_its_buffer(void **state) {
+    (void)state;
+    flow_stages_reset();
+    mr_pipeline *pipeline = open_text("version: 1\npipeline: overtaking\n"
+                                      "sources: {a: {type: count, frames: 50}}\n"
+                                      "stages: {laggard: {input: a}}\n", 0, 2);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    run result = {.status = mr_pipeline_wait(pipeline, 20000000000)};
+    assert_int_equal(result.status, MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &result.sums), MR_OK);
+    assert_int_equal(result.sums->absorbed, 50);
+    close_run(&pipeline, &result);
+}
+
 /* ---- steady state ---- */
 static void nothing_is_allocated_per_frame(void **state) {
     (void)state;
@@ -457,6 +475,7 @@ int main(void) {
         cmocka_unit_test(a_live_queue_drops_and_counts),
         cmocka_unit_test(stopping_drains_or_drops_and_always_balances),
         cmocka_unit_test(destroying_a_running_pipeline_leaks_nothing),
+        cmocka_unit_test(a_call_that_others_overtake_gets_its_buffer),
         cmocka_unit_test(nothing_is_allocated_per_frame),
     };
     return cmocka_run_group_tests(tests, be_quiet, NULL);

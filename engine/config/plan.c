@@ -80,9 +80,8 @@ static void set_calls(mr_plan_builder *b, int v) {
     vertex->entries = parallel ? b->plan->workers : 1;
     if (wanted > 0 && vertex->entries > wanted)
         vertex->entries = (int)wanted;
-    vertex->in_flight = wanted > 0                              ? (int)wanted
-                        : vertex->entries > DEFAULT_IN_FLIGHT ? vertex->entries
-                                                                : DEFAULT_IN_FLIGHT;
+    /* Two calls for each worker: while the first of them is unfinished, others may go on behind it. */
+    vertex->in_flight = wanted > 0 ? (int)wanted : DEFAULT_IN_FLIGHT * vertex->entries;
 }
 
 static int list_vertices(mr_plan_builder *b) {

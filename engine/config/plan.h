@@ -29,8 +29,8 @@ typedef struct mr_plan_edge {
  * one with an output of the same kind as its input.
  *
  * What is decided where the YAML says nothing: one frame a call, four frames of each source in a queue (32 of packets
- * or results, which are small; in any case one batch, and before a join as many as the batches on the way there gather), two calls in flight or as many as
- * workers may be in a stateless stage, device cpu, block, drop.
+ * or results, which are small; in any case one batch, and before a join as many as the batches on the way there gather), two calls in flight for
+ * each worker that may be in a stage, device cpu, block, drop.
  *
  * A source or stage. Sources come first, then stages in topological order. */
 typedef struct mr_plan_vertex {

@@ -37,7 +37,7 @@ static bool gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
 
 /* The next slot with its inputs, or NULL: something is missing, and what supplies it wakes the instance. */
 static mr_slot *claim(mr_instance *instance, mr_task *task) {
-    if (instance->stuck || instance->claimed - instance->freed == instance->slot_count)
+    if (instance->stuck || instance->claimed - instance->freed == instance->in_flight)
         return NULL;
     mr_slot *slot = mr_instance_slot(instance, instance->claimed);
     if (!gather(instance, slot, task))

@@ -107,7 +107,8 @@ struct mr_instance {
     size_t ends_left;        /* sources that have not ended here */
     bool ended;
 
-    size_t slot_count;       /* a power of two */
+    size_t in_flight;        /* slots that may be used at once: the pools are planned for so many */
+    size_t slot_count;       /* at least as many; a power of two */
     mr_slot *slots;
     uint64_t freed, pushed, claimed; /* slots, ever; freed <= pushed <= claimed */
     bool stuck;              /* an output found no room */

@@ -15,10 +15,8 @@ static size_t power_of_two(size_t least) {
 
 static int create_slots(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    size_t wanted = (size_t)vertex->in_flight;
-    if (wanted < 2 * (size_t)vertex->entries && vertex->entries > 1)
-        wanted = 2 * (size_t)vertex->entries;
-    instance->slot_count = power_of_two(wanted);
+    instance->in_flight = (size_t)vertex->in_flight;
+    instance->slot_count = power_of_two(instance->in_flight);
     instance->slots = mr_calloc(instance->slot_count, sizeof *instance->slots);
     size_t room = instance->port_count > (size_t)vertex->batch ? instance->port_count : (size_t)vertex->batch;
     for (size_t i = 0; instance->slots && i < instance->slot_count; i++) {

@@ -1,17 +1,21 @@
 #include "tests/support/flow_stages.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/device/device.h"
 
 collected collection[COLLECT_ROOM];
 size_t collection_count, largest_batch, smallest_batch;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int overtaken; /* frames for which `laggard` has got an output */
 
 void flow_stages_reset(void) {
     collection_count = largest_batch = 0;
     smallest_batch = SIZE_MAX;
+    atomic_store(&overtaken, 0);
 }
 
 typedef struct options {
@@ -171,6 +175,19 @@ static int slow_process(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
+/* ---- laggard: the first frame gets its output only after others, which other workers are in, have got theirs ---- */
+static int laggard_process(mr_stage *self, mr_io *io) {
+    mr_frame *input = mr_io_input(io), *output;
+    if (input->identity.seq == 0)
+        for (int i = 0; i < 100 && atomic_load(&overtaken) < 2; i++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    int status = mr_io_acquire(io, 0, &self->outputs[0], input, &output);
+    if (status)
+        return status;
+    atomic_fetch_add(&overtaken, 1);
+    return mr_io_emit(io, 0, output);
+}
+
 /* ---- collect: a sink ---- */
 static int collect_process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
@@ -210,13 +227,15 @@ static const mr_stage_type meet_type = {.name = "meet", COMMON, .inputs = many_i
                                         .entry = MR_ENTRY_SHARED, .process = meet_process};
 static const mr_stage_type forgetful_type = {.name = "forgetful", COMMON, .inputs = one_input, .outputs = one_output,
                                              .process = forgetful_process};
+static const mr_stage_type laggard_type = {.name = "laggard", COMMON, .inputs = one_input, .outputs = one_output,
+                                           .negotiate = scale_negotiate, .process = laggard_process};
 static const mr_stage_type collect_type = {.name = "collect", COMMON, .inputs = one_input, .entry = MR_ENTRY_SHARED,
                                            .process = collect_process};
 
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
         &count_type, &pass_type,   &gate_type, &twice_type,     &scale_type,   &batcher_type,
-        &slow_type,  &broken_type, &meet_type, &forgetful_type, &collect_type, NULL,
+        &slow_type,  &broken_type, &meet_type, &forgetful_type, &laggard_type, &collect_type, NULL,
     };
     return types;
 }

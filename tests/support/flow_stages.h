@@ -7,7 +7,7 @@
 /* Types: `count` (source: `frames`, every `period`, fails behind `fail_at`), `pass`, `gate` (lets one of `every` through),
  * `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors through the device's stream), `batcher` (notes
  * its batch sizes), `slow` (takes `period` of the clock for each frame), `broken` (fails at `fail_at`), `meet` (joins),
- * `forgetful` (loses frames without a word), `collect` (sink; fails at `fail_at`). */
+ * `forgetful` (loses frames without a word), `laggard` (asks for its first output last), `collect` (sink; fails at `fail_at`). */
 const mr_stage_type *const *flow_stage_types(void);
 
 /* What the last run's `collect` stages saw, in order; guarded against workers. */
