@@ -252,14 +252,30 @@ static int read_pairs(const reading *r, void *field) {
     return MR_OK;
 }
 
+/* A plain value in place of a map, as the map that it is short for. */
+static mr_yaml *widen(const reading *r) {
+    mr_arena *arena = r->reader->arena;
+    mr_yaml *map = mr_yaml_new(arena, MR_YAML_MAP, r->value->place);
+    mr_yaml *only = mr_yaml_new(arena, MR_YAML_SCALAR, r->value->place);
+    if (!map || !only)
+        return NULL;
+    only->text = r->value->text;
+    only->quoted = r->value->quoted;
+    map->key_place = r->value->key_place;
+    return mr_yaml_put(map, arena, r->option->brief, map->key_place, only) ? NULL : map;
+}
+
 static int read_map(const reading *r, void *field) {
+    const mr_yaml *map = r->value->kind == MR_YAML_MAP ? r->value : widen(r);
+    if (!map)
+        return MR_ERROR_MEMORY;
     mr_option_reader inner = *r->reader;
     inner.where = mr_arena_print(r->reader->arena, "%s%s%s", r->reader->where, dot(r->reader), r->option->name);
     if (!inner.where)
         return MR_ERROR_MEMORY;
     const bool given = true;
     memcpy(field, &given, sizeof given);
-    return mr_options_read(&inner, r->option->fields, NULL, r->value, field);
+    return mr_options_read(&inner, r->option->fields, NULL, map, field);
 }
 
 static int read_value(const reading *r, void *options) {
@@ -278,20 +294,14 @@ static int read_value(const reading *r, void *options) {
     case MR_OPTION_PAIRS:
         return kind != MR_YAML_MAP ? wrong_type(r, r->value) : read_pairs(r, field);
     case MR_OPTION_MAP:
-        return kind != MR_YAML_MAP ? wrong_type(r, r->value) : read_map(r, field);
+        return kind == MR_YAML_LIST || (kind == MR_YAML_SCALAR && !r->option->brief) ? wrong_type(r, r->value)
+                                                                                     : read_map(r, field);
     default:
         return kind != MR_YAML_SCALAR ? wrong_type(r, r->value) : read_scalar(r, field);
     }
 }
 
 /* ---- maps ---------------------------------------------------------------------------------------------------- */
-
-static bool is_known(const char *const *known, const char *key) {
-    for (; known && *known; known++)
-        if (strcmp(*known, key) == 0)
-            return true;
-    return false;
-}
 
 /* Compares a key that could have been meant, and lists it. */
 static void offer_key(mr_nearest *nearest, const char *key, char *keys, size_t bytes, size_t *count) {
@@ -300,7 +310,7 @@ static void offer_key(mr_nearest *nearest, const char *key, char *keys, size_t b
     mr_nearest_offer(nearest, key);
 }
 
-static int unknown_key(const mr_option_reader *reader, const mr_option *table, const char *const *known,
+static int unknown_key(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                        const mr_yaml *entry) {
     enum { LISTED = 8 };
     char hint[MR_OPTION_TEXT], keys[MR_OPTION_TEXT] = "its keys are ";
@@ -308,19 +318,19 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
     mr_nearest nearest = {.wanted = entry->key};
     for (const mr_option *option = table; option && option->name; option++)
         offer_key(&nearest, option->name, keys, sizeof keys, &count);
-    for (; known && *known; known++)
-        offer_key(&nearest, *known, keys, sizeof keys, &count);
+    for (; known && known->name; known++)
+        offer_key(&nearest, known->name, keys, sizeof keys, &count);
     return mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, entry->key_place,
                        mr_nearest_hint(&nearest, hint, sizeof hint, count <= LISTED ? keys : reader->more),
                        "%s: unknown key \"%s\"", map_name(reader), entry->key);
 }
 
 /* Whether it stands there with a slip in its name, which is diagnosed as such. */
-static bool is_misspelt(const mr_option *option, const mr_option *table, const char *const *known,
+static bool is_misspelt(const mr_option *option, const mr_option *table, const mr_option *known,
                         const mr_yaml *map) {
     for (const mr_yaml *entry = map->first; entry; entry = entry->next) {
         mr_nearest nearest = {.wanted = entry->key};
-        if (mr_option_find(table, entry->key) || is_known(known, entry->key))
+        if (mr_option_find(table, entry->key) || mr_option_find(known, entry->key))
             continue;
         mr_nearest_offer(&nearest, option->name);
         if (nearest.best)
@@ -329,12 +339,13 @@ static bool is_misspelt(const mr_option *option, const mr_option *table, const c
     return false;
 }
 
-static int check_required(const mr_option_reader *reader, const mr_option *table, const char *const *known,
+static int check_required(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                           const mr_yaml *map) {
     int status = MR_OK;
     char expected[MR_OPTION_TEXT], hint[2 * MR_OPTION_TEXT];
     for (const mr_option *option = table; option && option->name; option++) {
-        if (!option->required || mr_yaml_get(map, option->name) || is_misspelt(option, table, known, map))
+        if (!option->required || option->elsewhere || mr_yaml_get(map, option->name) ||
+            is_misspelt(option, table, known, map))
             continue;
         snprintf(hint, sizeof hint, "add \"%s\": %s", option->name,
                  mr_option_expected_text(option, expected, sizeof expected));
@@ -345,15 +356,15 @@ static int check_required(const mr_option_reader *reader, const mr_option *table
     return status;
 }
 
-int mr_options_read(const mr_option_reader *reader, const mr_option *table, const char *const *known,
-                    const mr_yaml *map, void *options) {
+int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known, const mr_yaml *map,
+                    void *options) {
     int status = MR_OK;
     for (const mr_yaml *entry = map->first; entry; entry = entry->next) {
         const mr_option *option = mr_option_find(table, entry->key);
         int answer = MR_OK;
-        if (option)
+        if (option && !option->elsewhere)
             answer = read_value(&(reading){.reader = reader, .option = option, .value = entry}, options);
-        else if (!is_known(known, entry->key))
+        else if (!option && !mr_option_find(known, entry->key))
             answer = unknown_key(reader, table, known, entry);
         status = answer ? answer : status;
         if (answer == MR_ERROR_MEMORY)
@@ -374,7 +385,7 @@ static int set_default(const mr_option_reader *reader, const mr_option *option, 
             status = set_default(reader, field, field_of(option, options));
         return status;
     }
-    if (!option->fallback)
+    if (!option->fallback || option->elsewhere)
         return MR_OK;
     bool several = option->kind == MR_OPTION_DOUBLES || option->kind == MR_OPTION_STRINGS ||
                    option->kind == MR_OPTION_PAIRS;

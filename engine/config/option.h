@@ -20,11 +20,11 @@ typedef struct mr_option_reader {
 /* Fills every field of `options` (`bytes` long) with its default; what has none is zero. */
 int mr_options_default(const mr_option_reader *reader, const mr_option *table, void *options, size_t bytes);
 
-/* Reads the entries of `map` over the defaults in `options`. Keys for which `known` (NULL-terminated; may be NULL)
- * has a name are left to the caller. Unknown keys, wrong values and missing required options are diagnosed. MR_OK, or
- * MR_ERROR_CONFIG where anything was diagnosed. */
-int mr_options_read(const mr_option_reader *reader, const mr_option *table, const char *const *known,
-                    const mr_yaml *map, void *options);
+/* Reads the entries of `map` over the defaults in `options`. What the table says is read elsewhere is left to the caller,
+ * as are the keys of the table `known` (may be NULL). Unknown keys, wrong values and missing required options are
+ * diagnosed. MR_OK, or MR_ERROR_CONFIG where anything was diagnosed. */
+int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known, const mr_yaml *map,
+                    void *options);
 
 /* The entry of that name; NULL where there is none. `table` may be NULL. */
 const mr_option *mr_option_find(const mr_option *table, const char *name);

@@ -27,6 +27,7 @@ static const struct {
     [MR_OPTION_PAIRS] = {"map of texts", "a map of texts", "{a: b}"},
     [MR_OPTION_FORMAT] = {"format", "a format", "\"I420 1280x720\" or \"f32 3x224x224\""},
     [MR_OPTION_MAP] = {"map", "a map", NULL},
+    [MR_OPTION_MAPS] = {"map of maps", "a map of maps", NULL},
 };
 
 /* Appends to what is in `text` already; too long is cut. */

@@ -69,16 +69,23 @@ static const mr_option top_options[] = {
     {.name = "pipeline", .kind = MR_OPTION_STRING, .offset = offsetof(top_level, pipeline), .required = true,
      .help = "name of the pipeline"},
     {.name = "workers", .kind = MR_OPTION_INT, .offset = offsetof(top_level, workers), .min = 1, .max = 1024,
-     .unit = "threads", .help = "threads that run stages"},
+     .unit = "threads", .help = "threads that run stages; without it one for each core that the process may use"},
+    {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
+     .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys, .help = "where frames come from: a map from ids to sources"},
+    {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1, .max = MR_SPEC_MAX_STAGES,
+     .fields = mr_stage_keys, .help = "what is done with them: a map from ids to stages"},
     MR_OPTIONS_END,
 };
-static const char *const sections[] = {"sources", "stages", NULL};
+
+const mr_option *mr_spec_keys(mr_spec_level level) {
+    return level == MR_SPEC_PIPELINE ? top_options : level == MR_SPEC_SOURCE ? mr_source_keys : mr_stage_keys;
+}
 
 static int read_top(mr_spec_parser *p) {
     top_level top = {0};
     const mr_option_reader reader = {
         .arena = &p->spec->arena, .diagnostics = p->diagnostics, .directory = p->directory, .where = ""};
-    int status = mr_options_read(&reader, top_options, sections, p->spec->root, &top);
+    int status = mr_options_read(&reader, top_options, NULL, p->spec->root, &top);
     if (status == MR_ERROR_MEMORY)
         return status;
     p->spec->name = top.pipeline ? top.pipeline : "";
@@ -88,7 +95,7 @@ static int read_top(mr_spec_parser *p) {
 
 /* ---- sources and stages -------------------------------------------------------------------------------------- */
 
-/* Letters, digits, - and _, so that a dot can part a stage from its port. */
+/* Letters, digits, - and _, so that a dot can part a stage from its port; MR_SPEC_ID says the same. */
 static bool id_is_plain(const char *id) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
     return *id && *id != '-' && strspn(id, letters) == strlen(id) && strlen(id) <= 64;
@@ -175,7 +182,7 @@ static int start(mr_spec_parser *p) {
     p->spec->types = p->params->types;
     p->spec->file = mr_arena_text(&p->spec->arena, path, strlen(path));
     p->directory = mr_arena_text(&p->spec->arena, path, slash ? (size_t)(slash - path) + 1 : 0);
-    p->default_source = p->params->default_source_type ? p->params->default_source_type : "media";
+    p->default_source = p->params->default_source_type ? p->params->default_source_type : MR_SPEC_SOURCE_TYPE;
     return p->spec->file && p->directory ? index_types(p) : MR_ERROR_MEMORY;
 }
 

@@ -20,6 +20,16 @@
 
 enum { MR_SPEC_MAX_SOURCES = 10000, MR_SPEC_MAX_STAGES = 1000 };
 
+/* The type of a source that does not say, where mr_spec_params names no other. */
+#define MR_SPEC_SOURCE_TYPE "media"
+/* What the id of a source or stage may be, as a regular expression (ECMA 262). */
+#define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
+
+/* The keys of a pipeline's top level, and those that every source and every stage has beside the options of its type: the
+ * tables that parsing reads. */
+typedef enum mr_spec_level { MR_SPEC_PIPELINE, MR_SPEC_SOURCE, MR_SPEC_STAGE } mr_spec_level;
+const mr_option *mr_spec_keys(mr_spec_level level);
+
 /* What a link does when its queue is full. */
 typedef enum mr_policy { MR_POLICY_BLOCK, MR_POLICY_DROP_OLDEST, MR_POLICY_DROP_NEWEST } mr_policy;
 
@@ -87,7 +97,7 @@ typedef struct mr_spec {
 
 typedef struct mr_spec_params {
     const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */
-    const char *default_source_type;   /* NULL: "media" */
+    const char *default_source_type;   /* NULL: MR_SPEC_SOURCE_TYPE */
     const char *path;                  /* the file; NULL: none, the text is called "pipeline" */
     const char *text;                  /* NULL: it is read from the file */
     size_t override_count;

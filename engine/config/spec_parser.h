@@ -24,6 +24,9 @@ typedef struct mr_spec_parser {
 #define mr_spec_error(parser, place, hint, ...)                                                                      \
     mr_diagnose((parser)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
 
+/* spec_stage.c: the keys that every source and every stage has. */
+extern const mr_option mr_source_keys[], mr_stage_keys[];
+
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
 

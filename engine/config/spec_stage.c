@@ -1,4 +1,5 @@
 /* One source or stage of the YAML: its type, inputs, common keys and own options. */
+#include <math.h>
 #include <string.h>
 
 #include "engine/config/nearest.h"
@@ -142,53 +143,49 @@ static const mr_option batch_fields[] = {
      .max = 3600e9, .help = "how long a batch that is not full may wait; without it until nothing more can come"},
     MR_OPTIONS_END,
 };
-static const mr_option common_options[] = {
+const mr_option mr_source_keys[] = {
+    {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true, .fallback = MR_SPEC_SOURCE_TYPE,
+     .help = "what kind of source this is"},
+    MR_OPTIONS_END,
+};
+const mr_option mr_stage_keys[] = {
+    {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true,
+     .help = "what kind of stage this is; may be left out where the id names a type"},
+    {.name = "input", .kind = MR_OPTION_STRINGS, .elsewhere = true, .required = true, .unless = "join", .min = 1,
+     .max = INFINITY,
+     .help = "the source or stage before it; a list merges several, sources.* is all sources, stage.port one of several "
+             "outputs"},
+    {.name = "join", .kind = MR_OPTION_PAIRS, .elsewhere = true, .required = true, .unless = "input", .min = 1,
+     .max = INFINITY, .help = "brings together what belongs to the same frame: a map from inputs to sources or stages"},
     {.name = "device", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_common, device), .fallback = "cpu",
      .help = "where the stage computes: cpu, auto, sim:N or cuda:N"},
     {.name = "queue", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, queue), .fields = queue_fields,
-     .help = "the queue of each link into the stage"},
+     .brief = "size", .help = "the queue of each link into the stage"},
     {.name = "batch", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, batch), .fields = batch_fields,
-     .help = "how many frames the stage takes at once"},
+     .brief = "size", .help = "how many frames the stage takes at once"},
     {.name = "in_flight", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_common, in_flight), .min = 1, .max = 256,
      .unit = "calls", .help = "calls of one instance whose work may be under way at once"},
     {.name = "on_error", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_common, on_error), .fallback = "drop",
      .choices = error_policies, .help = "whether a frame that fails is dropped or the run fails"},
     MR_OPTIONS_END,
 };
-static const char *const source_keys[] = {"type", NULL};
-static const char *const stage_keys[] = {"type",  "input",     "join",     "device", "queue",
-                                         "batch", "in_flight", "on_error", NULL};
 
-/* `queue: 8` and `batch: 8` are short for {size: 8}. */
-static int widen(const mr_spec_parser *p, const mr_yaml **value) {
-    if ((*value)->kind != MR_YAML_SCALAR || mr_yaml_is_null(*value) || (*value)->broken)
-        return MR_OK;
-    mr_arena *arena = &p->spec->arena;
-    mr_yaml *map = mr_yaml_new(arena, MR_YAML_MAP, (*value)->place);
-    mr_yaml *size = mr_yaml_new(arena, MR_YAML_SCALAR, (*value)->place);
-    if (!map || !size)
-        return MR_ERROR_MEMORY;
-    size->text = (*value)->text;
-    map->key_place = (*value)->key_place;
-    *value = map;
-    return mr_yaml_put(map, arena, "size", map->key_place, size);
+static const mr_option *keys_of(const mr_spec_vertex *vertex) {
+    return vertex->is_source ? mr_source_keys : mr_stage_keys;
 }
 
 /* Copies the common keys into a map of their own, so that their table is read like any other. */
 static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr_yaml *picked) {
     mr_arena *arena = &p->spec->arena;
-    for (const mr_option *option = common_options; option->name; option++) {
+    for (const mr_option *option = keys_of(vertex); option->name; option++) {
         const mr_yaml *value = mr_yaml_get(vertex->node, option->name);
-        if (!value)
+        if (!value || option->elsewhere)
             continue;
-        const mr_place key_place = value->key_place;
-        if (option->kind == MR_OPTION_MAP && widen(p, &value))
-            return MR_ERROR_MEMORY;
         mr_yaml *copy = mr_arena_alloc(arena, sizeof *copy);
         if (!copy)
             return MR_ERROR_MEMORY;
         *copy = *value;
-        if (mr_yaml_put(picked, arena, option->name, key_place, copy))
+        if (mr_yaml_put(picked, arena, option->name, value->key_place, copy))
             return MR_ERROR_MEMORY;
     }
     return MR_OK;
@@ -196,15 +193,14 @@ static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr
 
 static const char device_hint[] = "write cpu, auto, sim:0 or cuda:0";
 
-static void check_device(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
-    const mr_yaml *said = mr_yaml_get(vertex->node, "device");
-    if (said && said->kind == MR_YAML_SCALAR && !mr_yaml_is_null(said) && !said->broken &&
+static void check_device(const mr_spec_parser *p, const mr_spec_vertex *vertex, const mr_yaml *said) {
+    if (said->kind == MR_YAML_SCALAR && !mr_yaml_is_null(said) && !said->broken &&
         strcmp(said->text, "auto") != 0 && mr_device_check_name(said->text))
         mr_spec_error(p, said->place, device_hint, "stages.%s.device: \"%s\" is no device", vertex->id, said->text);
 }
 
 static int read_common(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_option_reader *reader) {
-    const mr_yaml *device = mr_yaml_get(vertex->node, "device");
+    const mr_yaml *device = vertex->is_source ? NULL : mr_yaml_get(vertex->node, "device");
     mr_yaml *picked = mr_yaml_new(&p->spec->arena, MR_YAML_MAP, vertex->node->place);
     if (!picked || pick_common(p, vertex, picked))
         return MR_ERROR_MEMORY;
@@ -214,8 +210,9 @@ static int read_common(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_optio
                       vertex->id);
         ((mr_yaml *)mr_index_get(&picked->index, "device"))->broken = true;
     }
-    check_device(p, vertex);
-    int status = mr_options_read(reader, common_options, NULL, picked, &vertex->common);
+    if (device)
+        check_device(p, vertex, device);
+    int status = mr_options_read(reader, keys_of(vertex), NULL, picked, &vertex->common);
     vertex->broken = vertex->broken || status;
     return status == MR_ERROR_MEMORY ? status : MR_OK;
 }
@@ -237,8 +234,7 @@ static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type
     memcpy(options, entry->defaults, type->options_bytes);
     vertex->type = type;
     vertex->options = options;
-    int status = mr_options_read(reader, type->options, vertex->is_source ? source_keys : stage_keys, vertex->node,
-                                 options);
+    int status = mr_options_read(reader, type->options, keys_of(vertex), vertex->node, options);
     vertex->broken = vertex->broken || status;
     return status == MR_ERROR_MEMORY ? status : MR_OK;
 }
@@ -261,7 +257,7 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
     if (!reader.where)
         return MR_ERROR_MEMORY;
     reader.more = "`millrace list` shows all types, `millrace inspect TYPE` the options of one";
-    if (!vertex->is_source && (read_inputs(p, vertex) || read_common(p, vertex, &reader)))
+    if ((!vertex->is_source && read_inputs(p, vertex)) || read_common(p, vertex, &reader))
         return MR_ERROR_MEMORY;
     mr_type_entry *entry = (mr_type_entry *)find_type(p, vertex);
     if (!entry)

@@ -6,7 +6,7 @@
 #include "engine/config/nearest.h"
 #include "tools/millrace/bench_runs.h"
 #include "tools/millrace/command.h"
-#include "tools/millrace/json.h"
+#include "engine/base/json.h"
 
 enum { JSON = 256, FRAMES, STAGES, SOURCES, SECONDS, WORKERS };
 

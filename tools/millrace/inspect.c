@@ -5,7 +5,7 @@
 #include "engine/config/nearest.h"
 #include "engine/config/option.h"
 #include "tools/millrace/command.h"
-#include "tools/millrace/json.h"
+#include "engine/base/json.h"
 #include "tools/millrace/types.h"
 
 enum { JSON = 256, WIDTH = 100 };

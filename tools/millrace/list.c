@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tools/millrace/command.h"
-#include "tools/millrace/json.h"
+#include "engine/base/json.h"
 #include "tools/millrace/types.h"
 
 enum { JSON = 256 };

@@ -1,4 +1,4 @@
-#include "tools/millrace/json.h"
+#include "engine/base/json.h"
 #include "tools/millrace/summary.h"
 
 static void put_lines(yajl_gen json, const char *key, mr_outcome outcome, const mr_ledger_line *lines, size_t count) {

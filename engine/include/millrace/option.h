@@ -1,7 +1,7 @@
 /* Option tables: what a stage type can be told in YAML.
  *
  * A table describes the fields of the stage type's options struct. It is the single source for parsing, `millrace
- * inspect` and the docs. Strings in a filled struct belong to the specification and live as long as the pipeline. */
+ * inspect`, the reference and the JSON Schema. Strings in a filled struct belong to the specification and live as long as the pipeline. */
 #ifndef MILLRACE_OPTION_H
 #define MILLRACE_OPTION_H
 
@@ -25,7 +25,8 @@ typedef enum mr_option_kind {
     MR_OPTION_STRINGS,  /* mr_strings; one string or a list */
     MR_OPTION_PAIRS,    /* mr_pairs; a map of strings */
     MR_OPTION_FORMAT,   /* mr_format; "I420 1280x720", "RGB24 640x480", "f32 3x224x224", "u8 10" */
-    MR_OPTION_MAP       /* a nested struct described by `fields`; its first member is a bool that says whether it was given */
+    MR_OPTION_MAP,      /* a nested struct described by `fields`; its first member is a bool that says whether it was given */
+    MR_OPTION_MAPS      /* a map from names to maps described by `fields`; only with `elsewhere` */
 } mr_option_kind;
 
 typedef struct mr_size {
@@ -51,11 +52,15 @@ typedef struct mr_option {
     size_t offset;              /* of the field in the options struct */
     const char *fallback;       /* default as YAML text; NULL: none (zero), "required" is said by `required` */
     bool required;
-    double min, max;            /* inclusive range of numbers, in the field's own unit; both 0: no limit */
+    double min, max;            /* inclusive range of numbers, in the field's own unit; both 0: no limit. With
+                                   `elsewhere`, of STRINGS, PAIRS and MAPS: of how many there are */
     const char *unit;           /* "px", "frames", ... for people; NULL where the kind says it */
     const char *const *choices; /* of ENUM, NULL-terminated */
-    const struct mr_option *fields; /* of MAP, ended by a NULL name */
+    const struct mr_option *fields; /* of MAP and MAPS, ended by a NULL name */
     const char *help;           /* one sentence */
+    const char *brief;          /* of MAP: the field that is meant where a plain value stands in place of the map */
+    const char *unless;         /* of a required one: the option that may be given in its place, never both */
+    bool elsewhere;             /* not a field of the struct: the value is read by other code, in words of its own */
 } mr_option;
 
 /* A table ends with an element whose name is NULL. */

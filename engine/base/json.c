@@ -1,4 +1,4 @@
-#include "tools/millrace/json.h"
+#include "engine/base/json.h"
 
 #include <errno.h>
 #include <math.h>

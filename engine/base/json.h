@@ -1,6 +1,6 @@
-/* JSON for what the command prints: members of objects in one line each, over yajl's generator. */
-#ifndef MILLRACE_TOOLS_JSON_H
-#define MILLRACE_TOOLS_JSON_H
+/* Writing JSON: members of objects in one line each, over yajl's generator. */
+#ifndef MILLRACE_BASE_JSON_H
+#define MILLRACE_BASE_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>
