@@ -115,8 +115,8 @@ static void close_sink(mr_stage *self) {
 static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, {0}};
 
 static const mr_option option_table[] = {
-    {.name = "path", .kind = MR_OPTION_PATH, .offset = offsetof(options, path), .fallback = "-",
-     .help = "file to write, emptied first; \"-\" is standard output"},
+    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
+     .fallback = "-", .help = "file to write, emptied first; \"-\" is standard output"},
     MR_OPTIONS_END,
 };
 

@@ -36,9 +36,10 @@ typedef struct images_state {
 
 #define FIELD(name) offsetof(images_options, name)
 static const mr_option options[] = {
-    {.name = "path", .kind = MR_OPTION_PATH, .offset = FIELD(path), .required = true,
+    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_FOLDER, .offset = FIELD(path), .required = true,
      .help = "folder to write to; it is made where it does not exist"},
-    {.name = "name", .kind = MR_OPTION_STRING, .offset = FIELD(name), .fallback = "{source}-{seq}.png",
+    {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
+     .fallback = "{source}-{seq}.png",
      .help = "name of each file; {source}, {epoch}, {seq} and {sub} are replaced, {seq} by six digits, which from "
              "the second turn of a loop on have the epoch before them where the name has no {epoch}"},
     {.name = "overwrite", .kind = MR_OPTION_BOOL, .offset = FIELD(overwrite), .fallback = "false",

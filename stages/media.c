@@ -35,7 +35,7 @@ typedef struct media_state {
 
 #define FIELD(name) offsetof(media_options, name)
 static const mr_option options[] = {
-    {.name = "uri", .kind = MR_OPTION_URI, .offset = FIELD(uri), .required = true,
+    {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
      .help = "a video or image file, a folder of images, a glob, or lavfi: and a graph of test patterns"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder holds one folder for each class; the class goes with every image"},

@@ -77,8 +77,8 @@ static void formats_are_what_stages_answer(void **state) {
 
 /* The formula of plan.h, worked out by hand: three workers, two sources.
  * learn: shared, so 2 calls * 8 in the making, and behind it out: queue 4 for each of 2 sources + 2 calls.
- * small: stateless, 3 calls, and behind it learn: queue 8 for each of 2 sources + 2 calls * 8.
- * open: per source, 3 retained + 2 calls, and behind it small: queue 4 + 3 calls.
+ * small: stateless, 2 calls for each worker, and behind it learn: queue 8 for each of 2 sources + 2 calls * 8.
+ * open: per source, 3 retained + 2 calls, and behind it small: queue 4 + 6 calls.
  * lobby: 2 calls, and behind it one open: queue 6 + 2 calls. */
 static void numbers_are_decided(void **state) {
     (void)state;
@@ -86,7 +86,7 @@ static void numbers_are_decided(void **state) {
     const mr_plan_vertex *open = vertex(plan, "open"), *small = vertex(plan, "small"), *learn = vertex(plan, "learn");
     assert_int_equal(plan->workers, 3);
     assert_int_equal(small->entries, 3);
-    assert_int_equal(small->in_flight, 3);
+    assert_int_equal(small->in_flight, 6);
     assert_int_equal(open->entries, 1);
     assert_int_equal(open->in_flight, 2);
     assert_int_equal(open->threads, 2);
@@ -98,8 +98,8 @@ static void numbers_are_decided(void **state) {
     assert_int_equal(learn->queue, 8);
     assert_int_equal(learn->source_count, 2);
     assert_int_equal(learn->output_buffers, 2 * 8 + 2 * 32 + 2);
-    assert_int_equal(small->output_buffers, 3 + 2 * 8 + 2 * 8);
-    assert_int_equal(open->output_buffers, 3 + 2 + 4 + 3);
+    assert_int_equal(small->output_buffers, 6 + 2 * 8 + 2 * 8);
+    assert_int_equal(open->output_buffers, 3 + 2 + 4 + 6);
     assert_int_equal(vertex(plan, "lobby")->output_buffers, 2 + 6 + 2);
     mr_plan_destroy(&plan);
 }
@@ -125,9 +125,9 @@ static void joins_have_ports_and_pictures_pass_through(void **state) {
     assert_int_equal(all->input_count, 3);
     assert_string_equal(all->inputs[2].port, "z");
     assert_int_equal(all->inputs[1].format.payload, MR_PAYLOAD_PICTURE);
-    /* Behind open: keep (4 + 3) and, as it passes pictures on, pair (4 + 2) behind it; shrink (4 + 3); all
+    /* Behind open: keep (4 + 6) and, as it passes pictures on, pair (4 + 2) behind it; shrink (4 + 6); all
      * (4 + 2). */
-    assert_int_equal(vertex(plan, "open")->output_buffers, 3 + 2 + (4 + 3) + (4 + 2) + (4 + 3) + (4 + 2));
+    assert_int_equal(vertex(plan, "open")->output_buffers, 3 + 2 + (4 + 6) + (4 + 2) + (4 + 6) + (4 + 2));
     mr_plan_destroy(&plan);
 }
 

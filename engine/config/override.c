@@ -207,22 +207,30 @@ static int apply_inputs(mr_spec_parser *p) {
 
 /* ---- --output ------------------------------------------------------------------------------------------------ */
 
-static bool writes_path(const mr_spec_parser *p, const mr_yaml *stage) {
+/* The option with which a stage is told where to write; NULL where it has none. */
+static const mr_option *written_path(const mr_spec_parser *p, const mr_yaml *stage) {
     const mr_type_entry *entry = stage->kind == MR_YAML_MAP ? mr_spec_type_of(p, stage, false) : NULL;
-    return entry && !entry->type->outputs && mr_option_find(entry->type->options, "path");
+    for (const mr_option *option = entry ? entry->type->options : NULL; option && option->name; option++)
+        if (option->file == MR_FILE_WRITTEN || option->file == MR_FILE_FOLDER)
+            return option;
+    return NULL;
 }
 
 static int apply_output(mr_spec_parser *p) {
     const mr_yaml *stages = mr_yaml_get(p->spec->root, "stages");
     mr_yaml *sink = NULL;
+    const mr_option *option = NULL;
     size_t count = 0;
     if (!p->params->output || !stages || stages->kind != MR_YAML_MAP)
         return MR_OK;
-    for (mr_yaml *stage = stages->first; stage; stage = stage->next)
-        if (writes_path(p, stage)) {
-            sink = stage;
-            count++;
-        }
+    for (mr_yaml *stage = stages->first; stage; stage = stage->next) {
+        const mr_option *path = written_path(p, stage);
+        if (!path)
+            continue;
+        sink = stage;
+        option = path;
+        count++;
+    }
     if (count != 1) {
         mr_spec_error(p, (mr_place){.file = "--output"}, count ? "use --set stages.ID.path=... for each" : NULL,
                       "an output replaces the path of the only stage that writes a file, but the pipeline has %zu",
@@ -230,7 +238,7 @@ static int apply_output(mr_spec_parser *p) {
         return MR_OK;
     }
     mr_yaml *path = argument(p, "--output", p->params->output);
-    return path ? mr_yaml_put(sink, &p->spec->arena, "path", path->place, path) : MR_ERROR_MEMORY;
+    return path ? mr_yaml_put(sink, &p->spec->arena, option->name, path->place, path) : MR_ERROR_MEMORY;
 }
 
 int mr_spec_override(mr_spec_parser *parser) {

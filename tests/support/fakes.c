@@ -31,8 +31,8 @@ static const mr_port pair_ports[] = {
 static const mr_port many_ports[] = {{.name = "any", .many = true}, {0}};
 
 static const mr_option camera_options[] = {
-    {.name = "uri", .kind = MR_OPTION_URI, .offset = offsetof(fake_camera, uri), .required = true,
-     .help = "what to read"},
+    {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = offsetof(fake_camera, uri),
+     .required = true, .help = "what to read"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = offsetof(fake_camera, rate), .fallback = "25fps", .min = 1,
      .max = 240, .help = "pictures a second"},
     {.name = "wait", .kind = MR_OPTION_DURATION, .offset = offsetof(fake_camera, wait_ns), .fallback = "20ms",
@@ -179,8 +179,8 @@ static const mr_stage_type same = {.name = "same",
                                    .entry = MR_ENTRY_STATELESS};
 
 static const mr_option write_options[] = {
-    {.name = "path", .kind = MR_OPTION_PATH, .offset = offsetof(fake_write, path), .fallback = "-",
-     .help = "where to"},
+    {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(fake_write, path),
+     .fallback = "-", .help = "where to"},
     {.name = "features", .kind = MR_OPTION_BOOL, .offset = offsetof(fake_write, features), .fallback = "false",
      .help = "whether tensors are written"},
     MR_OPTIONS_END,

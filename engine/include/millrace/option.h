@@ -25,9 +25,19 @@ typedef enum mr_option_kind {
     MR_OPTION_STRINGS,  /* mr_strings; one string or a list */
     MR_OPTION_PAIRS,    /* mr_pairs; a map of strings */
     MR_OPTION_FORMAT,   /* mr_format; "I420 1280x720", "RGB24 640x480", "f32 3x224x224", "u8 10" */
-    MR_OPTION_MAP,      /* a nested struct described by `fields`; its first member is a bool that says whether it was given */
+    MR_OPTION_MAP,      /* a nested struct described by `fields`, whose first member is a bool: whether it was given */
     MR_OPTION_MAPS      /* a map from names to maps described by `fields`; only with `elsewhere` */
 } mr_option_kind;
+
+/* What is done with the file that a PATH or URI names; planning sees to it that no two stages write one file. */
+typedef enum mr_option_file {
+    MR_FILE_NONE,
+    MR_FILE_READ,    /* a file, folder or glob that is read */
+    MR_FILE_WRITTEN, /* a file that is written from its beginning; "-" is standard output */
+    MR_FILE_FOLDER,  /* a folder that files are written into */
+    MR_FILE_NAME     /* a STRING: how those files are called; "{source}" stands for the id of the source, other words in
+                        braces for numbers */
+} mr_option_file;
 
 typedef struct mr_size {
     int32_t width, height;
@@ -52,6 +62,7 @@ typedef struct mr_option {
     size_t offset;              /* of the field in the options struct */
     const char *fallback;       /* default as YAML text; NULL: none (zero), "required" is said by `required` */
     bool required;
+    mr_option_file file;
     double min, max;            /* inclusive range of numbers, in the field's own unit; both 0: no limit. With
                                    `elsewhere`, of STRINGS, PAIRS and MAPS: of how many there are */
     const char *unit;           /* "px", "frames", ... for people; NULL where the kind says it */
