@@ -78,7 +78,7 @@ static int check(const options *o, const mr_head *head, const mr_planned_input *
 
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
-    n->outputs[0] = n->inputs[0].format;
+    n->outputs[0].follows = 0;
     if (o->window > 1)
         n->entry = MR_ENTRY_PER_SOURCE;
     if (o->window > 1 && n->batch > 1)

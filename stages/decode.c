@@ -68,8 +68,8 @@ static const mr_option options[] = {
      .max = 2147483647, .unit = "px", .help = "packets whose pictures are larger count as corrupt"},
     MR_OPTIONS_END};
 
-static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {
     {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
 static const mr_port outputs[] = {
@@ -96,7 +96,7 @@ static int negotiate(mr_negotiation *negotiation) {
     if (!threads)
         return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
                          from->threads);
-    negotiation->outputs[0] = pictures[0];
+    negotiation->outputs[0].set = pictures[0];
     /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
     negotiation->blocking = threads > 1;
     negotiation->threads = threads > 1 ? threads : 0;

@@ -64,12 +64,13 @@ static int load(state *s, const options *o, bool brief, const mr_planned_input *
 
 static int negotiate(mr_negotiation *n) {
     state s = {0};
-    n->outputs[0] = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){0});
+    const mr_format vector = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){0});
+    n->outputs[0].set = mr_format_set_of(&vector);
     if (n->offline)
         return MR_OK;
     int status = load(&s, n->options, true, &n->inputs[0], n->batch);
     if (!status)
-        n->outputs[0] = s.vector;
+        n->outputs[0].set = mr_format_set_of(&s.vector);
     mr_model_close(&s.model);
     return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
 }
@@ -145,7 +146,7 @@ static const mr_option table[] = {
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {
     {.name = "in", .help = "tensors of the model's input shape, without its batch dimension", .accepts = tensors},
     {0}};

@@ -48,7 +48,7 @@ static const mr_option options[] = {
      .help = "of the files: 0 fastest, 9 smallest"},
     MR_OPTIONS_END};
 
-static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ static int load(state *s, const options *o, bool brief, const mr_planned_input *
 
 static int negotiate(mr_negotiation *n) {
     state s = {0};
-    n->outputs[0] = n->inputs[0].format;
+    n->outputs[0].follows = 0;
     if (n->offline)
         return MR_OK;
     int status = load(&s, n->options, true, n->inputs, n->input_count, n->batch);
@@ -128,7 +128,7 @@ static const mr_option table[] = {
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in",
                                   .help = "a tensor for each of the model's inputs, joined under their names",
                                   .accepts = tensors,

@@ -8,7 +8,7 @@
 static int negotiate(mr_negotiation *negotiation) {
     if (negotiation->input_count < 2)
         return mr_refuse(negotiation, NULL, "only one input: name two or more, as in join: {a: ..., b: ...}");
-    negotiation->outputs[0] = negotiation->inputs[0].format;
+    negotiation->outputs[0].follows = 0;
     return MR_OK;
 }
 

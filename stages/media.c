@@ -61,7 +61,7 @@ static const mr_option options[] = {
      .max = 2147483647, .unit = "px", .help = "files whose pictures are larger are refused"},
     MR_OPTIONS_END};
 
-static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port outputs[] = {
     {.name = "packets", .help = "compressed packets in decode order", .accepts = packets}, {.name = NULL}};
 
@@ -86,7 +86,7 @@ static mr_reader_params params_of(const media_options *from) {
 
 static int negotiate(mr_negotiation *negotiation) {
     const media_options *from = negotiation->options;
-    negotiation->outputs[0] = packets[0];
+    negotiation->outputs[0].set = packets[0];
     if (!parse_loop(from->loop))
         return mr_refuse(negotiation, "loop", "loop must be true, false or a count, not \"%s\"", from->loop);
     if (negotiation->offline)
@@ -147,7 +147,7 @@ static void set_due(media_state *state, int64_t now_ns) {
 
 /* Moves the held packet into a frame. */
 static void fill(mr_frame *frame, mr_packet *packet) {
-    frame->format = packets[0];
+    frame->format = (mr_format){.payload = MR_PAYLOAD_PACKET};
     frame->plane[0] = (mr_plane){.buffer = packet->buffer, .data = packet->data, .bytes = packet->bytes};
     if (packet->side)
         frame->plane[1] =

@@ -28,7 +28,10 @@ static int negotiate(mr_negotiation *negotiation) {
         return mr_refuse(negotiation, "format", "the pixel layout, width and height must be given");
     if (format.payload == MR_PAYLOAD_TENSOR && mr_tensor_bytes(&format) == 0)
         return mr_refuse(negotiation, "format", "all dimensions of the tensor must be given");
-    negotiation->outputs[0] = format;
+    negotiation->outputs[0].set = mr_format_set_of(&format);
+    negotiation->rate = given->rate;
+    negotiation->paced = given->rate > 0;
+    negotiation->frames = given->frames;
     return MR_OK;
 }
 

@@ -140,7 +140,8 @@ static int negotiate(mr_negotiation *n) {
     if (status < 0)
         return status;
     mr_preprocess_params params = make_params(o);
-    n->outputs[0] = mr_preprocess_output(&params);
+    const mr_format output = mr_preprocess_output(&params);
+    n->outputs[0].set = mr_format_set_of(&output);
     return MR_OK;
 }
 
@@ -299,8 +300,8 @@ static const mr_option table[] = {
     MR_OPTIONS_END};
 #undef FIELD
 
-static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {
     {.name = "out", .help = "a tensor of 3 channels, `size` and `dtype`", .accepts = tensors}, {0}};

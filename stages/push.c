@@ -10,7 +10,7 @@ static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
     if (given->format.payload != MR_PAYLOAD_PICTURE && given->format.payload != MR_PAYLOAD_TENSOR)
         return mr_refuse(negotiation, "format", "a program can push pictures and tensors only");
-    negotiation->outputs[0] = given->format;
+    negotiation->outputs[0].set = mr_format_set_of(&given->format);
     return MR_OK;
 }
 

@@ -84,50 +84,6 @@ static void tensors_have_a_size_only_when_all_is_fixed(void **state) {
     assert_int_equal(mr_tensor_bytes(&format), 0);
 }
 
-static void an_open_field_takes_the_other_side(void **state) {
-    (void)state;
-    mr_format any = {0}, met;
-    mr_format picture = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = 640, .height = 480,
-                         .rotation = 90, .sar_num = 4, .sar_den = 3};
-    assert_true(mr_format_meet(&any, &picture, &met));
-    assert_memory_equal(&met, &picture, sizeof met);
-    assert_true(mr_format_meet(&picture, &any, &met));
-    assert_memory_equal(&met, &picture, sizeof met);
-
-    const int64_t a_dims[] = {3, 0, 224}, b_dims[] = {0, 224, 224};
-    mr_format a = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_ANY, 3, a_dims);
-    mr_format b = mr_tensor_format(MR_DTYPE_ANY, MR_LAYOUT_NCHW, 3, b_dims);
-    assert_true(mr_format_meet(&a, &b, &met));
-    assert_int_equal(met.dtype, MR_DTYPE_F32);
-    assert_int_equal(met.layout, MR_LAYOUT_NCHW);
-    assert_int_equal(mr_tensor_count(&met), 150528);
-}
-
-static void what_differs_does_not_meet(void **state) {
-    (void)state;
-    const int64_t wide[] = {3, 224, 224}, deep[] = {224, 224, 3};
-    mr_format met = {.width = 77};
-    mr_format a = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 3, wide);
-    mr_format b = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NHWC, 3, deep);
-    assert_false(mr_format_meet(&a, &b, &met));
-    b = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 2, wide);
-    assert_false(mr_format_meet(&a, &b, &met));
-    b = (mr_format){.payload = MR_PAYLOAD_PICTURE};
-    assert_false(mr_format_meet(&a, &b, &met));
-    assert_int_equal(met.width, 77);
-}
-
-static void colour_and_display_never_conflict(void **state) {
-    (void)state;
-    mr_format a = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT709, .rotation = 90, .sar_num = 1, .sar_den = 1};
-    mr_format b = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT601, .range = MR_RANGE_FULL, .rotation = 180};
-    mr_format met;
-    assert_true(mr_format_meet(&a, &b, &met));
-    assert_int_equal(met.matrix, MR_MATRIX_BT709);
-    assert_int_equal(met.range, MR_RANGE_FULL);
-    assert_int_equal(met.rotation, 90);
-}
-
 static void formats_read_well(void **state) {
     (void)state;
     char text[MR_FORMAT_TEXT];
@@ -153,9 +109,6 @@ int main(void) {
         cmocka_unit_test(every_layout_is_as_libavutil_has_it),
         cmocka_unit_test(plane_sizes_are_as_libavutil_computes_them),
         cmocka_unit_test(tensors_have_a_size_only_when_all_is_fixed),
-        cmocka_unit_test(an_open_field_takes_the_other_side),
-        cmocka_unit_test(what_differs_does_not_meet),
-        cmocka_unit_test(colour_and_display_never_conflict),
         cmocka_unit_test(formats_read_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

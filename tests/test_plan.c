@@ -64,9 +64,9 @@ static void formats_are_what_stages_answer(void **state) {
     (void)state;
     mr_plan *plan = load(chain);
     char text[MR_FORMAT_TEXT];
-    assert_int_equal(plan->edges[0].format.payload, MR_PAYLOAD_PACKET);
-    assert_int_equal(plan->edges[2].format.payload, MR_PAYLOAD_PICTURE);
-    assert_string_equal(mr_format_print(&plan->edges[3].format, text, sizeof text), "tensor f32 3x32x64");
+    assert_int_equal(vertex(plan, "lobby")->outputs[0].set.payload, MR_PAYLOAD_PACKET);
+    assert_int_equal(vertex(plan, "open")->outputs[0].set.payload, MR_PAYLOAD_PICTURE);
+    assert_string_equal(mr_format_print(&vertex(plan, "small")->formats[0], text, sizeof text), "tensor f32 3x32x64");
     assert_string_equal(mr_format_print(&vertex(plan, "learn")->inputs[0].format, text, sizeof text),
                         "tensor f32 3x32x64");
     assert_string_equal(vertex(plan, "learn")->inputs[0].from, "small");

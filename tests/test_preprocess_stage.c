@@ -76,7 +76,7 @@ static int enqueue(instance *made, int width, int height, uint8_t *pixels, float
 static void the_plan_says_the_shape(void **state) {
     instance *made = *state;
     char line[MR_FORMAT_TEXT];
-    assert_string_equal(mr_format_print(&made->plan->vertices[1].outputs[0], line, sizeof line), "tensor f32 3x16x16");
+    assert_string_equal(mr_format_print(&made->plan->vertices[1].formats[0], line, sizeof line), "tensor f32 3x16x16");
 }
 
 /* More picture sizes than plans are kept, all in flight at once: none may lose its plan. (value - 127.5) / 127.5. */

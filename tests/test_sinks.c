@@ -53,7 +53,7 @@ static const mr_option table[] = {
     MR_OPTIONS_END,
 };
 static int negotiate_tell(mr_negotiation *negotiation) {
-    negotiation->outputs[0] = (mr_format){.payload = MR_PAYLOAD_RESULTS};
+    negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_RESULTS};
     return MR_OK;
 }
 static const mr_stage_type oracle = {

@@ -177,6 +177,9 @@ static int build(mr_plan_builder *b) {
         return MR_ERROR_MEMORY;
     if (linked && !b->spec->broken)
         warn_of_unused(b);
+    /* What does not fit together has no sizes. */
+    if (b->diagnostics->errors > errors || b->spec->broken)
+        return MR_OK;
     for (int v = 0; v < b->count; v++)
         set_calls(b, v);
     return mr_plan_sizes(b);

@@ -16,8 +16,7 @@
 typedef struct mr_plan_edge {
     int from, from_port; /* vertex, output port */
     int to, to_port;     /* vertex, input port (index into its `inputs`) */
-    mr_format format;
-} mr_plan_edge;
+} mr_plan_edge;        /* it carries what the output port gives: vertices[from].outputs[from_port].set */
 
 /* How many buffers the pool behind output 0 of one instance needs, so that links fill up before it runs dry:
  *
@@ -56,8 +55,12 @@ typedef struct mr_plan_vertex {
     int output_buffers;             /* for output 0 of one instance; see above */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
+    double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
+    bool paced;                     /* sources: it keeps to that rate */
+    int64_t frames;                 /* sources: how many will come; 0: unknown */
     size_t output_count;
-    mr_format *outputs;
+    mr_planned_output *outputs;
+    mr_format *formats;             /* one for each output: what all its frames have in common */
     size_t source_count;            /* which sources' frames come here */
     const uint32_t *sources;        /* ascending */
 } mr_plan_vertex;

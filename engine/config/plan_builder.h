@@ -33,6 +33,8 @@ typedef struct mr_plan_builder {
     mr_plan_link *link;     /* grouped by `to` */
     mr_plan_fan in, out;    /* links into and out of each vertex; once ordered */
     bool *unknown;          /* vertices of which nobody knows what comes out, since something is wrong there */
+    bool *asked;            /* vertices that have answered */
+    mr_format_set **needs;  /* [vertex][input]: what it, and all that its frames go on to, takes */
 } mr_plan_builder;
 
 #define mr_plan_error(builder, place, hint, ...)                                                                     \
@@ -47,7 +49,18 @@ int mr_plan_sizes(mr_plan_builder *builder);          /* queues of joins, output
 
 /* How many ports there are; NULL has none. */
 int mr_port_count(const mr_port *ports);
-/* Whether a port takes frames of that format, and what is then known of them (`met` may be NULL). */
-bool mr_port_accepts(const mr_port *port, const mr_format *format, mr_format *met);
+
+/* fit.c: whether formats fit, and what to say where they do not. */
+bool mr_port_accepts_anything(const mr_port *port);
+/* Whether a port takes any of `set`, and what of it (`met` may be NULL). */
+bool mr_port_accepts(const mr_port *port, const mr_format_set *set, mr_format_set *met);
+/* Whether some of what is known to come lies outside of what is taken. */
+bool mr_format_set_exceeds(const mr_format_set *comes, const mr_format_set *taken);
+/* The place of that port takes `takes` (NULL: what it accepts), but what comes is `given`; names both ends and the stages
+ * that would convert. */
+void mr_plan_misfit(mr_plan_builder *builder, const mr_plan_link *link, const mr_port *port,
+                    const mr_format_set *takes, const mr_format_set *given);
+/* "packets", "pictures", ... or the set in full. */
+const char *mr_plan_describe(const mr_format_set *set, char *text, size_t bytes);
 
 #endif

@@ -10,11 +10,15 @@ typedef struct holding {
     int64_t per_source, in_all;
 } holding;
 
+static const mr_format_set *carried(const mr_plan_builder *b, const mr_plan_edge *edge) {
+    return &b->plan->vertices[edge->from].outputs[edge->from_port].set;
+}
+
 /* Whether frames may leave a stage in the buffers they came in: where something of the same kind comes out. */
-static bool passes_through(const mr_plan_vertex *vertex, const mr_format *in) {
-    mr_format met;
+static bool passes_through(const mr_plan_vertex *vertex, const mr_format_set *in) {
+    mr_format_set met;
     for (size_t i = 0; i < vertex->output_count; i++)
-        if (vertex->outputs[i].payload == in->payload && mr_format_meet(&vertex->outputs[i], in, &met))
+        if (vertex->outputs[i].set.payload == in->payload && mr_format_set_meet(&vertex->outputs[i].set, in, &met))
             return true;
     return false;
 }
@@ -49,7 +53,7 @@ static void lengthen_small(mr_plan_builder *b) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         bool small = vertex->policy == MR_POLICY_BLOCK && b->vertex[v]->common.queue.size == 0;
         for (int i = b->in.start[v]; small && i < b->in.start[v + 1]; i++) {
-            mr_payload payload = b->plan->edges[b->in.item[i]].format.payload;
+            mr_payload payload = carried(b, &b->plan->edges[b->in.item[i]])->payload;
             small = payload == MR_PAYLOAD_PACKET || payload == MR_PAYLOAD_RESULTS;
         }
         if (small && vertex->input_count > 0 && vertex->queue < SMALL_FRAMES_QUEUE)
@@ -63,7 +67,7 @@ static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const
     int64_t calls = (int64_t)to->in_flight * to->batch;
     holding held = {.per_source = to->queue};
     *(to->entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
-    if (passes_through(to, &edge->format)) {
+    if (passes_through(to, carried(b, edge))) {
         held.per_source += behind[edge->to].per_source;
         held.in_all += behind[edge->to].in_all;
     }

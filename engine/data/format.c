@@ -123,56 +123,22 @@ mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const
     return format;
 }
 
-/* ---- sets of formats ------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* 0 stands for all values of a field. */
-static bool fits(int64_t a, int64_t b) {
-    return a == 0 || b == 0 || a == b;
+size_t mr_plane_stride(mr_pixel pixel, int plane, int32_t width) {
+    return (mr_plane_row_bytes(pixel, plane, width) + 63) / 64 * 64;
 }
 
-static bool meet_dims(mr_format *met, const mr_format *b) {
-    if (!fits(met->rank, b->rank))
-        return false;
-    met->rank = met->rank ? met->rank : b->rank;
-    for (int i = 0; i < met->rank; i++) {
-        if (!fits(met->dims[i], b->dims[i]))
-            return false;
-        met->dims[i] = met->dims[i] ? met->dims[i] : b->dims[i];
-    }
-    return true;
-}
-
-/* What a set says about colour and display; where both say something, `a` (the producer) is believed. */
-static void meet_description(mr_format *met, const mr_format *b) {
-    met->matrix = met->matrix ? met->matrix : b->matrix;
-    met->range = met->range ? met->range : b->range;
-    met->siting = met->siting ? met->siting : b->siting;
-    if (met->sar_num == 0) {
-        met->sar_num = b->sar_num;
-        met->sar_den = b->sar_den;
-    }
-    if (met->rotation == 0 && !met->flip) {
-        met->rotation = b->rotation;
-        met->flip = b->flip;
-    }
-}
-
-bool mr_format_meet(const mr_format *a, const mr_format *b, mr_format *result) {
-    if (!fits(a->payload, b->payload) || !fits(a->pixel, b->pixel) || !fits(a->width, b->width) ||
-        !fits(a->height, b->height) || !fits(a->dtype, b->dtype) || !fits(a->layout, b->layout))
-        return false;
-    mr_format met = *a;
-    if (!meet_dims(&met, b))
-        return false;
-    met.payload = a->payload ? a->payload : b->payload;
-    met.pixel = a->pixel ? a->pixel : b->pixel;
-    met.width = a->width ? a->width : b->width;
-    met.height = a->height ? a->height : b->height;
-    met.dtype = a->dtype ? a->dtype : b->dtype;
-    met.layout = a->layout ? a->layout : b->layout;
-    meet_description(&met, b);
-    *result = met;
-    return true;
+size_t mr_format_bytes(const mr_format *format) {
+    if (format->payload == MR_PAYLOAD_TENSOR)
+        return mr_tensor_bytes(format);
+    if (format->payload != MR_PAYLOAD_PICTURE || !format->pixel || format->width <= 0 || format->height <= 0)
+        return 0;
+    size_t bytes = 0;
+    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++)
+        bytes += mr_plane_stride(format->pixel, i, format->width) *
+                 (size_t)mr_plane_rows(format->pixel, i, format->height);
+    return bytes;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */

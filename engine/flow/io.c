@@ -147,34 +147,27 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     return MR_OK;
 }
 
-static const size_t ALIGNMENT = 64;
-
 static size_t aligned(size_t bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (bytes + 63) / 64 * 64;
 }
 
-/* Lays the planes of `format` out in one block; with `data` also fills the frame's planes in. Returns its size. */
-static size_t lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer) {
+/* Fills the frame's planes in, as `format` lies in one block. */
+static void lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer) {
     if (format->payload != MR_PAYLOAD_PICTURE) {
-        size_t bytes = mr_tensor_bytes(format);
-        if (buffer)
-            frame->plane[0] = (mr_plane){.buffer = buffer, .data = buffer->data, .bytes = bytes};
-        return bytes;
+        frame->plane[0] = (mr_plane){.buffer = buffer, .data = buffer->data, .bytes = mr_tensor_bytes(format)};
+        return;
     }
     size_t offset = 0;
     for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
-        size_t stride = aligned(mr_plane_row_bytes(format->pixel, i, format->width));
+        size_t stride = mr_plane_stride(format->pixel, i, format->width);
         size_t bytes = stride * (size_t)mr_plane_rows(format->pixel, i, format->height);
-        if (buffer)
-            frame->plane[i] = (mr_plane){i ? mr_buffer_ref(buffer) : buffer, buffer->data + offset,
-                                         (ptrdiff_t)stride, bytes};
+        frame->plane[i] = (mr_plane){i ? mr_buffer_ref(buffer) : buffer, buffer->data + offset, (ptrdiff_t)stride, bytes};
         offset += bytes;
     }
-    return offset;
 }
 
 int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame) {
-    size_t bytes = lay_out(format, NULL, NULL);
+    size_t bytes = mr_format_bytes(format);
     if (!bytes)
         return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame whose size is not known", io->instance->self.id);
     mr_buffer *buffer = NULL;

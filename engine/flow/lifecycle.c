@@ -67,7 +67,7 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
         .place = vertex->place,
         .input_count = vertex->input_count,
         .inputs = vertex->inputs,
-        .outputs = vertex->outputs,
+        .outputs = vertex->formats,
         .source = source,
         .source_id = source == MR_SOURCE_NONE ? NULL : graph->plan->vertices[source].id,
         .entries = vertex->entries > 1 ? vertex->entries : 1,

@@ -82,11 +82,6 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
 
 /* ---- pushing ------------------------------------------------------------------------------------------------------ */
 
-static bool same_kind(const mr_format *planned, const mr_format *pushed) {
-    mr_format both;
-    return mr_format_meet(planned, pushed, &both);
-}
-
 /* Planes of the program's memory, whose release belongs to the first of them. */
 static int wrap(mr_frame *frame, const mr_push *push) {
     bool picture = push->format.payload == MR_PAYLOAD_PICTURE;
@@ -142,10 +137,10 @@ int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *p
     const mr_plan_vertex *vertex = find_external(pipeline, source);
     if (!vertex)
         return MR_ERROR_USAGE;
-    char planned[MR_FORMAT_TEXT], pushed[MR_FORMAT_TEXT];
-    if (!same_kind(&vertex->outputs[0], &push->format))
+    char planned[MR_FORMAT_SET_TEXT], pushed[MR_FORMAT_TEXT];
+    if (!mr_format_set_has(&vertex->outputs[0].set, &push->format))
         return mr_fail(MR_ERROR_DATA, "%s takes %s, but %s was pushed", source,
-                       mr_format_print(&vertex->outputs[0], planned, sizeof planned),
+                       mr_format_set_print(&vertex->outputs[0].set, planned, sizeof planned),
                        mr_format_print(&push->format, pushed, sizeof pushed));
     mr_frame *frame = NULL;
     int status = mr_store_frame(pipeline->graph->store, &frame);

@@ -10,11 +10,11 @@
 
 #include "millrace/status.h"
 
-static const mr_format packets[] = {{.payload = MR_PAYLOAD_PACKET}, {0}};
-static const mr_format pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {0}};
-static const mr_format tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {0}};
-static const mr_format floats[] = {{.payload = MR_PAYLOAD_TENSOR, .dtype = MR_DTYPE_F32}, {0}};
-static const mr_format results[] = {{.payload = MR_PAYLOAD_RESULTS}, {0}};
+static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {0}};
+static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {0}};
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {0}};
+static const mr_format_set floats[] = {{.payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_F32)}, {0}};
+static const mr_format_set results[] = {{.payload = MR_PAYLOAD_RESULTS}, {0}};
 
 static const mr_port anything_in[] = {{.name = "any"}, {0}};
 static const mr_port packets_port[] = {{.name = "packets", .accepts = packets}, {0}};
@@ -47,7 +47,7 @@ static int negotiate_camera(mr_negotiation *negotiation) {
     const fake_camera *options = negotiation->options;
     if (strstr(options->uri, "missing"))
         return mr_refuse_status(negotiation, MR_ERROR_NO_INPUT, "uri", "cannot open %s", options->uri);
-    negotiation->outputs[0].payload = MR_PAYLOAD_PACKET;
+    negotiation->outputs[0].set.payload = MR_PAYLOAD_PACKET;
     return MR_OK;
 }
 
@@ -72,7 +72,7 @@ static const mr_option pattern_options[] = {
 };
 
 static int negotiate_pattern(mr_negotiation *negotiation) {
-    negotiation->outputs[0] = ((const fake_pattern *)negotiation->options)->format;
+    negotiation->outputs[0].set = mr_format_set_of(&((const fake_pattern *)negotiation->options)->format);
     return MR_OK;
 }
 
@@ -85,7 +85,7 @@ static const mr_stage_type pattern = {.name = "pattern",
                                       .negotiate = negotiate_pattern};
 
 static int negotiate_open(mr_negotiation *negotiation) {
-    negotiation->outputs[0] = (mr_format){.payload = MR_PAYLOAD_PICTURE};
+    negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_PICTURE};
     negotiation->retained = 3;
     negotiation->threads = 2;
     return MR_OK;
@@ -129,7 +129,8 @@ static int negotiate_shrink(mr_negotiation *negotiation) {
     if (options->size.width % 2)
         return mr_refuse(negotiation, "size", "the width %d is odd", options->size.width);
     const int64_t dims[] = {3, options->size.height, options->size.width};
-    negotiation->outputs[0] = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 3, dims);
+    const mr_format tensor = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_NCHW, 3, dims);
+    negotiation->outputs[0].set = mr_format_set_of(&tensor);
     return MR_OK;
 }
 
@@ -144,7 +145,7 @@ static const mr_stage_type shrink = {.name = "shrink",
                                      .negotiate = negotiate_shrink};
 
 static int negotiate_results(mr_negotiation *negotiation) {
-    negotiation->outputs[0] = (mr_format){.payload = MR_PAYLOAD_RESULTS};
+    negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_RESULTS};
     return MR_OK;
 }
 

@@ -31,7 +31,7 @@ static const mr_option option_table[] = {
     MR_OPTIONS_END,
 };
 
-static const mr_format results_only = {.payload = MR_PAYLOAD_RESULTS};
+static const mr_format_set results_only = {.payload = MR_PAYLOAD_RESULTS};
 static const mr_port one_input[] = {{.name = "in", .help = "frames"}, {0}};
 static const mr_port many_inputs[] = {{.name = "in", .help = "frames", .many = true}, {0}};
 static const mr_port one_output[] = {{.name = "out", .help = "frames"}, {0}};
@@ -43,7 +43,7 @@ typedef struct count_state {
 } count_state;
 
 static int count_negotiate(mr_negotiation *negotiation) {
-    negotiation->outputs[0] = results_only;
+    negotiation->outputs[0].set = results_only;
     return MR_OK;
 }
 
@@ -96,7 +96,8 @@ static int twice_process(mr_stage *self, mr_io *io) {
 }
 
 static int scale_negotiate(mr_negotiation *negotiation) {
-    negotiation->outputs[0] = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1});
+    const mr_format number = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1});
+    negotiation->outputs[0].set = mr_format_set_of(&number);
     return MR_OK;
 }
 

@@ -55,13 +55,13 @@ static void print_wrapped(const char *text, int indent) {
 }
 
 static void print_formats(const mr_port *port) {
-    char text[MR_FORMAT_TEXT];
+    char text[MR_FORMAT_SET_TEXT];
     if (!port->accepts || port->accepts[0].payload == MR_PAYLOAD_ANY) {
         printf("anything");
         return;
     }
-    for (const mr_format *one = port->accepts; one->payload != MR_PAYLOAD_ANY; one++)
-        printf("%s%s", one == port->accepts ? "" : ", or ", mr_format_print(one, text, sizeof text));
+    for (const mr_format_set *one = port->accepts; one->payload != MR_PAYLOAD_ANY; one++)
+        printf("%s%s", one == port->accepts ? "" : ", or ", mr_format_set_print(one, text, sizeof text));
 }
 
 static void print_ports(const char *title, const mr_port *ports) {
@@ -116,15 +116,15 @@ static void print_type(const mr_stage_type *type) {
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
 static void put_ports(yajl_gen json, const char *key, const mr_port *ports) {
-    char text[MR_FORMAT_TEXT];
+    char text[MR_FORMAT_SET_TEXT];
     mr_json_open_array(json, key);
     for (const mr_port *port = ports; port && port->name; port++) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "name", port->name);
         mr_json_text(json, "help", port->help);
         mr_json_open_array(json, "accepts");
-        for (const mr_format *one = port->accepts; one && one->payload != MR_PAYLOAD_ANY; one++)
-            mr_json_text(json, NULL, mr_format_print(one, text, sizeof text));
+        for (const mr_format_set *one = port->accepts; one && one->payload != MR_PAYLOAD_ANY; one++)
+            mr_json_text(json, NULL, mr_format_set_print(one, text, sizeof text));
         yajl_gen_array_close(json);
         mr_json_bool(json, "many", port->many);
         mr_json_bool(json, "optional", port->optional);

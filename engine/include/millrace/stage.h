@@ -16,6 +16,7 @@
 
 #include <stdint.h>
 
+#include "millrace/format_set.h"
 #include "millrace/frame.h"
 #include "millrace/option.h"
 #include "millrace/status.h"
@@ -47,7 +48,7 @@ typedef enum mr_answer {
 typedef struct mr_port {
     const char *name;
     const char *help;
-    const mr_format *accepts; /* NULL: anything */
+    const mr_format_set *accepts; /* NULL: anything */
     bool many;                /* inputs: any number of ports with names of the author's choice (`join:`) */
     bool optional;            /* outputs: may have no consumer; inputs that are `many`: one may come without a name */
 } mr_port;
@@ -77,12 +78,38 @@ typedef struct mr_stage_type {
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
+/* A result that frames carry: known while planning, so that what reads it can be checked. */
+typedef struct mr_planned_result {
+    mr_result_kind kind;
+    const char *name;          /* of a tensor; NULL for classes */
+    mr_format_set set;         /* of a tensor */
+    const struct mr_planned_result *next; /* the next older one */
+} mr_planned_result;
+
 typedef struct mr_planned_input {
-    const char *port; /* name; for `many` ports the author's name */
-    const char *from; /* id of the stage it comes from */
-    mr_format format;
+    const char *port;          /* name; for `many` ports the author's name */
+    const char *from;          /* id of the stage it comes from */
+    mr_format_set set;         /* all that may come */
+    mr_format format;          /* what all of it has in common; zero where it differs */
+    const mr_planned_result *results; /* that all of it carries, newest first */
+    bool more_results;         /* it may carry others that are not known */
 } mr_planned_input;
 
+/* One output port, as a stage type answers. */
+typedef struct mr_planned_output {
+    mr_format_set set;         /* all that may come out */
+    bool chosen;               /* the stage can give any one member of `set`: the planner chooses one that suits all that
+                                  come behind, and mr_stage.outputs says which. Else whatever of it comes, comes */
+    int follows;               /* the input whose frames go on here in the format they came in; -1: none. What those behind
+                                  need is then asked of that input */
+    const char *unfixed;       /* with `chosen`: what to write where nothing behind says what it takes; may be NULL */
+    const mr_planned_result *results; /* those of input 0 unless the stage says more (mr_promise_result) */
+    bool more_results;         /* it may carry others that are not known */
+    size_t buffer_bytes;       /* of one buffer, where the stage needs more than `set` tells (padding); else 0 */
+} mr_planned_output;
+
+/* Planning asks each stage in the order of the graph: told what can come in, it answers what can come out and what it takes
+ * of its inputs. It is asked again where something behind it has narrowed what comes in. */
 struct mr_negotiation {
     const char *id;            /* of the stage */
     const void *options;
@@ -93,7 +120,11 @@ struct mr_negotiation {
     int sources;               /* how many sources reach this stage */
     int workers;               /* that the executor will have */
     /* the stage type's answer; filled with defaults before the call */
-    mr_format *outputs;        /* one for each output port */
+    mr_format_set *takes;      /* one for each input: what its port accepts; may be narrowed (a model's input) */
+    mr_planned_output *outputs; /* one for each output port */
+    double rate;               /* sources: frames a second that it offers; 0: as fast as they are taken, or not known */
+    bool paced;                /* sources: it keeps to that rate, whether frames are taken or not */
+    int64_t frames;            /* sources: how many will come; 0: not known, or without end */
     mr_entry entry;            /* the type's; may be narrowed */
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
@@ -107,6 +138,9 @@ int mr_refuse(mr_negotiation *negotiation, const char *option, const char *forma
     __attribute__((format(printf, 3, 4)));
 int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Says that frames on that output carry one more result; `name` is copied. MR_ERROR_MEMORY. */
+int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
+                      const mr_format_set *set);
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
 
@@ -121,7 +155,7 @@ struct mr_stage {
     const char *place;           /* "file:line:column" of the stage, for messages */
     size_t input_count;
     const mr_planned_input *inputs;
-    const mr_format *outputs;    /* as planned */
+    const mr_format *outputs;    /* as planned: what all frames of a port have in common */
     uint32_t source;             /* sources and per-source instances; else MR_SOURCE_NONE */
     const char *source_id;       /* of that source; else NULL */
     int entries;                 /* mr_io_entry is below this */

@@ -1,0 +1,149 @@
+/* Asking one stage: told what can come in, it answers what comes out and what it takes. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "engine/config/negotiate.h"
+#include "millrace/status.h"
+
+/* What mr_refuse and mr_promise_result need to know of the stage that is being asked. */
+typedef struct asking {
+    mr_plan_builder *b;
+    const mr_spec_vertex *vertex;
+    bool refused;
+} asking;
+
+/* ---- what a stage type may call --------------------------------------------------------------------------------- */
+
+static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format,
+                  va_list arguments) {
+    asking *ask = negotiation->planner;
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    mr_place place = ask->vertex->place;
+    if (option) {
+        const mr_yaml *node = mr_yaml_nearest(ask->vertex->node, option);
+        if (node != ask->vertex->node)
+            place = node->place;
+    }
+    ask->refused = true;
+    return mr_diagnose(ask->b->diagnostics, MR_SEVERITY_ERROR, status, place, NULL, "%s.%s: %s",
+                       ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
+}
+
+int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(negotiation, MR_ERROR_CONFIG, option, format, arguments);
+    va_end(arguments);
+    return MR_ERROR_CONFIG;
+}
+
+int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    refuse(negotiation, status, option, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
+                      const mr_format_set *set) {
+    asking *ask = negotiation->planner;
+    mr_planned_result *result = mr_arena_alloc(ask->b->arena, sizeof *result);
+    const char *copy = name ? mr_arena_print(ask->b->arena, "%s", name) : NULL;
+    if (!result || (name && !copy))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a plan");
+    mr_planned_output *output = &negotiation->outputs[port];
+    *result = (mr_planned_result){.kind = kind, .name = copy, .next = output->results};
+    if (set)
+        result->set = *set;
+    output->results = result;
+    return MR_OK;
+}
+
+/* ---- what the answer is worth ----------------------------------------------------------------------------------- */
+
+/* A stage that answers what it has not announced is wrong itself; the pipeline is not to blame. */
+static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    char given[MR_FORMAT_SET_TEXT];
+    if (n->entry < vertex->type->entry)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
+                    "%s: the stage type %s widens how it may be entered", vertex->id, vertex->type->name);
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (!mr_port_accepts(&vertex->type->outputs[i], &n->outputs[i].set, NULL))
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_INTERNAL, vertex->mark, NULL,
+                        "%s: the stage type %s answers with %s on its output \"%s\", which it does not announce",
+                        vertex->id, vertex->type->name, mr_plan_describe(&n->outputs[i].set, given, sizeof given),
+                        vertex->type->outputs[i].name);
+}
+
+/* What of an input the stage has answered that it takes, where that is less than its port accepts. */
+static bool check_takes(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    mr_format_set met;
+    bool fits = true;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_planned_output *given = &b->plan->vertices[link->from].outputs[link->from_port];
+        const mr_port *ports = vertex->type->inputs;
+        if (mr_format_set_meet(&given->set, &b->needs[v][link->to_port], &met))
+            continue;
+        mr_plan_misfit(b, link, &ports[ports[0].many ? 0 : link->to_port], &b->needs[v][link->to_port], &given->set);
+        fits = false;
+    }
+    return fits;
+}
+
+/* Before it is asked, a stage takes what its ports accept of what comes. */
+static void prepare_needs(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_port *ports = vertex->type->inputs;
+    for (size_t i = 0; i < vertex->input_count; i++) {
+        const mr_port *port = &ports[ports[0].many ? 0 : i];
+        bool one = !mr_port_accepts_anything(port) && !port->accepts[1].payload;
+        b->needs[v][i] = one ? port->accepts[0] : (mr_format_set){0};
+    }
+}
+
+static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
+    vertex->entry = n->entry;
+    vertex->blocking = n->blocking;
+    vertex->threads = n->threads;
+    vertex->rate = n->rate;
+    vertex->paced = n->paced;
+    vertex->frames = n->frames;
+    vertex->output_buffers = n->retained; /* plan_sizes.c adds the rest */
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].follows >= 0)
+            vertex->outputs[i].set = vertex->inputs[vertex->outputs[i].follows].set;
+}
+
+bool mr_plan_ask(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    asking context = {.b = b, .vertex = b->vertex[v]};
+    mr_negotiation n = {.id = vertex->id,
+                        .options = vertex->options,
+                        .offline = b->params.offline,
+                        .input_count = vertex->input_count,
+                        .inputs = vertex->inputs,
+                        .batch = vertex->batch,
+                        .sources = (int)vertex->source_count,
+                        .workers = b->plan->workers,
+                        .takes = b->needs[v],
+                        .outputs = vertex->outputs,
+                        .entry = vertex->type->entry,
+                        .blocking = vertex->type->blocking,
+                        .planner = &context};
+    if (!vertex->is_source)
+        prepare_needs(b, v);
+    int status = vertex->type->negotiate ? vertex->type->negotiate(&n) : MR_OK;
+    if (status < 0 && !context.refused)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
+                    vertex->is_source ? "sources" : "stages", vertex->id, mr_message());
+    if (status < 0 || context.refused || !check_takes(b, v))
+        return false;
+    take_answer(vertex, &n);
+    check_answer(b, v, &n);
+    return true;
+}

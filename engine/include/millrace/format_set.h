@@ -1,0 +1,63 @@
+/* Sets of formats: what a port takes and what a link may carry, known before anything has moved.
+ *
+ * Each field of a set is fixed, bounded or open; a zeroed field is open. A set is the product of its fields: pixels {I420,
+ * NV12} and widths 1 to 640 are all pictures of either layout up to that width. What says more about a picture (colour,
+ * aspect, rotation) describes and never conflicts. Sets are plain values; `codec` is not owned and lives as long as the
+ * plan. Functions here are pure and may be called from any thread. */
+#ifndef MILLRACE_FORMAT_SET_H
+#define MILLRACE_FORMAT_SET_H
+
+#include "millrace/format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One value of an enumeration as a member of pixels, dtypes or layouts. */
+#define MR_IN_SET(value) (UINT32_C(1) << (value))
+
+/* Inclusive; {0, 0}: any size. */
+typedef struct mr_bounds {
+    int64_t min, max;
+} mr_bounds;
+
+typedef struct mr_format_set {
+    mr_payload payload;      /* ANY: every format there is */
+    const char *codec;       /* packets: of which codec; NULL: not known, or several */
+    uint32_t pixels;         /* pictures, and what packets decode to: MR_IN_SET(pixel) | ...; 0: any */
+    mr_bounds width, height; /* of the same, in pixels, as stored (before rotation) */
+    uint32_t dtypes;         /* tensors: MR_IN_SET(dtype) | ...; 0: any */
+    uint32_t layouts;        /* tensors: MR_IN_SET(layout) | ...; 0: any */
+    int32_t rank;            /* tensors; 0: any */
+    mr_bounds dims[MR_MAX_RANK];
+    mr_format look;          /* only matrix, range, siting, sar, rotation and flip, where all frames agree */
+} mr_format_set;
+
+/* All formats that agree with `format` in what it fixes (fields that are not zero). */
+mr_format_set mr_format_set_of(const mr_format *format);
+/* What all members have in common; zero where they differ. */
+mr_format mr_format_set_common(const mr_format_set *set);
+/* Whether all members need the same memory: layout and sizes are fixed. Packets and results never are. */
+bool mr_format_set_is_fixed(const mr_format_set *set);
+
+/* The formats that are in both sets; false where there are none (result is then untouched). */
+bool mr_format_set_meet(const mr_format_set *a, const mr_format_set *b, mr_format_set *result);
+/* Widens `set` until it holds all of `more` too; false, and unchanged, where their payloads differ. */
+bool mr_format_set_widen(mr_format_set *set, const mr_format_set *more);
+/* Whether each member of `part` is in `whole`. */
+bool mr_format_set_holds(const mr_format_set *whole, const mr_format_set *part);
+bool mr_format_set_has(const mr_format_set *set, const mr_format *format);
+
+/* Bytes of the largest member as the engine lays it out (mr_io_acquire); 0 where there is no bound, or no payload of
+ * ours: packets and results. */
+size_t mr_format_set_most_bytes(const mr_format_set *set);
+
+/* Writes a set for people, such as "picture I420 1280x720", "picture RGB24|GRAY8 up to 640x480", "packet h264 1280x720" or
+ * "tensor f32 3x?x?"; returns `text`. */
+const char *mr_format_set_print(const mr_format_set *set, char *text, size_t bytes);
+enum { MR_FORMAT_SET_TEXT = 192 };
+
+#ifdef __cplusplus
+}
+#endif
+#endif
