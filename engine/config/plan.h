@@ -18,6 +18,47 @@ typedef struct mr_plan_edge {
     int to, to_port;     /* vertex, input port (index into its `inputs`) */
 } mr_plan_edge;        /* it carries what the output port gives: vertices[from].outputs[from_port].set */
 
+/* What a vertex is that the planner has put in itself: it brings frames, with the tensors among their results, from one
+ * memory into another, and changes nothing else. Its type is `copy` (engine/device/copy.h), its id "decode->sim:0", and its
+ * `place` and `mark` those of the first stage that reads what it brings. There is one for each output port and device (or
+ * list of devices) that reads it, whatever number of stages do. */
+typedef enum mr_copy_kind {
+    MR_COPY_NONE,     /* the author's stage or source */
+    MR_COPY_UPLOAD,   /* host -> device; works on a stream of the device it copies to */
+    MR_COPY_DOWNLOAD, /* device -> pinned host memory; on a stream of the device it copies from */
+    MR_COPY_PEER      /* device -> device; on a stream of the device it copies to */
+} mr_copy_kind;
+
+/* Bytes that pools may take: an upper bound, where all sizes are known. */
+typedef struct mr_plan_bytes {
+    uint64_t bytes; /* of all whose size is known */
+    bool unknown;   /* there are others: frames without a bound on their size */
+} mr_plan_bytes;
+
+/* A device that the YAML, the command line or a stage names. The first is always the host's processors. */
+typedef struct mr_plan_device {
+    const char *name;       /* what mr_device_open takes: "cpu", "sim:0", "cuda:1" */
+    const char *alias;      /* its name under `devices:`, where it has one; else NULL */
+    mr_place mark;          /* of that name; line 0 where there is none */
+    bool enabled;
+    bool assumed;           /* it need not be there (mr_plan_params.assume) */
+    bool used;              /* a stage or a copy computes there */
+    uint64_t limit_bytes;   /* most that pools may take there, under `devices:`; 0: no limit */
+    uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
+    mr_plan_bytes memory;   /* upper bound of what pools take of its own memory; of the first device: of host memory, pinned
+                               memory included */
+} mr_plan_device;
+
+/* One pool of buffers, which each instance of a vertex has, on each of its devices: at most
+ * count * bytes * instances of each device's memory. */
+typedef struct mr_plan_pool {
+    mr_memory memory;
+    int device;     /* in plan->devices: whose memory it is (with several devices, the first); pinned memory: who pins it;
+                       host memory: 0 */
+    int count;      /* buffers; 0: there is no such pool */
+    uint64_t bytes; /* of one buffer at most; 0: not known */
+} mr_plan_pool;
+
 /* How many buffers the pool behind output 0 of one instance needs, so that links fill up before it runs dry:
  *
  *     retained (negotiated) + in_flight * batch + the sum over consumers of
@@ -31,7 +72,15 @@ typedef struct mr_plan_edge {
  * or results, which are small; in any case one batch, and before a join as many as the batches on the way there gather), two calls in flight for
  * each worker that may be in a stage, device cpu, block, drop.
  *
- * A source or stage. Sources come first, then stages in topological order. */
+ * A copy (below) takes the same for its consumers, and stages before it hold no more than its queue and its slots.
+ *
+ * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a copy reads
+ * it. Several devices: one instance, whose entries each have a device. A frame that lies on one of them is worked on there;
+ * what comes from elsewhere goes to the devices in turn, and is brought into their memory by the entry itself, as the first
+ * work of its slot (`staging`): only then is it known where it goes, and a batch stays whole. So there is no copy before such
+ * a stage, and one behind it, with the same list of devices, brings each frame home from where it lies.
+ *
+ * A source, stage or copy. Sources come first, then the others in topological order. */
 typedef struct mr_plan_vertex {
     const char *id;
     const mr_stage_type *type;
@@ -40,8 +89,12 @@ typedef struct mr_plan_vertex {
     mr_place mark;
     bool is_source;
     uint32_t source;                /* sources: 0, 1, ... */
-    char device[32];                /* "cpu", "sim:0", ... */
-    const char *device_reason;      /* why, where the YAML left the choice to the planner; else NULL */
+    char device[32];                /* of the first of its devices: "cpu", "sim:0", ... */
+    const char *device_reason;      /* why, where the YAML left a choice to the planner; else NULL */
+    size_t device_count;            /* at least 1; more: frames are spread over them */
+    const int *devices;             /* in plan->devices */
+    mr_copy_kind copy;
+    int instances;
     mr_entry entry;
     bool blocking;
     int threads;                    /* of libraries, for one instance */
@@ -61,6 +114,9 @@ typedef struct mr_plan_vertex {
     size_t output_count;
     mr_planned_output *outputs;
     mr_format *formats;             /* one for each output: what all its frames have in common */
+    mr_plan_pool *pools;            /* one for each output: what its frames, or the tensors it adds to them, lie in */
+    mr_plan_pool scratch;           /* what calls work in */
+    mr_plan_pool staging;           /* several devices: what each brings into its memory itself; see below */
     size_t source_count;            /* which sources' frames come here */
     const uint32_t *sources;        /* ascending */
 } mr_plan_vertex;
@@ -74,6 +130,10 @@ typedef struct mr_plan {
     mr_plan_vertex *vertices;
     size_t edge_count;
     mr_plan_edge *edges;            /* by `to`, then in the order of the YAML */
+    size_t device_count;
+    mr_plan_device *devices;        /* the host's processors, those of `devices:`, those assumed, others as stages name them */
+    mr_plan_bytes host, pinned;     /* upper bounds of what pools take; pinned memory is counted apart */
+    bool assumed;                   /* it is for hardware that need not be there, and cannot be run */
     mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
 
@@ -81,6 +141,8 @@ typedef struct mr_plan_params {
     int workers;                    /* 0: as the spec says, else one for each usable core */
     bool offline;
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
+    size_t assume_count;            /* plan for hardware that need not be there: "cuda:8x80GiB", "sim:2" */
+    const char *const *assume;
 } mr_plan_params;
 
 /* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused.
