@@ -136,6 +136,21 @@ static bool has_scheme(const char *text) {
     return strncmp(text, "lavfi:", 6) == 0 || (length > 0 && strncmp(text + length, "://", 3) == 0);
 }
 
+const char *mr_option_string(const mr_option *option, const void *options) {
+    const char *text;
+    memcpy(&text, (const char *)options + option->offset, sizeof text);
+    return text;
+}
+
+const char *mr_option_path(const mr_option *option, const void *options) {
+    static const char file_scheme[] = "file://";
+    const char *text = mr_option_string(option, options);
+    if (option->kind != MR_OPTION_URI || !text || !has_scheme(text))
+        return text;
+    size_t length = strlen(file_scheme);
+    return strncmp(text, file_scheme, length) == 0 ? text + length : NULL;
+}
+
 static int read_text(const reading *r, void *field) {
     const char *text = r->value->text;
     const char *directory = r->value->place.line > 0 ? r->reader->directory : "";

@@ -29,6 +29,11 @@ int mr_options_read(const mr_option_reader *reader, const mr_option *table, cons
 /* The entry of that name; NULL where there is none. `table` may be NULL. */
 const mr_option *mr_option_find(const mr_option *table, const char *name);
 
+/* What a filled options struct holds for a STRING, PATH or URI; NULL where it has none. */
+const char *mr_option_string(const mr_option *option, const void *options);
+/* The path of a PATH or URI; NULL where it has none, or what a URI names is no file. */
+const char *mr_option_path(const mr_option *option, const void *options);
+
 /* For `millrace inspect` and messages. Each writes into `text` and returns it. */
 enum { MR_OPTION_TEXT = 256 };
 /* "whole number", "nearest | bilinear | area", "duration", "width x height", ... */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/config/lint.h"
 #include "engine/config/plan_builder.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
@@ -121,35 +122,6 @@ static int list_edges(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* ---- warnings ------------------------------------------------------------------------------------------------- */
-
-static bool output_is_taken(const mr_plan_builder *b, int v, int port) {
-    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++)
-        if (b->link[b->out.item[i]].from_port == port)
-            return true;
-    return false;
-}
-
-static void warn_of_unused(mr_plan_builder *b) {
-    for (int v = 0; v < b->count; v++) {
-        const mr_spec_vertex *vertex = b->vertex[v];
-        bool source = vertex->is_source;
-        for (int port = 0; vertex->type && port < mr_port_count(vertex->type->outputs); port++) {
-            const mr_port *output = &vertex->type->outputs[port];
-            if (output->optional || output_is_taken(b, v, port))
-                continue;
-            if (source)
-                mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place,
-                            "name it in a stage's `input`, or take it away", "nothing reads the source \"%s\"",
-                            vertex->id);
-            else
-                mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place,
-                            "add a stage that takes it, or take this one away",
-                            "nothing takes the output \"%s\" of \"%s\"", output->name, vertex->id);
-        }
-    }
-}
-
 /* ---- together ------------------------------------------------------------------------------------------------- */
 
 static int count_workers(const mr_plan_builder *b) {
@@ -175,8 +147,8 @@ static int build(mr_plan_builder *b) {
         return MR_OK;
     if (list_edges(b) || mr_plan_reach(b) || mr_plan_negotiate(b))
         return MR_ERROR_MEMORY;
-    if (linked && !b->spec->broken)
-        warn_of_unused(b);
+    if (mr_lint_plan(b, linked))
+        return MR_ERROR_MEMORY;
     /* What does not fit together has no sizes. */
     if (b->diagnostics->errors > errors || b->spec->broken)
         return MR_OK;

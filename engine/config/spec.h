@@ -18,7 +18,7 @@
 #include "engine/config/yaml.h"
 #include "millrace/millrace.h"
 
-enum { MR_SPEC_MAX_SOURCES = 10000, MR_SPEC_MAX_STAGES = 1000 };
+enum { MR_SPEC_MAX_SOURCES = 10000, MR_SPEC_MAX_STAGES = 1000, MR_SPEC_MAX_PORTS = 16 /* inputs of a join */ };
 
 /* The type of a source that does not say, where mr_spec_params names no other. */
 #define MR_SPEC_SOURCE_TYPE "media"

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/config/lint.h"
 #include "engine/config/nearest.h"
 #include "engine/config/spec_parser.h"
 #include "engine/device/device.h"
@@ -90,6 +91,12 @@ static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_y
                       join->kind == MR_YAML_MAP ? "an empty one" : mr_yaml_found(join, found, sizeof found));
         return MR_OK;
     }
+    if (join->count > MR_SPEC_MAX_PORTS) {
+        mr_spec_error(p, join->place, "join some of them first, and what comes of it with the others",
+                      "stages.%s.join: it has %zu inputs; at most %d are accepted", vertex->id, join->count,
+                      MR_SPEC_MAX_PORTS);
+        return MR_OK;
+    }
     vertex->joins = true;
     vertex->inputs = mr_arena_array(&p->spec->arena, join->count, sizeof *vertex->inputs);
     if (!vertex->inputs)
@@ -156,7 +163,7 @@ const mr_option mr_stage_keys[] = {
      .help = "the source or stage before it; a list merges several, sources.* is all sources, stage.port one of several "
              "outputs"},
     {.name = "join", .kind = MR_OPTION_PAIRS, .elsewhere = true, .required = true, .unless = "input", .min = 1,
-     .max = INFINITY, .help = "brings together what belongs to the same frame: a map from inputs to sources or stages"},
+     .max = MR_SPEC_MAX_PORTS, .help = "brings together what belongs to the same frame: a map from inputs to sources or stages"},
     {.name = "device", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_common, device), .fallback = "cpu",
      .help = "where the stage computes: cpu, auto, sim:N or cuda:N"},
     {.name = "queue", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, queue), .fields = queue_fields,
@@ -212,6 +219,8 @@ static int read_common(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_optio
     }
     if (device)
         check_device(p, vertex, device);
+    if (!vertex->is_source)
+        mr_lint_queue(mr_index_get(&picked->index, "queue"), vertex->id, p->diagnostics);
     int status = mr_options_read(reader, keys_of(vertex), NULL, picked, &vertex->common);
     vertex->broken = vertex->broken || status;
     return status == MR_ERROR_MEMORY ? status : MR_OK;

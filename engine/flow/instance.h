@@ -56,7 +56,7 @@ typedef struct mr_slot {
     bool awaited;          /* the event will wake an entry */
 } mr_slot;
 
-enum { MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = 16 };
+enum { MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
 
 struct mr_io {
     mr_instance *instance;

@@ -1,0 +1,45 @@
+#include "engine/config/lint.h"
+
+#include "engine/config/plan_builder.h"
+#include "millrace/status.h"
+
+/* ---- what nobody takes ------------------------------------------------------------------------------------------- */
+
+static bool output_is_taken(const mr_plan_builder *b, int v, int port) {
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++)
+        if (b->link[b->out.item[i]].from_port == port)
+            return true;
+    return false;
+}
+
+static void warn_of_output(mr_plan_builder *b, const mr_spec_vertex *vertex, int port) {
+    char hint[192];
+    if (vertex->is_source) {
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place,
+                    "name it in a stage's `input`, or take it away", "nothing reads the source \"%s\"", vertex->id);
+        return;
+    }
+    snprintf(hint, sizeof hint, "add a stage that takes it with `input: %s%s%s`, or take this one away", vertex->id,
+             port ? "." : "", port ? vertex->type->outputs[port].name : "");
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, vertex->place, hint,
+                "nothing takes the output \"%s\" of \"%s\"", vertex->type->outputs[port].name, vertex->id);
+}
+
+static void warn_of_unused(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        const mr_spec_vertex *vertex = b->vertex[v];
+        for (int port = 0; vertex->type && port < mr_port_count(vertex->type->outputs); port++)
+            if (!vertex->type->outputs[port].optional && !output_is_taken(b, v, port))
+                warn_of_output(b, vertex, port);
+    }
+}
+
+/* ---- together ---------------------------------------------------------------------------------------------------- */
+
+int mr_lint_plan(mr_plan_builder *b, bool linked) {
+    if (linked && !b->spec->broken)
+        warn_of_unused(b);
+    if (mr_lint_files(b))
+        return MR_ERROR_MEMORY;
+    return linked ? mr_lint_joins(b) : MR_OK;
+}
