@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include <yajl/yajl_tree.h>
 
@@ -303,18 +305,23 @@ static void a_full_disk_fails_the_run(void **state) {
                      MR_ERROR_IO);
 }
 
-static void two_sinks_on_one_file_are_refused(void **state) {
+/* Two stages of one pipeline are refused when it is planned (tests/wrong); another program is seen when the file is
+ * opened. */
+static void a_file_that_another_program_writes_is_refused(void **state) {
     fixture *made = *state;
     char text[512];
     snprintf(text, sizeof text,
              "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1}\nstages:\n"
-             "  a: {type: jsonl, input: s, path: %s}\n  b: {type: csv, input: s, path: %s}\n",
-             made->path, made->path);
+             "  a: {type: jsonl, input: s, path: %s}\n", made->path);
+    int other = open(made->path, O_WRONLY | O_CREAT, 0600);
+    assert_true(other >= 0);
+    assert_int_equal(flock(other, LOCK_EX), 0);
     mr_pipeline *pipeline = open_text(text);
     assert_non_null(pipeline);
     assert_int_equal(mr_pipeline_start(pipeline), MR_ERROR_IO);
-    assert_non_null(strstr(mr_message(), "another stage"));
+    assert_non_null(strstr(mr_message(), "another stage or program"));
     mr_pipeline_destroy(&pipeline);
+    close(other);
 }
 
 int main(void) {
@@ -327,7 +334,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(callback_gets_every_frame_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(join_has_the_first_payload_and_all_results, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_disk_fails_the_run, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(two_sinks_on_one_file_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_another_program_writes_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

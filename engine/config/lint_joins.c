@@ -100,12 +100,17 @@ static const char *list_sources(const joins *j, const mr_plan_link *link, char *
     return text;
 }
 
-static void refuse_sources(const joins *j, int v, const port *one, const port *other) {
-    char a[256], b[256];
-    mr_plan_error(j->b, other->link->place, "join what several stages make of one source; `input: [a, b]` merges sources",
-                  "stages.%s.join: no frame can come to all inputs: \"%s\" has frames of %s, \"%s\" has frames of %s",
-                  j->b->vertex[v]->id, from_of(j, one->link)->id, list_sources(j, one->link, a, sizeof a),
-                  from_of(j, other->link)->id, list_sources(j, other->link, b, sizeof b));
+/* Names inputs of which no source reaches all: two of them, or the whole join. */
+static void refuse_sources(const joins *j, int v, const port *const *ports, int count) {
+    char text[1024] = "", sources[256];
+    size_t length = 0;
+    for (int p = 0; p < count && length < sizeof text; p++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s\"%s\" has frames of %s", p ? ", " : "",
+                                   from_of(j, ports[p]->link)->id,
+                                   list_sources(j, ports[p]->link, sources, sizeof sources));
+    mr_plan_error(j->b, ports[count - 1]->link->place,
+                  "join what several stages make of one source; `input: [a, b]` merges sources",
+                  "stages.%s.join: no frame can come to all inputs: %s", j->b->vertex[v]->id, text);
 }
 
 static void refuse_numbering(const joins *j, int v, const port *packets, const port *pictures) {
@@ -175,19 +180,21 @@ static bool comes_over(const joins *j, int v, int to_port, int stamp, uint32_t s
     return false;
 }
 
-/* No source reaches all ports: names two that none reaches both of, or else the first and the last. */
+/* No source reaches all ports: names two that none reaches both of, or else all. */
 static void refuse_apart(joins *j, int v, const port *ports, int count) {
+    const port *all[MR_SPEC_MAX_PORTS];
     for (int one = 0; one < count; one++) {
         port again;
         int stamp = j->stamp + 1;
         fill_port(j, v, one, &again);
+        all[one] = &ports[one];
         for (int other = one + 1; other < count; other++)
             if (!comes_over(j, v, other, stamp, MR_SOURCE_NONE)) {
-                refuse_sources(j, v, &ports[one], &ports[other]);
+                refuse_sources(j, v, (const port *[]){&ports[one], &ports[other]}, 2);
                 return;
             }
     }
-    refuse_sources(j, v, &ports[0], &ports[count - 1]);
+    refuse_sources(j, v, all, count);
 }
 
 /* False where no source reaches all ports. */

@@ -1,0 +1,196 @@
+/* What planning warns of, and what it leaves alone: tests/wrong has the words of what is refused, here stand the cases
+ * around them. Pipelines are of the real stage types, planned without opening anything. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/config/plan.h"
+#include "tests/support/fakes.h"
+
+#define HEAD "version: 1\npipeline: p\n"
+
+/* What planning says of a text; to be freed. */
+static char *said_of(const char *text) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 2, .offline = true}, &diagnostics);
+    char *said = printed(&diagnostics);
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&diagnostics);
+    return said;
+}
+
+static void expect(const char *text, const char *expected) {
+    char *said = said_of(text);
+    assert_string_equal(said, expected);
+    free(said);
+}
+
+/* `count` times a line with the number in it. */
+static void repeat(FILE *out, int count, const char *format) {
+    for (int i = 0; i < count; i++) {
+        char line[256];
+        snprintf(line, sizeof line, format, i);
+        fputs(line, out);
+    }
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static void files_that_do_not_meet_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}, pictures: {uri: 'shots/*.jpg'}}\n"
+                "stages:\n"
+                "  a1: {type: decode, input: a}\n"
+                "  b1: {type: decode, input: [b, pictures]}\n"
+                "  all: {type: images, input: a1, path: shots}\n"
+                "  all-b: {type: images, input: b1, path: ./shots}\n"
+                "  more: {type: images, input: a1, path: shots, name: 'more-{seq}.png'}\n"
+                "  one: {type: jsonl, input: a1, path: /dev/null}\n"
+                "  two: {type: jsonl, input: b1, path: /dev/null}\n"
+                "  three: {type: jsonl, input: b1, path: one/x.jsonl}\n"
+                "  four: {type: jsonl, input: b1, path: two/x.jsonl}\n",
+           "");
+}
+
+static void names_without_their_source_meet(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+                "stages:\n"
+                "  a1: {type: decode, input: a}\n"
+                "  b1: {type: decode, input: b}\n"
+                "  one: {type: images, input: a1, path: shots, name: '{seq}.png'}\n"
+                "  two: {type: images, input: b1, path: shots, name: '{seq}.png'}\n",
+           "p.yaml:8:40: error: stages.two.path: the folder \"shots\" is already written by \"one\" (p.yaml:7:40), with "
+           "files of the same names\n"
+           "    hint: give one of them another folder, or its files other names\n");
+}
+
+/* Links are followed: where both names lead to the file that is there. */
+static void links_are_followed(void **state) {
+    (void)state;
+    char folder[] = "/tmp/millrace-lint-XXXXXX", file[64], link_to[64], deep[64], text[512];
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/out.csv", folder);
+    snprintf(link_to, sizeof link_to, "%s/link.csv", folder);
+    snprintf(deep, sizeof deep, "%s/here", folder);
+    fclose(fopen(file, "w"));
+    assert_int_equal(symlink("out.csv", link_to), 0);
+    assert_int_equal(symlink(".", deep), 0);
+    snprintf(text, sizeof text,
+             HEAD "sources: {a: {type: 'null', frames: 1}}\n"
+                  "stages:\n"
+                  "  one: {type: csv, input: a, path: %s}\n"
+                  "  two: {type: csv, input: a, path: %s}\n"
+                  "  three: {type: csv, input: a, path: %s/new.csv}\n"
+                  "  four: {type: csv, input: a, path: %s/here/new.csv}\n",
+             file, link_to, folder, folder);
+    char *said = said_of(text);
+    assert_non_null(strstr(said, "p.yaml:6:36: error: stages.two.path: "));
+    assert_non_null(strstr(said, "p.yaml:8:37: error: stages.four.path: "));
+    assert_null(strstr(said, "p.yaml:7:37: error"));
+    free(said);
+    unlink(file);
+    unlink(link_to);
+    unlink(deep);
+    rmdir(folder);
+}
+
+/* ---- joins ------------------------------------------------------------------------------------------------------- */
+
+static void joins_that_complete_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+                "stages:\n"
+                "  decode: {input: sources.*}\n"
+                "  again: {type: decode, input: [b, a]}\n"
+                "  small: {type: preprocess, input: again, size: 8}\n"
+                "  both: {type: join, join: {picture: decode, tensor: small}}\n"
+                "  packets: {type: join, join: {one: a, other: copy}}\n"
+                "  copy: {type: 'null', input: a}\n"
+                "  out: {type: 'null', input: [both, packets]}\n",
+           "");
+}
+
+/* The same frame by two ways into a sink is what the author asked for; so it is behind a join. */
+static void merges_before_a_sink_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+                "stages:\n"
+                "  decode: {input: sources.*}\n"
+                "  small: {type: preprocess, input: decode, size: 8}\n"
+                "  large: {type: preprocess, input: decode, size: 16}\n"
+                "  either: {type: 'null', input: [small, large]}\n"
+                "  out: {type: jsonl, input: either}\n",
+           "");
+}
+
+/* A merge of two ways matters only where its source is one that is joined. */
+static void merges_of_other_sources_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+                "stages:\n"
+                "  one: {type: decode, input: a}\n"
+                "  two: {type: decode, input: b}\n"
+                "  twice: {type: 'null', input: [one, again, two]}\n"
+                "  again: {type: 'null', input: one}\n"
+                "  both: {type: join, join: {x: twice, y: two}}\n"
+                "  out: {type: 'null', input: both}\n",
+           "p.yaml:9:42: warning: stages.both.join: frames of a come to some of its inputs, but not to all: \"two\" has "
+           "none of them, so that none is joined\n"
+           "    hint: lead a to every input of the join, or to none\n");
+}
+
+/* ---- speed ------------------------------------------------------------------------------------------------------- */
+
+static double milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* 1,000 sources, 100 joins of two ways and as many sinks with files of their own. */
+static void large_pipelines_are_checked_quickly(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    fputs(HEAD "sources:\n", out);
+    repeat(out, 1000, "  camera-%1$d: {uri: videos/%1$d.mp4}\n");
+    fputs("stages:\n  decode: {input: sources.*}\n  small: {type: preprocess, input: decode, size: 8}\n", out);
+    repeat(out, 99, "  join-%1$d: {type: join, join: {a: decode, b: small}}\n");
+    repeat(out, 99, "  out-%1$d: {type: jsonl, input: join-%1$d, path: out/%1$d.jsonl}\n");
+    fclose(out);
+    double best = 1e9;
+    for (int i = 0; i < 3; i++) {
+        double before = milliseconds();
+        expect(text, "");
+        double spent = milliseconds() - before;
+        best = spent < best ? spent : best;
+    }
+    print_message("checked 1,000 sources and 200 stages in %.1f ms\n", best);
+    assert_true(best < 100);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_that_do_not_meet_are_fine),
+        cmocka_unit_test(names_without_their_source_meet),
+        cmocka_unit_test(links_are_followed),
+        cmocka_unit_test(joins_that_complete_are_fine),
+        cmocka_unit_test(merges_before_a_sink_are_fine),
+        cmocka_unit_test(merges_of_other_sources_are_fine),
+        cmocka_unit_test(large_pipelines_are_checked_quickly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
