@@ -290,11 +290,11 @@ static const char *const activations[] = {"none", "softmax", "sigmoid", NULL};
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ,
+    {FIELD(weights), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/lite0-head.npy",
      .help = "a .npy matrix of classes x (features + 1), the bias last; without it the input is taken for logits"},
-    {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ,
+    {FIELD(labels), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "models/imagenet.txt",
      .help = "a text file with the label of one class a line"},
-    {FIELD(tensor), .kind = MR_OPTION_STRING,
+    {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "logits",
      .help =
          "the tensor of infer to classify; where not given, the frame's own vector, else the newest one of infer"},
     {FIELD(activation), .kind = MR_OPTION_ENUM, .fallback = "softmax", .choices = activations,

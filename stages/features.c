@@ -134,14 +134,15 @@ static const char *const normalizations[] = {"none", "l2", NULL};
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true, .help = "the ONNX file"},
-    {FIELD(tensor), .kind = MR_OPTION_STRING,
+    {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
+     .example = "models/lite0-features.onnx", .help = "the ONNX file"},
+    {FIELD(tensor), .kind = MR_OPTION_STRING, .example = "features",
      .help = "which of the network's tensors, outputs or inner ones; may be left out where there is one output"},
     {FIELD(pool), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = pools,
      .help = "average: the mean over all positions, for a tensor of channels x height x width"},
     {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
      .help = "l2: scaled to length 1"},
-    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ,
+    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "/usr/lib/libonnxruntime.so",
      .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
     MR_OPTIONS_END};
 #undef FIELD

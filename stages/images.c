@@ -37,6 +37,7 @@ typedef struct images_state {
 #define FIELD(name) offsetof(images_options, name)
 static const mr_option options[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_FOLDER, .offset = FIELD(path), .required = true,
+     .example = "pictures",
      .help = "folder to write to; it is made where it does not exist"},
     {.name = "name", .kind = MR_OPTION_STRING, .file = MR_FILE_NAME, .offset = FIELD(name),
      .fallback = "{source}-{seq}.png",

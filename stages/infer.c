@@ -121,9 +121,11 @@ static int process(mr_stage *self, mr_io *io) {
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true, .help = "the ONNX file"},
-    {FIELD(outputs), .kind = MR_OPTION_STRINGS, .help = "which outputs to keep, by name; all where not given"},
-    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ,
+    {FIELD(model), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .required = true,
+     .example = "models/lite0.onnx", .help = "the ONNX file"},
+    {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
+     .help = "which outputs to keep, by name; all where not given"},
+    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "/usr/lib/libonnxruntime.so",
      .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
     MR_OPTIONS_END};
 #undef FIELD

@@ -210,7 +210,7 @@ static void wrong_types_say_what_was_found(void **state) {
             "f:1:10: error: stages.x.headers: expected a map of texts such as {a: b}, found a list\n");
     refuses("part: 5", "f:1:7: error: stages.x.part: expected a map of x, y, found \"5\"\n");
     refuses("format: I420 5",
-            "f:1:9: error: stages.x.format: expected a format such as I420 1280x720, found \"I420 5\"\n");
+            "f:1:9: error: stages.x.format: expected a format such as \"I420 1280x720\", found \"I420 5\"\n");
     refuses("path: ''", "f:1:7: error: stages.x.path: expected a path such as results.jsonl, found \"\"\n");
 }
 
@@ -244,21 +244,21 @@ static void options_are_told(void **state) {
     (void)state;
     char text[MR_OPTION_TEXT];
     static const char *const told[][4] = {
-        {"flag", "true | false", "", "true"},
-        {"whole", "whole number", "1 to 64 frames", "5"},
-        {"choice", "nearest | bilinear | area", "", "bilinear"},
-        {"wait", "duration", "1ms to 1m", "20ms"},
-        {"memory", "bytes", "at least 1KiB", "64MiB"},
-        {"text", "text", "", "none"},
-        {"size", "width x height", "1 to 8192 px", "224x112"},
+        {"flag", "true | false", "", "true | false; default true"},
+        {"whole", "whole number", "1 to 64 frames", "whole number, 1 to 64 frames; default 5"},
+        {"choice", "nearest | bilinear | area", "", "nearest | bilinear | area; default bilinear"},
+        {"wait", "duration", "1ms to 1m", "duration, 1ms to 1m; default 20ms"},
+        {"memory", "bytes", "at least 1KiB", "bytes, at least 1KiB; default 64MiB"},
+        {"text", "text", "", "text; optional"},
+        {"size", "width x height", "1 to 8192 px", "width x height, 1 to 8192 px; default 224x112"},
     };
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         const mr_option *option = mr_option_find(table, told[i][0]);
         assert_string_equal(mr_option_type_text(option, text, sizeof text), told[i][1]);
         assert_string_equal(mr_option_range_text(option, text, sizeof text), told[i][2]);
-        assert_string_equal(mr_option_default_text(option, text, sizeof text), told[i][3]);
+        assert_string_equal(mr_option_describe(option, text, sizeof text), told[i][3]);
     }
-    assert_string_equal(mr_option_default_text(&part_fields[0], text, sizeof text), "required");
+    assert_string_equal(mr_option_describe(&part_fields[0], text, sizeof text), "whole number, 0 to 100 px; required");
     assert_null(mr_option_find(table, "nothing"));
     assert_null(mr_option_find(NULL, "nothing"));
 }

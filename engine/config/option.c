@@ -215,7 +215,7 @@ static const mr_yaml *next_of(const mr_yaml *value, const mr_yaml *item) {
 
 static int read_doubles(const reading *r, void *field) {
     mr_doubles list = {0};
-    if (r->value->kind == MR_YAML_LIST && (r->value->count == 0 || r->value->count > 4))
+    if (r->value->kind == MR_YAML_LIST && (r->value->count == 0 || r->value->count > MR_DOUBLES_MAX))
         return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place, NULL,
                            "%s%s%s: expected one to four numbers, found a list of %zu", r->reader->where,
                            dot(r->reader), r->option->name, r->value->count);

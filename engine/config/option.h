@@ -40,8 +40,11 @@ enum { MR_OPTION_TEXT = 256 };
 const char *mr_option_type_text(const mr_option *option, char *text, size_t bytes);
 /* "1 to 64 frames", "at least 1ms", or "" where any value is accepted. */
 const char *mr_option_range_text(const mr_option *option, char *text, size_t bytes);
-/* The default as it would be written in YAML, "required", or "none". */
-const char *mr_option_default_text(const mr_option *option, char *text, size_t bytes);
+/* All of that at once: "whole number, 1 to 64 frames; default 8". */
+const char *mr_option_describe(const mr_option *option, char *text, size_t bytes);
+/* What may be written, as YAML text: the option's own example, a telling default, or what its kind shows; NULL behind the
+ * last one. */
+const char *mr_option_example(const mr_option *option, int index);
 /* What to write, with an example: "a duration such as 20ms". */
 const char *mr_option_expected_text(const mr_option *option, char *text, size_t bytes);
 

@@ -67,7 +67,7 @@ static const mr_option top_options[] = {
     {.name = "version", .kind = MR_OPTION_INT, .offset = offsetof(top_level, version), .required = true, .min = 1,
      .max = 1, .fallback = "1", .help = "version of this format"},
     {.name = "pipeline", .kind = MR_OPTION_STRING, .offset = offsetof(top_level, pipeline), .required = true,
-     .help = "name of the pipeline"},
+     .example = "classify-lobby", .help = "name of the pipeline"},
     {.name = "workers", .kind = MR_OPTION_INT, .offset = offsetof(top_level, workers), .min = 1, .max = 1024,
      .unit = "threads", .help = "threads that run stages; without it one for each core that the process may use"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,

@@ -184,6 +184,78 @@ bool mr_value_format(const char *text, mr_format *value) {
     return false;
 }
 
+/* ---- patterns ------------------------------------------------------------------------------------------------- */
+
+#define WHOLE "[+-]?[0-9]+"
+#define NUMBER "[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?"
+#define SIDES "[0-9]+(x[0-9]+)*"
+
+static void add(char *text, size_t bytes, const char *first, const char *second) {
+    size_t length = strlen(text);
+    snprintf(text + length, bytes - length, "%s%s", first, second);
+}
+
+static void add_units(const unit *units, char *text, size_t bytes) {
+    for (const char *between = "("; units->name; units++, between = "|")
+        add(text, bytes, between, units->name);
+    add(text, bytes, ")", "");
+}
+
+static void add_formats(char *text, size_t bytes) {
+    const char *between = "^(";
+    for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++, between = "|")
+        add(text, bytes, between, mr_pixel_describe((mr_pixel)pixel)->name);
+    add(text, bytes, ")( +[0-9]+x[0-9]+)?$", "");
+    between = "|^(";
+    for (int dtype = MR_DTYPE_U8; dtype <= MR_DTYPE_I64; dtype++, between = "|")
+        add(text, bytes, between, mr_dtype_name((mr_dtype)dtype));
+    add(text, bytes, ")( +" SIDES ")?$", "");
+    between = "|^(";
+    for (int payload = MR_PAYLOAD_PACKET; payload <= MR_PAYLOAD_RESULTS; payload++, between = "|")
+        add(text, bytes, between, mr_payload_name((mr_payload)payload));
+    add(text, bytes, ")$", "");
+}
+
+const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes) {
+    text[0] = 0;
+    switch (kind) {
+    case MR_OPTION_BOOL:
+        add(text, bytes, "^(true|false)$", "");
+        break;
+    case MR_OPTION_INT:
+        add(text, bytes, "^" WHOLE "$", "");
+        break;
+    case MR_OPTION_DOUBLE:
+    case MR_OPTION_DOUBLES:
+        add(text, bytes, "^" NUMBER "$", "");
+        break;
+    case MR_OPTION_DURATION:
+        add(text, bytes, "^0$|^" NUMBER " *", "");
+        add_units(durations, text, bytes);
+        add(text, bytes, "$", "");
+        break;
+    case MR_OPTION_BYTES:
+        add(text, bytes, "^" NUMBER " *", "");
+        add_units(sizes, text, bytes);
+        add(text, bytes, "$", "");
+        break;
+    case MR_OPTION_RATE:
+        add(text, bytes, "^" NUMBER "(/" NUMBER ")? *(fps|/s)?$", "");
+        break;
+    case MR_OPTION_SIZE:
+        add(text, bytes, "^[0-9]+(x[0-9]+)?$", "");
+        break;
+    case MR_OPTION_FORMAT:
+        add_formats(text, bytes);
+        break;
+    default:
+        break;
+    }
+    return text;
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------------- */
+
 static const char *print_unit(double value, const unit *units, size_t count, char *text, size_t bytes) {
     size_t best = 0;
     for (size_t i = 0; i < count; i++)

@@ -17,7 +17,7 @@ stages:
   results: {type: jsonl, input: pass, path: "${OUTPUT:--}"}
 """
 SHORT = ENDLESS.replace("rate: 200fps", "frames: 100")
-VERBS = ("run", "check", "list", "inspect", "bench")
+VERBS = ("run", "check", "list", "inspect", "schema", "bench")
 
 
 class Words(Case):
@@ -45,7 +45,7 @@ class Words(Case):
     def test_wrong_arguments_are_usage_errors(self):
         for words in ([], ["run"], ["check"], ["inspect"], ["bench"], ["run", "a.yaml", "b.yaml"],
                       ["run", "a.yaml", "--set", "novalue"], ["run", "a.yaml", "--workers", "0"],
-                      ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"],
+                      ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"], ["schema", "x"],
                       ["run", "a.yaml", "--output"], ["run", "a.yaml", "--quiet=yes"], ["bench", "null", "--frames", "0"]):
             told = call([MILLRACE, *words])
             self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")

@@ -16,6 +16,7 @@ int mr_command_run(int argc, char **argv);
 int mr_command_check(int argc, char **argv);
 int mr_command_list(int argc, char **argv);
 int mr_command_inspect(int argc, char **argv);
+int mr_command_schema(int argc, char **argv);
 int mr_command_bench(int argc, char **argv);
 
 /* What a verb takes, for getopt_long and for people. */

@@ -77,19 +77,8 @@ static void print_ports(const char *title, const mr_port *ports) {
 }
 
 static void print_option(const mr_option *option, int indent) {
-    char text[MR_OPTION_TEXT], range[MR_OPTION_TEXT];
-    printf("%*s%s: %s", indent, "", option->name, mr_option_type_text(option, text, sizeof text));
-    mr_option_range_text(option, range, sizeof range);
-    if (*range)
-        printf(", %s", range);
-    else if (option->unit)
-        printf(", in %s", option->unit);
-    if (option->required)
-        printf("; required\n");
-    else if (option->fallback)
-        printf("; default %s\n", *option->fallback ? option->fallback : "empty");
-    else
-        printf("; optional\n");
+    char text[MR_OPTION_TEXT];
+    printf("%*s%s: %s\n", indent, "", option->name, mr_option_describe(option, text, sizeof text));
     if (option->help) {
         printf("%*s", indent + 4, "");
         print_wrapped(option->help, indent + 4);

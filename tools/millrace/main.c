@@ -14,6 +14,7 @@ static const struct {
     {"check", "prove pipelines without running them", mr_command_check},
     {"list", "list the stage types", mr_command_list},
     {"inspect", "show a stage type: ports, formats, options", mr_command_inspect},
+    {"schema", "print the JSON Schema of a pipeline, for editors", mr_command_schema},
     {"bench", "measure the engine itself", mr_command_bench},
 };
 enum { VERBS = sizeof verbs / sizeof verbs[0] };

@@ -42,9 +42,10 @@ typedef enum mr_option_file {
 typedef struct mr_size {
     int32_t width, height;
 } mr_size;
+enum { MR_DOUBLES_MAX = 4 };
 typedef struct mr_doubles {
     size_t count;
-    double value[4];
+    double value[MR_DOUBLES_MAX];
 } mr_doubles;
 typedef struct mr_strings {
     size_t count;
@@ -69,6 +70,7 @@ typedef struct mr_option {
     const char *const *choices; /* of ENUM, NULL-terminated */
     const struct mr_option *fields; /* of MAP and MAPS, ended by a NULL name */
     const char *help;           /* one sentence */
+    const char *example;        /* as YAML text, where neither the default nor the kind shows what is meant */
     const char *brief;          /* of MAP: the field that is meant where a plain value stands in place of the map */
     const char *unless;         /* of a required one: the option that may be given in its place, never both */
     bool elsewhere;             /* not a field of the struct: the value is read by other code, in words of its own */

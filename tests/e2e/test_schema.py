@@ -1,0 +1,189 @@
+"""The JSON Schema of a pipeline: current, valid, and of one mind with the parser. Validated by the package jsonschema,
+and used as an editor would by a YAML language server."""
+import ast
+import json
+import re
+import shutil
+import unittest
+
+import jsonschema
+
+import core_yaml
+from harness import MILLRACE, ROOT, Case, call, main
+from language_server import LanguageServer
+
+FILE = ROOT / "pipelines/millrace.schema.json"
+SCHEMA = json.loads(FILE.read_text())
+VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
+MODELINE = "# yaml-language-server: $schema="
+
+# What the parser says of mistakes in syntax, keys, types and ranges: those a schema has to see, but for a few.
+OF_FORM = re.compile(
+    r"not YAML|not UTF-8|zero byte|second document|no pipeline|file is empty|expected .*, found|is out of range|"
+    r"unknown key|is missing|unknown type|has no type|is a (stage|source), not|it has no input\n|has both|the pipeline has no|"
+    r"cannot be the id|nested more than")
+UNSEEN = {
+    "size-zero.yaml": "the range of a value such as 0x224 is within a text",
+    "duplicate-option.yaml": "JSON has no key twice; a YAML language server marks it by itself",
+}
+
+
+def errors(text):
+    """What the validator says of a pipeline's text; a text that is no YAML is refused as well."""
+    try:
+        return [f"{'.'.join(map(str, one.absolute_path))}: {one.message}"
+                for one in VALIDATOR.iter_errors(core_yaml.load(text))]
+    except core_yaml.yaml.YAMLError as error:
+        return [str(error)]
+
+
+def subschemas(schema, path=""):
+    """Every option's schema: those with a description and a type."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("description"), str):
+            yield path, schema
+        for key, value in schema.items():
+            yield from subschemas(value, f"{path}/{key}")
+    elif isinstance(schema, list):
+        for index, value in enumerate(schema):
+            yield from subschemas(value, f"{path}/{index}")
+
+
+def texts_in_tests():
+    """Pipelines that stand in the tests and in README, as they are."""
+    for path in sorted((ROOT / "tests").rglob("*.yaml")):
+        if path.parent.name != "wrong":
+            yield str(path), path.read_text()
+    for path in sorted((ROOT / "tests/e2e").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\nstages:" in node.value:
+                yield f"{path}:{node.lineno}", node.value
+    for text in re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S):
+        yield "README.md", text
+
+
+class Schema(Case):
+    def test_the_file_is_current(self):
+        told = call([MILLRACE, "schema"])
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        self.assertEqual(told.stdout, FILE.read_text(), f"renew it: millrace schema > {FILE}")
+
+    def test_it_is_draft_07(self):
+        self.assertEqual(SCHEMA["$schema"], jsonschema.Draft7Validator.META_SCHEMA["$id"])
+        jsonschema.Draft7Validator.check_schema(SCHEMA)
+
+    def test_all_is_explained(self):
+        """Each option has its help, and a default, an example or choices; each of those is valid itself."""
+        count = 0
+        for path, schema in subschemas(SCHEMA):
+            self.assertGreater(len(schema["description"]), 10, path)
+            shown = [schema[key] for key in ("default",) if key in schema] + schema.get("examples", [])
+            for value in shown:
+                jsonschema.Draft7Validator({**schema, "definitions": SCHEMA["definitions"]}).validate(value)
+            count += bool(shown)
+        self.assertGreater(count, 60)
+
+    def test_each_type_and_option_is_in_it(self):
+        for one in json.loads(call([MILLRACE, "list", "--json"]).stdout):
+            for shown in json.loads(call([MILLRACE, "inspect", one["name"], "--json"]).stdout):
+                section = "source" if shown["kind"] == "source" else "stage"
+                schema = SCHEMA["definitions"][f"{section}.{shown['name']}"]
+                self.assertIn(shown["summary"], schema["description"])
+                for option in shown["options"]:
+                    told = schema["properties"][option["name"]]
+                    self.assertIn(option["help"], told["description"])
+                    self.assertEqual(option["required"], option["name"] in schema["required"])
+                    if "choices" in option:
+                        self.assertEqual(told["anyOf"][0]["enum"], option["choices"])
+
+
+class Pipelines(Case):
+    def test_those_shipped(self):
+        files = sorted((ROOT / "pipelines").glob("*.yaml"))
+        self.assertGreaterEqual(len(files), 4)
+        for path in files:
+            self.assertEqual(path.read_text().splitlines()[0], MODELINE + FILE.name, path)
+            self.assertEqual(errors(path.read_text()), [], path)
+
+    def test_those_in_the_tests(self):
+        """What check accepts, the schema accepts."""
+        accepted = 0
+        for place, text in texts_in_tests():
+            if call([MILLRACE, "check", self.write(text)]).returncode == 0:
+                self.assertEqual(errors(text), [], place)
+                accepted += 1
+        self.assertGreaterEqual(accepted, 5)
+
+    def test_those_that_are_wrong(self):
+        """A mistake of form is refused by the schema too."""
+        refused = 0
+        for path in sorted((ROOT / "tests/wrong").glob("*.yaml")):
+            told = path.with_suffix(".expected").read_text()
+            wrong = errors(path.read_bytes())
+            if path.name in UNSEEN:
+                self.assertEqual(wrong, [], f"{path.name} is seen after all: {UNSEEN[path.name]}")
+            elif OF_FORM.search(told):
+                self.assertTrue(wrong, f"{path.name} passes, though it is refused:\n{told}")
+                refused += 1
+        self.assertGreater(refused, 60)
+
+
+@unittest.skipUnless(shutil.which("node"), "no Node.js")
+class Editor(Case):
+    """What a YAML language server makes of it: marks, completions and texts at given places."""
+
+    TEXT = (MODELINE + "%s\n"
+            "version: 1\n"                          # 2
+            "pipeline: edited\n"
+            "sources:\n"
+            "  lobby: {uri: lobby.mp4}\n"           # 5
+            "stages:\n"
+            "  decode:\n"
+            "    input: lobby\n"
+            "    skip: nonref\n"                    # 9
+            "  small:\n"
+            "    type: preprocess\n"                # 11
+            "    input: decode\n"
+            "    size: 224x224\n"                   # 13
+            "    \n"                                # 14
+            "  results: {type: jsonl, input: small, features: true}\n")
+
+    def edit(self, text):
+        server = LanguageServer(ROOT / "pipelines")
+        self.addCleanup(server.close)
+        return server, server.open(text)
+
+    def test_shipped_pipelines_are_not_marked(self):
+        for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+            _, marks = self.edit(path.read_text())
+            self.assertEqual(marks, [], path)
+
+    def test_mistakes_are_marked(self):
+        text = self.TEXT % FILE.name
+        for old, new, line, words in (("nonref", "nonrefs", 9, '"nonkey"'), ("size: 224x224", "size: big", 13, "pattern"),
+                                      ("    size: 224x224\n", "", 10, 'Missing property "size"'),
+                                      ("features: true", "feature: true", 15, "feature"),
+                                      ("type: preprocess", "type: preproces", 11, "preprocess"),
+                                      ("input: lobby", "queue: 0", 8, "minimum of 1")):
+            _, marks = self.edit(text.replace(old, new, 1))
+            self.assertTrue(any(at == line and words in message for at, message in marks), f"{new}: {marks}")
+
+    def test_completions_and_texts(self):
+        server, marks = self.edit(self.TEXT % FILE.as_uri())
+        self.assertEqual(marks, [])
+        options = {one["name"]: one for one in
+                   json.loads(call([MILLRACE, "inspect", "preprocess", "--json"]).stdout)[0]["options"]}
+        keys = server.complete(14, 5)
+        self.assertLessEqual(set(options) - {"size"}, set(keys))
+        self.assertNotIn("tensor", keys)
+        self.assertIn(options["fit"]["help"], keys["fit"])
+        self.assertIn("decode", server.complete(11, 11))
+        self.assertLessEqual({"none", "nonref", "nonkey"}, set(server.complete(9, 11)))
+        self.assertIn(options["size"]["help"], server.hover(13, 6))
+        self.assertIn("pictures that no other depends on", server.hover(9, 6))
+        self.assertIn("into the input of a network", server.hover(11, 14))
+        self.assertIn("name of the pipeline", server.hover(3, 2))
+
+
+if __name__ == "__main__":
+    main()
