@@ -87,6 +87,11 @@ MR_PIXEL_INLINE void mr_color_convert(const mr_color *color, int16_t a, int16_t 
         out[i] = (mr_hold_255(out[i]) - color->mean[i]) * color->scale[i];
 }
 
+/* Luma of R, G, B (ITU-R BT.601-7), as OpenCV's and Pillow's conversions to gray have it. */
+MR_PIXEL_INLINE float mr_luma(float r, float g, float b) {
+    return (0.299f * r + 0.587f * g) + 0.114f * b;
+}
+
 MR_PIXEL_INLINE uint8_t mr_float_to_u8(float value) {
     return (uint8_t)(mr_hold_255(value) + 0.5f);
 }

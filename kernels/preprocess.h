@@ -23,7 +23,9 @@
  * Unknown matrix: BT.709 from 720 lines on, else BT.601. Unknown range: limited for YUV, full for gray and RGB.
  *
  * Values. After conversion R, G, B are held within 0..255 and not rounded; result = (value - mean) / std. u8 results
- * take that, held within 0..255 and rounded half up. A gray picture gives three equal channels.
+ * take that, held within 0..255 and rounded half up. A gray picture gives three equal channels. A gray result is one
+ * channel: Y of a YUV picture, whose chroma is then not read, and 0.299 R + 0.587 G + 0.114 B (the luma of BT.601-7) of
+ * an RGB one; it takes the padding's luma, and mean and std of the first channel.
  *
  * Accuracy. A resized sample is within 1/32 code of the exact weighted mean, at scales down to 1/64; so u8 results
  * of a single plane are within 1 of any reference that rounds, and only where the exact value lies beside a half.
@@ -54,6 +56,7 @@ typedef struct mr_preprocess_params {
     bool antialias;                       /* bilinear and bicubic; nearest never does, area always */
     bool rotate, sar;                     /* apply the picture's rotation and flip, its sample aspect ratio */
     bool bgr;                             /* channel order of the destination */
+    bool gray;                            /* one channel, luma; bgr means nothing then */
     double pad[3], mean[3], std[3];       /* of R, G, B whatever the order, 0..255; std is never 0 */
     mr_dtype dtype;                       /* U8, F16, F32 */
     mr_layout layout;                     /* NCHW, NHWC */

@@ -233,8 +233,40 @@ static int check_params(const mr_preprocess_params *p, const mr_format *source) 
     return MR_OK;
 }
 
-static int fill_plan(mr_preprocess *plan, const mr_format *source) {
-    const mr_pixel_info *info = mr_pixel_describe(source->pixel);
+/* For a gray result a YUV picture is its luma plane: a gray picture of the same range. */
+static void keep_luma(mr_format *source, mr_pixel_info *info) {
+    if (info->rgb || info->components == 1)
+        return;
+    info->components = 1;
+    if (source->range == MR_RANGE_ANY)
+        source->range = MR_RANGE_LIMITED;
+}
+
+static void plan_colors(mr_preprocess *plan, const mr_format *source, const mr_pixel_info *info) {
+    static const double nothing[3] = {0, 0, 0}, one[3] = {1, 1, 1};
+    const mr_preprocess_params *p = &plan->params;
+    plan->color = mr_color_plan(source, info, p->mean, p->std);
+    float pad[3];
+    for (int c = 0; c < 3; c++)
+        pad[c] = mr_hold_255((float)p->pad[c]);
+    if (p->gray)
+        pad[0] = mr_luma(pad[0], pad[1], pad[2]);
+    for (int c = 0; c < 3; c++)
+        plan->pad[c] = (pad[c] - plan->color.mean[c]) * plan->color.scale[c];
+    plan->channels = p->gray ? 1 : 3;
+    plan->gray_mean = plan->color.mean[0];
+    plan->gray_scale = plan->color.scale[0];
+    if (p->gray && info->components == 3)
+        plan->color = mr_color_plan(source, info, nothing, one);
+}
+
+static int fill_plan(mr_preprocess *plan, const mr_format *picture) {
+    mr_format described = *picture;
+    mr_pixel_info seen = *mr_pixel_describe(picture->pixel);
+    if (plan->params.gray)
+        keep_luma(&described, &seen);
+    const mr_format *source = &described;
+    const mr_pixel_info *info = &seen;
     orientation o = orient(&plan->params, source);
     span x, y;
     int status = apply_roi(&x, &y, &plan->params, &o);
@@ -245,9 +277,7 @@ static int fill_plan(mr_preprocess *plan, const mr_format *source) {
     plan->columns = o.transposed ? plan->inner_height : plan->inner_width;
     plan->rows = o.transposed ? plan->inner_width : plan->inner_height;
     describe_planes(plan, info);
-    plan->color = mr_color_plan(source, info, plan->params.mean, plan->params.std);
-    for (int c = 0; c < 3; c++)
-        plan->pad[c] = (mr_hold_255((float)plan->params.pad[c]) - plan->color.mean[c]) * plan->color.scale[c];
+    plan_colors(plan, source, info);
     plan->word.down = info->shift;
     plan->word.flip = info->depth == 16 ? 0x8000 : 0;
     status = plan->params.interpolation == MR_NEAREST ? make_nearest(plan, &x, &y, &o)
@@ -266,6 +296,7 @@ int mr_preprocess_create(mr_preprocess **result, const mr_preprocess_params *par
     if (!plan)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a preprocess plan");
     plan->params = *params;
+    plan->params.bgr = params->bgr && !params->gray;
     status = fill_plan(plan, source);
     if (status < 0) {
         mr_preprocess_destroy(&plan);
@@ -289,7 +320,9 @@ void mr_preprocess_destroy(mr_preprocess **plan) {
 
 mr_format mr_preprocess_output(const mr_preprocess_params *params) {
     bool channels_first = params->layout != MR_LAYOUT_NHWC;
-    const int64_t first[3] = {3, params->height, params->width}, last[3] = {params->height, params->width, 3};
+    const int64_t channels = params->gray ? 1 : 3;
+    const int64_t first[3] = {channels, params->height, params->width};
+    const int64_t last[3] = {params->height, params->width, channels};
     return mr_tensor_format(params->dtype, channels_first ? MR_LAYOUT_NCHW : MR_LAYOUT_NHWC, 3,
                             channels_first ? first : last);
 }

@@ -35,7 +35,9 @@ struct mr_preprocess {
     mr_preprocess_params params;
     mr_color color;
     float pad[3];                /* finished values of the padding, R, G, B */
-    int components;              /* 1 or 3 */
+    int components;              /* that are read of a picture: 1 or 3 */
+    int channels;                /* of the destination: 1 or 3 */
+    float gray_mean, gray_scale; /* where three components become one channel; `color` has none of them then */
     int planes;
     plane_plan plane[MR_MAX_PLANES];
     mr_filter filter[2][2];      /* [0 luma, 1 subsampled chroma][0 horizontal, 1 vertical] */

@@ -139,21 +139,22 @@ static void store_as(const run *r, uint8_t *to, const float *from, int width) {
         memcpy(to, from, (size_t)width * sizeof(float));
 }
 
-/* Writes the three finished rows as row `y` of the destination. */
+/* Writes the finished rows as row `y` of the destination. */
 static void store_row(const run *r, int y) {
     const mr_preprocess_params *p = &r->plan->params;
     size_t element = mr_dtype_bytes(p->dtype), row_bytes = (size_t)p->width * element;
     size_t narrow_stride = r->plan->scratch.finished_stride * sizeof(float);
     const uint8_t *narrow[3];
-    for (int c = 0; c < 3; c++) {
+    bool interleaved = p->layout == MR_LAYOUT_NHWC && r->plan->channels == 3;
+    for (int c = 0; c < r->plan->channels; c++) {
         const float *from = finished_row(r, p->bgr ? 2 - c : c);
         uint8_t *to = r->dst + ((size_t)c * (size_t)p->height + (size_t)y) * row_bytes;
-        if (p->layout == MR_LAYOUT_NHWC)
+        if (interleaved)
             to = r->scratch + r->plan->scratch.narrow + (size_t)c * narrow_stride;
         store_as(r, to, from, p->width);
         narrow[c] = to;
     }
-    if (p->layout != MR_LAYOUT_NHWC)
+    if (!interleaved)
         return;
     uint8_t *to = r->dst + 3 * (size_t)y * row_bytes;
     if (element == 1)
@@ -174,7 +175,13 @@ static void fill_padding(const run *r, int from, int to) {
 static bool writes_directly(const mr_preprocess *plan) {
     const mr_preprocess_params *p = &plan->params;
     return p->dtype == MR_DTYPE_F32 && p->layout == MR_LAYOUT_NCHW && plan->inner_width == p->width &&
-           p->width % 16 == 0;
+           p->width % 16 == 0 && plan->channels == 3;
+}
+
+/* Three rows of colour become one of luma, in the first of them. */
+static void mix_luma(const mr_preprocess *plan, float *const row[3], int width) {
+    for (int x = 0; x < width; x++)
+        row[0][x] = (mr_luma(row[0][x], row[1][x], row[2][x]) - plan->gray_mean) * plan->gray_scale;
 }
 
 /* Converts one row of small samples and stores it with its padding. Conversion works on whole vectors and may write
@@ -194,6 +201,8 @@ static void finish_row(const run *r, int y, int16_t *const small[3]) {
     r->kernels->convert(out, src, &plan->color, plan->inner_width);
     if (directly)
         return;
+    if (plan->channels == 1 && !gray)
+        mix_luma(plan, out, plan->inner_width);
     fill_padding(r, plan->inner_x + plan->inner_width, plan->params.width);
     store_row(r, plan->inner_y + y);
 }

@@ -1,13 +1,9 @@
 /* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is kernels/preprocess.h's;
- * this file says which options there are and keeps the plans of the picture formats that were seen lately. */
-#include "kernels/preprocess.h"
-
-#include <pthread.h>
-#include <string.h>
-
-#include "engine/base/memory.h"
+ * this file says which options there are. */
 #include "stages/list.h"
+#include "stages/resizer.h"
 
+enum { ORDER_RGB, ORDER_BGR, ORDER_GRAY };
 enum { NORMALIZE_NONE, NORMALIZE_UNIT, NORMALIZE_SIGNED, NORMALIZE_IMAGENET };
 
 typedef struct roi_options {
@@ -30,25 +26,6 @@ typedef struct options {
     int dtype;
     int layout;
 } options;
-
-/* The plan for one picture format, and how many works that use it are not done yet. */
-typedef struct entry {
-    struct entry *next; /* least lately used last */
-    mr_format format;
-    mr_preprocess *plan;
-    atomic_int pending;
-} entry;
-
-/* Plans are made when a format is first seen and dropped, the oldest idle one first, beyond this many. */
-enum { KEPT_PLANS = 16 };
-
-typedef struct state {
-    mr_preprocess_params params;
-    pthread_mutex_t lock; /* of the list; held for a look-up only, never while a plan is made */
-    bool has_lock;
-    entry *entries;
-    int count;
-} state;
 
 static void spread(double to[3], const mr_doubles *from, double fallback) {
     for (size_t c = 0; c < 3; c++)
@@ -76,7 +53,8 @@ static mr_preprocess_params make_params(const options *o) {
                                    .antialias = o->antialias,
                                    .rotate = o->rotate,
                                    .sar = o->sar,
-                                   .bgr = o->order == 1,
+                                   .bgr = o->order == ORDER_BGR,
+                                   .gray = o->order == ORDER_GRAY,
                                    .dtype = dtypes[o->dtype],
                                    .layout = o->layout == 1 ? MR_LAYOUT_NHWC : MR_LAYOUT_NCHW};
     if (o->roi.given) {
@@ -97,6 +75,10 @@ static int check_colors(mr_negotiation *n, const options *o) {
         if (lists[i].values->count == 2 || lists[i].values->count == 4)
             return mr_refuse(n, lists[i].name, "%s has %zu values; give one, or three for red, green and blue",
                              lists[i].name, lists[i].values->count);
+    for (size_t i = 1; i < sizeof lists / sizeof lists[0] && o->order == ORDER_GRAY; i++)
+        if (lists[i].values->count > 1)
+            return mr_refuse(n, lists[i].name, "%s has %zu values, but gray is one channel; give one value",
+                             lists[i].name, lists[i].values->count);
     for (size_t c = 0; c < o->std.count; c++)
         if (o->std.value[c] == 0.0)
             return mr_refuse(n, "std",
@@ -111,6 +93,8 @@ static int check_options(mr_negotiation *n, const options *o) {
     if (o->dtype == 2 && (own || o->normalize != NORMALIZE_NONE))
         return mr_refuse(n, own ? (o->mean.count ? "mean" : "std") : "normalize",
                          "normalised values do not fit dtype u8; use f32 or f16, or leave the normalisation out");
+    if (o->order == ORDER_GRAY && o->normalize == NORMALIZE_IMAGENET)
+        return mr_refuse(n, "normalize", "imagenet normalises three channels and gray has one; give its mean and std");
     if (o->crop_fraction != 1.0 && o->fit != MR_FIT_CENTER_CROP)
         return mr_refuse(n, "crop_fraction",
                          "crop_fraction has no meaning here; add fit: center-crop or leave it out");
@@ -146,112 +130,21 @@ static int negotiate(mr_negotiation *n) {
 }
 
 static int open_stage(mr_stage *self) {
-    state *s = self->state;
-    s->params = make_params(self->options);
-    if (pthread_mutex_init(&s->lock, NULL) != 0)
-        return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a lock", self->id);
-    s->has_lock = true;
-    return MR_OK;
-}
-
-/* What a plan depends on. */
-static bool same_picture(const mr_format *a, const mr_format *b) {
-    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
-           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
-           a->rotation == b->rotation && a->flip == b->flip;
-}
-
-/* Finds the entry of a format, moves it to the front and counts one more work for it. Called with the lock held. */
-static entry *claim(state *s, const mr_format *format) {
-    for (entry **at = &s->entries; *at; at = &(*at)->next) {
-        entry *found = *at;
-        if (!same_picture(&found->format, format))
-            continue;
-        *at = found->next;
-        found->next = s->entries;
-        s->entries = found;
-        atomic_fetch_add_explicit(&found->pending, 1, memory_order_relaxed);
-        return found;
-    }
-    return NULL;
-}
-
-static void destroy_entry(entry *e) {
-    mr_preprocess_destroy(&e->plan);
-    mr_free(e);
-}
-
-/* Takes the least lately used entry that no work is using off the list, where there are too many. Lock held. */
-static entry *take_oldest_idle(state *s) {
-    entry **idle = NULL;
-    for (entry **at = &s->entries; *at; at = &(*at)->next)
-        if (atomic_load_explicit(&(*at)->pending, memory_order_acquire) == 0)
-            idle = at;
-    if (s->count <= KEPT_PLANS || !idle)
-        return NULL;
-    entry *taken = *idle;
-    *idle = taken->next;
-    s->count--;
-    return taken;
-}
-
-static int add_entry(state *s, const mr_format *format, entry **result) {
-    entry *fresh = mr_calloc(1, sizeof *fresh);
-    if (!fresh)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a preprocess plan");
-    fresh->format = *format;
-    atomic_init(&fresh->pending, 1);
-    int status = mr_preprocess_create(&fresh->plan, &s->params, format);
-    if (status < 0) {
-        mr_free(fresh);
-        return status;
-    }
-    pthread_mutex_lock(&s->lock);
-    fresh->next = s->entries;
-    s->entries = fresh;
-    s->count++;
-    entry *old = take_oldest_idle(s);
-    pthread_mutex_unlock(&s->lock);
-    if (old)
-        destroy_entry(old);
-    *result = fresh;
-    return MR_OK;
-}
-
-static int find_plan(state *s, const mr_format *format, entry **result) {
-    pthread_mutex_lock(&s->lock);
-    *result = claim(s, format);
-    pthread_mutex_unlock(&s->lock);
-    return *result ? MR_OK : add_entry(s, format, result);
+    const mr_preprocess_params params = make_params(self->options);
+    return mr_resizer_init(self->state, &params);
 }
 
 static int map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    entry *e;
-    int status = find_plan(self->state, &input->format, &e);
-    if (status < 0)
-        return status;
-    mr_preprocess_work work = {.plan = e->plan, .dst = output->plane[0].data, .pending = &e->pending};
-    for (int p = 0; p < MR_MAX_PLANES; p++) {
-        work.source.data[p] = input->plane[p].data;
-        work.source.stride[p] = input->plane[p].stride;
-    }
-    return mr_preprocess_enqueue(stream, &work);
+    return mr_resizer_enqueue(self->state, stream, input, output->plane[0].data);
 }
 
 static void close_stage(mr_stage *self) {
-    state *s = self->state;
-    while (s->entries) {
-        entry *e = s->entries;
-        s->entries = e->next;
-        destroy_entry(e);
-    }
-    if (s->has_lock)
-        pthread_mutex_destroy(&s->lock);
+    mr_resizer_fini(self->state);
 }
 
 static const char *const fits[] = {"stretch", "center-crop", "letterbox", NULL};
 static const char *const interpolations[] = {"nearest", "bilinear", "bicubic", "area", NULL};
-static const char *const orders[] = {"rgb", "bgr", NULL};
+static const char *const orders[] = {"rgb", "bgr", "gray", NULL};
 static const char *const normalizations[] = {"none", "unit", "signed", "imagenet", NULL};
 static const char *const dtypes[] = {"f32", "f16", "u8", NULL};
 static const char *const layouts[] = {"nchw", "nhwc", NULL};
@@ -287,7 +180,8 @@ static const mr_option table[] = {
      .help = "turn and mirror the picture as its file says"},
     {FIELD(sar), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "mind that pixels may not be square (sample aspect ratio)"},
-    {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = orders, .help = "order of the channels"},
+    {FIELD(order), .kind = MR_OPTION_ENUM, .fallback = "rgb", .choices = orders,
+     .help = "the channels and their order; gray is one channel, the luma"},
     {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
      .help = "none: 0..255; unit: 0..1; signed: -1..1; imagenet: its mean and standard deviation"},
     {FIELD(mean), .kind = MR_OPTION_DOUBLES,
@@ -304,18 +198,18 @@ static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payl
 static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {
-    {.name = "out", .help = "a tensor of 3 channels, `size` and `dtype`", .accepts = tensors}, {0}};
+    {.name = "out", .help = "a tensor of 3 channels, or one of gray, with `size` and `dtype`", .accepts = tensors}, {0}};
 
 const mr_stage_type mr_preprocess_stage = {
     .name = "preprocess",
     .summary = "turns pictures into the input of a network: crop, resize, colour, normalise",
-    .help = "Takes the region that roi and fit choose, resizes it, turns it upright, converts it to RGB or BGR and "
-            "normalises it: (value - mean) / std with values in 0..255.",
+    .help = "Takes the region that roi and fit choose, resizes it, turns it upright, converts it to RGB, BGR or gray "
+            "and normalises it: (value - mean) / std with values in 0..255.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,
     .options_bytes = sizeof(options),
-    .state_bytes = sizeof(state),
+    .state_bytes = sizeof(mr_resizer),
     .entry = MR_ENTRY_STATELESS,
     .negotiate = negotiate,
     .open = open_stage,

@@ -107,6 +107,7 @@ static mr_preprocess_params draw_params(const mr_format *f) {
     p.rotate = draw() % 4 != 0;
     p.sar = draw() % 2;
     p.bgr = draw() % 2;
+    p.gray = draw() % 4 == 0;
     p.dtype = (mr_dtype)between(MR_DTYPE_U8, MR_DTYPE_F32);
     p.layout = draw() % 2 ? MR_LAYOUT_NCHW : MR_LAYOUT_NHWC;
     for (int c = 0; c < 3; c++) {
@@ -167,13 +168,14 @@ static double tolerance(const mr_preprocess_params *p, double value, int c) {
 
 static double compare(const uint8_t *dst, const double *exact, const mr_preprocess_params *p) {
     double worst = 0.0;
-    for (int c = 0; c < 3; c++)
+    size_t channels = p->gray ? 1 : 3;
+    for (int c = 0; c < (int)channels; c++)
         for (int y = 0; y < p->height; y++)
             for (int x = 0; x < p->width; x++) {
-                size_t channel = (size_t)(p->bgr ? 2 - c : c), row = (size_t)y, column = (size_t)x;
+                size_t channel = (size_t)(p->bgr && !p->gray ? 2 - c : c), row = (size_t)y, column = (size_t)x;
                 size_t at = p->layout == MR_LAYOUT_NCHW
                                 ? (channel * (size_t)p->height + row) * (size_t)p->width + column
-                                : (row * (size_t)p->width + column) * 3 + channel;
+                                : (row * (size_t)p->width + column) * channels + channel;
                 double want = exact[((size_t)c * (size_t)p->height + row) * (size_t)p->width + column];
                 double error = fabs(element(dst, p->dtype, at) - want);
                 if (error > tolerance(p, want, c))
@@ -186,10 +188,10 @@ static double compare(const uint8_t *dst, const double *exact, const mr_preproce
 static void describe(int number, const mr_preprocess_params *p, const mr_format *f) {
     fprintf(stderr,
             "case %d of seed %llu: %s %dx%d matrix %d range %d siting %d sar %d/%d turn %d flip %d -> %dx%d fit %d crop %g "
-            "roi %d,%d %dx%d interpolation %d antialias %d rotate %d sar %d dtype %d\n",
+            "roi %d,%d %dx%d interpolation %d antialias %d rotate %d sar %d dtype %d gray %d\n",
             number, (unsigned long long)seed, mr_pixel_describe(f->pixel)->name, f->width, f->height, f->matrix, f->range,
             f->siting, f->sar_num, f->sar_den, f->rotation, f->flip, p->width, p->height, p->fit, p->crop_fraction,
-            p->roi.x, p->roi.y, p->roi.width, p->roi.height, p->interpolation, p->antialias, p->rotate, p->sar, p->dtype);
+            p->roi.x, p->roi.y, p->roi.width, p->roi.height, p->interpolation, p->antialias, p->rotate, p->sar, p->dtype, p->gray);
 }
 
 static double check_case(const mr_preprocess_params *p, const mr_format *f, made *m) {

@@ -210,10 +210,16 @@ void preprocess_reference(double *out, const mr_preprocess_params *params, const
             if (x >= 0 && x < p.x.inner && y >= 0 && y < p.y.inner) {
                 for (int c = 0; c < 3; c++)
                     s[c] = resized(&p, c < p.info->components ? c : 0, x, y);
+                /* Without chroma a YUV picture is its luma, three times. */
+                if (params->gray && !p.info->rgb && p.info->components == 3)
+                    s[1] = s[2] = 128.0;
                 colored(&p, s, rgb);
             }
             for (int c = 0; c < 3; c++)
+                rgb[c] = fmin(255.0, fmax(0.0, rgb[c]));
+            for (int c = 0; c < (params->gray ? 1 : 3); c++)
                 out[((long)c * params->height + j) * params->width + i] =
-                    (fmin(255.0, fmax(0.0, rgb[c])) - params->mean[c]) / params->std[c];
+                    ((params->gray ? 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] : rgb[c]) - params->mean[c]) /
+                    params->std[c];
         }
 }

@@ -5,7 +5,7 @@
 
 #include "kernels/preprocess.h"
 
-/* out: 3 x height x width doubles, R, G, B, normalised. */
+/* out: 3 x height x width doubles, R, G, B, normalised; of a gray result the first third. */
 void preprocess_reference(double *out, const mr_preprocess_params *params, const mr_format *format,
                           const mr_picture *source);
 

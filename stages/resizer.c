@@ -1,0 +1,122 @@
+#include "stages/resizer.h"
+
+#include "engine/base/memory.h"
+
+/* The plan for one picture format, and how many works that use it are not done yet. */
+struct mr_resizer_plan {
+    mr_resizer_plan *next; /* least lately used last */
+    mr_format format;
+    mr_preprocess *plan;
+    atomic_int pending;
+};
+
+/* Plans are made when a format is first seen and dropped, the oldest idle one first, beyond this many. */
+enum { KEPT_PLANS = 16 };
+
+int mr_resizer_init(mr_resizer *resizer, const mr_preprocess_params *params) {
+    resizer->params = *params;
+    if (pthread_mutex_init(&resizer->lock, NULL) != 0)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a lock");
+    resizer->has_lock = true;
+    return MR_OK;
+}
+
+static void destroy_entry(mr_resizer_plan *entry) {
+    mr_preprocess_destroy(&entry->plan);
+    mr_free(entry);
+}
+
+void mr_resizer_fini(mr_resizer *resizer) {
+    while (resizer->entries) {
+        mr_resizer_plan *entry = resizer->entries;
+        resizer->entries = entry->next;
+        destroy_entry(entry);
+    }
+    if (resizer->has_lock)
+        pthread_mutex_destroy(&resizer->lock);
+    resizer->has_lock = false;
+}
+
+/* What a plan depends on. */
+static bool same_picture(const mr_format *a, const mr_format *b) {
+    return a->pixel == b->pixel && a->width == b->width && a->height == b->height && a->matrix == b->matrix &&
+           a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num && a->sar_den == b->sar_den &&
+           a->rotation == b->rotation && a->flip == b->flip;
+}
+
+/* Finds the entry of a format, moves it to the front and counts one more work for it. Called with the lock held. */
+static mr_resizer_plan *claim(mr_resizer *resizer, const mr_format *format) {
+    for (mr_resizer_plan **at = &resizer->entries; *at; at = &(*at)->next) {
+        mr_resizer_plan *found = *at;
+        if (!same_picture(&found->format, format))
+            continue;
+        *at = found->next;
+        found->next = resizer->entries;
+        resizer->entries = found;
+        atomic_fetch_add_explicit(&found->pending, 1, memory_order_relaxed);
+        return found;
+    }
+    return NULL;
+}
+
+/* Takes the least lately used entry that no work is using off the list, where there are too many. Lock held. */
+static mr_resizer_plan *take_oldest_idle(mr_resizer *resizer) {
+    mr_resizer_plan **idle = NULL;
+    for (mr_resizer_plan **at = &resizer->entries; *at; at = &(*at)->next)
+        if (atomic_load_explicit(&(*at)->pending, memory_order_acquire) == 0)
+            idle = at;
+    if (resizer->count <= KEPT_PLANS || !idle)
+        return NULL;
+    mr_resizer_plan *taken = *idle;
+    *idle = taken->next;
+    resizer->count--;
+    return taken;
+}
+
+static int add_entry(mr_resizer *resizer, const mr_format *format, mr_resizer_plan **result) {
+    mr_preprocess_params params = resizer->params;
+    if (params.width == 0) {
+        params.width = format->width;
+        params.height = format->height;
+    }
+    mr_resizer_plan *fresh = mr_calloc(1, sizeof *fresh);
+    if (!fresh)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a preprocess plan");
+    fresh->format = *format;
+    atomic_init(&fresh->pending, 1);
+    int status = mr_preprocess_create(&fresh->plan, &params, format);
+    if (status < 0) {
+        mr_free(fresh);
+        return status;
+    }
+    pthread_mutex_lock(&resizer->lock);
+    fresh->next = resizer->entries;
+    resizer->entries = fresh;
+    resizer->count++;
+    mr_resizer_plan *old = take_oldest_idle(resizer);
+    pthread_mutex_unlock(&resizer->lock);
+    if (old)
+        destroy_entry(old);
+    *result = fresh;
+    return MR_OK;
+}
+
+static int find_plan(mr_resizer *resizer, const mr_format *format, mr_resizer_plan **result) {
+    pthread_mutex_lock(&resizer->lock);
+    *result = claim(resizer, format);
+    pthread_mutex_unlock(&resizer->lock);
+    return *result ? MR_OK : add_entry(resizer, format, result);
+}
+
+int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_frame *picture, void *dst) {
+    mr_resizer_plan *entry = NULL;
+    int status = find_plan(resizer, &picture->format, &entry);
+    if (status < 0)
+        return status;
+    mr_preprocess_work work = {.plan = entry->plan, .dst = dst, .pending = &entry->pending};
+    for (int p = 0; p < MR_MAX_PLANES; p++) {
+        work.source.data[p] = picture->plane[p].data;
+        work.source.stride[p] = picture->plane[p].stride;
+    }
+    return mr_preprocess_enqueue(stream, &work);
+}
