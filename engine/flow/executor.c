@@ -311,6 +311,11 @@ static void *work(void *context) {
     }
 }
 
+const char *mr_worker_name(int index, char name[MR_THREAD_NAME]) {
+    snprintf(name, MR_THREAD_NAME, "mr-worker-%d", index % 10000);
+    return name;
+}
+
 int mr_executor_start(mr_executor *executor) {
     if (executor->random)
         return MR_OK;
@@ -319,9 +324,8 @@ int mr_executor_start(mr_executor *executor) {
         self->executor = executor;
         if (pthread_create(&self->thread, NULL, work, self))
             return mr_fail(MR_ERROR_MEMORY, "cannot start worker thread %d: %s", executor->started, strerror(errno));
-        char name[16];
-        snprintf(name, sizeof name, "mr-worker-%d", executor->started % 1000);
-        pthread_setname_np(self->thread, name);
+        char name[MR_THREAD_NAME];
+        pthread_setname_np(self->thread, mr_worker_name(executor->started, name));
     }
     return MR_OK;
 }

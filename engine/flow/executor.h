@@ -40,6 +40,10 @@ typedef struct mr_task {
 /* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
 int mr_executor_start(mr_executor *executor);
+/* What the system shows of the worker thread of that index; writes into `name` and returns it. A task's own thread has the
+ * name it was given, cut to as many characters. */
+enum { MR_THREAD_NAME = 16 };
+const char *mr_worker_name(int index, char name[MR_THREAD_NAME]);
 /* Ends all workers once they have finished the task at hand; tasks still queued are not run. */
 void mr_executor_stop(mr_executor *executor);
 void mr_executor_destroy(mr_executor **executor);

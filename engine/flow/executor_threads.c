@@ -48,7 +48,7 @@ int mr_task_detach(mr_task *task, const char *name) {
         mr_free(thread);
         return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", name);
     }
-    char short_name[16];
+    char short_name[MR_THREAD_NAME];
     snprintf(short_name, sizeof short_name, "%s", name);
     pthread_setname_np(thread->thread, short_name);
     return MR_OK;

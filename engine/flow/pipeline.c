@@ -5,11 +5,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
 
-int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
-    *pipeline = NULL;
-    mr_pipeline *made = mr_calloc(1, sizeof *made);
-    if (!made)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
+int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {
         .types = params->types,
         .path = params->path,
@@ -20,13 +16,21 @@ int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, m
         .inputs = params->inputs,
         .output = params->output,
     };
-    const mr_plan_params plan = {
+    const mr_plan_params how = {
         .workers = params->seed ? 1 : params->workers,
         .offline = params->offline,
         .deterministic = params->seed != 0,
     };
+    return mr_plan_load(plan, &spec, &how, diagnostics);
+}
+
+int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
+    *pipeline = NULL;
+    mr_pipeline *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
     made->offline = params->offline;
-    int status = mr_plan_load(&made->plan, &spec, &plan, diagnostics);
+    int status = mr_pipeline_plan(&made->plan, params, diagnostics);
     if (!status && !params->offline)
         status = mr_graph_create(&made->graph, made->plan, params->seed);
     if (status)

@@ -11,4 +11,7 @@ struct mr_pipeline {
     bool offline;
 };
 
+/* The plan that a pipeline opened with these parameters would run. */
+int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
+
 #endif

@@ -14,6 +14,7 @@
 /* A verb: argv[0] is its name; the answer is the exit code. */
 int mr_command_run(int argc, char **argv);
 int mr_command_check(int argc, char **argv);
+int mr_command_plan(int argc, char **argv);
 int mr_command_list(int argc, char **argv);
 int mr_command_inspect(int argc, char **argv);
 int mr_command_schema(int argc, char **argv);

@@ -38,6 +38,7 @@ static void interrupt(int number) {
 
 static void *wait_for_signals(void *context) {
     const sigset_t *set = context;
+    pthread_setname_np(pthread_self(), "mr-signals");
     for (bool over = false; !over;) {
         int number = 0;
         if (sigwait(set, &number))

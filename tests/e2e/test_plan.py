@@ -1,0 +1,126 @@
+"""The plan: what `millrace plan` prints for people and for programs, and that a run does what it says."""
+import json
+import re
+import subprocess
+import time
+
+from harness import MILLRACE, ROOT, SAMPLES, Case, call, main, need_models
+
+SMALL = """
+version: 1
+pipeline: small
+sources:
+  entrance-of-the-north-building: {type: "null", rate: 30fps, frames: 90, format: RGB24 640x480}
+  clock: {type: "null", format: f32 3x224x224}
+stages:
+  shrink: {type: preprocess, input: entrance-of-the-north-building, size: 224x224}
+  both: {type: "null", input: [shrink, clock], queue: {size: 2, when_full: drop-oldest}}
+  results: {type: jsonl, input: both, path: out.jsonl}
+"""
+SMALL_TEXT = """\
+small: FILE, 2 workers
+
+  source                         type  gives          rate      frames  duration
+  entrance-of-th..orth-building  null  RGB24 640x480  30 fps        90       3 s
+  clock                          null  f32 3x224x224  as taken       ?         ?
+
+  stage    type        times  device  threads          batch  in flight
+  shrink   preprocess      1  cpu     up to 2 workers      1          4
+  both     null            1  cpu     up to 2 workers      1          4
+  results  jsonl           1  cpu     1 worker             1          2
+
+  from              to       carries        a frame  queue  policy        memory
+  entranc..uilding  shrink   RGB24 640x480  900 KiB      4  block        3.5 MiB
+  shrink            both     f32 3x224x224  588 KiB      2  drop-oldest  1.1 MiB
+  clock             both     f32 3x224x224  588 KiB      2  drop-oldest  1.1 MiB
+  both              results  f32 3x224x224  588 KiB  4 x 2  block        4.6 MiB
+
+  no copies: every stage reads what the one before it has written
+  one process with 4 threads: mr-worker-0 to mr-worker-1, millrace, mr-signals
+"""
+
+
+def plan(path, *arguments):
+    return call([MILLRACE, "plan", path, *arguments])
+
+
+class Text(Case):
+    def table(self, path, *arguments):
+        done = plan(path, "--workers", "2", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.replace(str(path), "FILE")
+
+    def test_a_small_pipeline(self):
+        path = self.write(SMALL)
+        self.assertEqual(self.table(path), SMALL_TEXT)
+
+    def test_nothing_is_wider_than_a_terminal(self):
+        for path in (self.write(SMALL), *sorted((ROOT / "pipelines").glob("*.yaml"))):
+            for line in self.table(path, "--offline").splitlines():
+                self.assertLessEqual(len(line), 80, line)
+
+    def test_a_thousand_sources_are_one_row(self):
+        sources = "".join(f'  cam{i}: {{type: "null", rate: 25fps, format: I420 640x480}}\n' for i in range(1000))
+        text = self.table(self.write(
+            f'version: 1\npipeline: many\nsources:\n{sources}stages:\n  "null": {{input: sources.*}}\n'))
+        self.assertLess(len(text.splitlines()), 25)
+        self.assertRegex(text, r"cam0 \.\. cam999 \(1000\) +null +I420 640x480 +25 fps")
+        self.assertRegex(text, r"4 x 1000 +block")
+
+
+class Json(Case):
+    def planned(self, path, *arguments):
+        done = plan(path, "--json", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_what_is_exact(self):
+        told = self.planned(self.write(SMALL), "--workers", "2")
+        self.assertEqual(list(told)[:9], ["pipeline", "file", "workers", "assumed", "sources", "stages", "links",
+                                          "copies", "processes"])
+        first, clock = told["sources"]
+        self.assertEqual((first["rate"], first["paced"], first["frames"], first["duration_ns"]),
+                         (30, True, 90, 3_000_000_000))
+        self.assertEqual((clock["rate"], clock["paced"], clock["frames"], clock["duration_ns"]),
+                         (None, False, None, None))
+        self.assertEqual((first["format"]["width"], first["format"]["height"], first["format"]["pixels"]),
+                         (640, 480, ["RGB24"]))
+        self.assertEqual((clock["format"]["dtypes"], clock["format"]["shape"]), (["f32"], [3, 224, 224]))
+        link = next(link for link in told["links"] if link["from"] == "clock")
+        self.assertEqual((link["to"], link["frame_bytes"], link["queue"], link["sources"], link["when_full"]),
+                         ("both", 3 * 224 * 224 * 4, 2, 1, "drop-oldest"))
+        self.assertEqual(link["memory_bytes"], 2 * 3 * 224 * 224 * 4)
+        stages = {stage["id"]: stage for stage in told["stages"]}
+        self.assertEqual(list(stages), ["shrink", "both", "results"])
+        self.assertEqual(stages["shrink"]["workers"], 2)
+
+    def test_the_same_bytes_every_time(self):
+        path = self.write(SMALL)
+        self.assertEqual(plan(path, "--json").stdout, plan(path, "--json").stdout)
+
+    def test_overrides_are_those_of_run(self):
+        told = self.planned(self.write(SMALL), "--set", "stages.both.queue.size=7", "--workers", "3")
+        self.assertEqual({link["queue"] for link in told["links"] if link["to"] == "both"}, {7})
+        self.assertEqual(told["workers"], 3)
+
+
+class Wrong(Case):
+    def test_all_that_is_wrong_is_told(self):
+        path = self.write(SMALL.replace("size: 224x224", "size: 0x0, fit: crop").replace("input: both", "input: none"))
+        done = plan(path)
+        self.assertEqual(done.returncode, 78)
+        self.assertEqual(done.stdout, "")
+        self.assertGreaterEqual(len(re.findall(r": error: ", done.stderr)), 3, done.stderr)
+
+    def test_what_is_missing(self):
+        done = plan(self.folder / "none.yaml")
+        self.assertEqual(done.returncode, 66)
+        path = self.write("version: 1\npipeline: p\nsources:\n  s: {uri: none.mp4}\nstages:\n  decode: {input: s}\n"
+                          '  "null": {input: decode}\n')
+        self.assertEqual(plan(path).returncode, 66)
+        self.assertEqual(plan(path, "--offline").returncode, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+/* What the files of `millrace plan` share: the plan as rows, in words and as JSON.
+ *
+ * Everything is read from the plan (engine/config/plan.h); nothing is worked out here that a run would work out anew. */
+#ifndef MILLRACE_TOOLS_PLAN_H
+#define MILLRACE_TOOLS_PLAN_H
+
+#include <stdio.h>
+
+#include "engine/base/json.h"
+#include "engine/config/plan.h"
+#include "engine/flow/executor.h"
+
+/* How many instances of a vertex run. */
+size_t mr_plan_instances(const mr_plan_vertex *vertex);
+/* How many sources' frames come over a link. */
+size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge);
+/* What a link carries. */
+const mr_format_set *mr_plan_edge_set(const mr_plan *plan, const mr_plan_edge *edge);
+/* Bytes of one frame at most that comes out of a port, tensors among its results included; 0 where it has none, or nobody
+ * has bounded them. */
+uint64_t mr_plan_output_bytes(const mr_plan_vertex *vertex, size_t port);
+uint64_t mr_plan_edge_bytes(const mr_plan *plan, const mr_plan_edge *edge);
+/* Frames a second that the sources offer a vertex; 0 where that of one is not known. */
+double mr_plan_rate(const mr_plan *plan, const mr_plan_vertex *vertex);
+/* "block", "drop-oldest", "drop-newest". */
+const char *mr_plan_policy_name(mr_policy policy);
+/* The only value of bounds; 0 where there are several. */
+int64_t mr_plan_only(mr_bounds bounds);
+
+/* A thread of the process that runs the plan, or several of one name. */
+typedef struct mr_plan_thread {
+    char name[MR_THREAD_NAME]; /* as the system shows it; "" where a library names it */
+    int count;
+    const char *what;  /* "main", "signals", "worker", "stage", "device", "library" */
+    const char *stage; /* whose it is; NULL: of all. Of a device: its name */
+} mr_plan_thread;
+
+/* Calls for each, in an order that depends on the plan only. */
+typedef void mr_plan_thread_function(void *context, const mr_plan_thread *thread);
+void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, void *context);
+
+/* plan_text.c: tables no wider than `width`. MR_OK or MR_ERROR_MEMORY. */
+int mr_plan_print(const mr_plan *plan, int width, FILE *stream);
+/* plan_json.c: the members of one JSON object. */
+void mr_plan_put_json(yajl_gen json, const mr_plan *plan);
+
+/* 1536 -> "1.5 KiB"; three digits or whole bytes. Each writes into `text` and returns it. */
+enum { MR_WORDS = 48 };
+const char *mr_words_bytes(uint64_t bytes, char text[MR_WORDS]);
+/* 29.97 -> "29.97 fps". */
+const char *mr_words_rate(double rate, char text[MR_WORDS]);
+/* 2500000 -> "2.5 ms"; from nanoseconds to hours. */
+const char *mr_words_duration(int64_t ns, char text[MR_WORDS]);
+
+#endif

@@ -1,0 +1,119 @@
+/* What the tables and the JSON of `millrace plan` both tell of a plan. */
+#include <string.h>
+
+#include "tools/millrace/plan.h"
+
+size_t mr_plan_instances(const mr_plan_vertex *vertex) {
+    return vertex->is_source || vertex->entry != MR_ENTRY_PER_SOURCE ? 1 : vertex->source_count;
+}
+
+size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge) {
+    const mr_plan_vertex *from = &plan->vertices[edge->from];
+    return from->is_source ? 1 : from->source_count;
+}
+
+const mr_format_set *mr_plan_edge_set(const mr_plan *plan, const mr_plan_edge *edge) {
+    return &plan->vertices[edge->from].outputs[edge->from_port].set;
+}
+
+uint64_t mr_plan_output_bytes(const mr_plan_vertex *vertex, size_t port) {
+    bool pooled = vertex->pools && vertex->pools[port].count > 0;
+    return pooled ? vertex->pools[port].bytes : mr_format_set_most_bytes(&vertex->outputs[port].set);
+}
+
+uint64_t mr_plan_edge_bytes(const mr_plan *plan, const mr_plan_edge *edge) {
+    return mr_plan_output_bytes(&plan->vertices[edge->from], (size_t)edge->from_port);
+}
+
+double mr_plan_rate(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    double rate = 0;
+    for (size_t i = 0; i < vertex->source_count; i++) {
+        const mr_plan_vertex *source = &plan->vertices[vertex->sources[i]];
+        if (source->rate <= 0)
+            return 0;
+        rate += source->rate;
+    }
+    return rate;
+}
+
+const char *mr_plan_policy_name(mr_policy policy) {
+    static const char *const names[] = {
+        [MR_POLICY_BLOCK] = "block", [MR_POLICY_DROP_OLDEST] = "drop-oldest", [MR_POLICY_DROP_NEWEST] = "drop-newest"};
+    return names[policy];
+}
+
+int64_t mr_plan_only(mr_bounds bounds) {
+    return bounds.min == bounds.max ? bounds.max : 0;
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
+
+static void tell(mr_plan_thread_function *function, void *context, const char *name, int count, const char *what,
+                 const char *stage) {
+    mr_plan_thread thread = {.count = count, .what = what, .stage = stage};
+    snprintf(thread.name, sizeof thread.name, "%.*s", MR_THREAD_NAME - 1, name);
+    if (count > 0)
+        function(context, &thread);
+}
+
+/* Whether an earlier vertex is on the same device. */
+static bool seen(const mr_plan *plan, size_t v) {
+    for (size_t other = 0; other < v; other++)
+        if (strcmp(plan->vertices[other].device, plan->vertices[v].device) == 0)
+            return true;
+    return false;
+}
+
+void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, void *context) {
+    tell(function, context, "millrace", 1, "main", NULL);
+    tell(function, context, "mr-signals", 1, "signals", NULL);
+    for (int i = 0; i < plan->workers; i++) {
+        char name[MR_THREAD_NAME];
+        tell(function, context, mr_worker_name(i, name), 1, "worker", NULL);
+    }
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &plan->vertices[v];
+        int instances = (int)mr_plan_instances(vertex);
+        tell(function, context, vertex->id, vertex->blocking ? instances : 0, "stage", vertex->id);
+        tell(function, context, "", vertex->threads * instances, "library", vertex->id);
+    }
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (strcmp(plan->vertices[v].device, "cpu") != 0 && !seen(plan, v))
+            tell(function, context, plan->vertices[v].device, 1, "device", plan->vertices[v].device);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------ */
+
+const char *mr_words_bytes(uint64_t bytes, char text[MR_WORDS]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    for (; value >= 1024; unit++)
+        value /= 1024;
+    snprintf(text, MR_WORDS, "%.*f %s", unit == 0 || value >= 99.95 ? 0 : 1, value, units[unit]);
+    return text;
+}
+
+const char *mr_words_rate(double rate, char text[MR_WORDS]) {
+    snprintf(text, MR_WORDS, "%.4g fps", rate);
+    if (rate >= 10000)
+        snprintf(text, MR_WORDS, "%.0f fps", rate);
+    return text;
+}
+
+const char *mr_words_duration(int64_t ns, char text[MR_WORDS]) {
+    double s = (double)ns * 1e-9;
+    if (ns < 1000)
+        snprintf(text, MR_WORDS, "%d ns", (int)ns);
+    else if (s < 1e-3)
+        snprintf(text, MR_WORDS, "%.3g us", s * 1e6);
+    else if (s < 1)
+        snprintf(text, MR_WORDS, "%.3g ms", s * 1e3);
+    else if (s < 600)
+        snprintf(text, MR_WORDS, "%.4g s", s);
+    else if (s < 36000)
+        snprintf(text, MR_WORDS, "%.4g min", s / 60);
+    else
+        snprintf(text, MR_WORDS, "%.4g h", s / 3600);
+    return text;
+}

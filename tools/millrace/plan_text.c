@@ -1,0 +1,315 @@
+/* The plan in tables. Rows that are alike but for their ids are folded into one with a count. */
+#include <string.h>
+
+#include "tools/millrace/plan.h"
+#include "tools/millrace/table.h"
+
+/* Kinds of sources, and links, beyond which the rest is only counted. */
+enum { MOST_ROWS = 40, NAME = 160 };
+
+static bool same_set(const mr_format_set *a, const mr_format_set *b) {
+    char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
+    return strcmp(mr_format_set_print(a, one, sizeof one), mr_format_set_print(b, other, sizeof other)) == 0;
+}
+
+/* A set without the word for its payload, where the rest says that too: "I420 1280x720", "f32 3x224x224", "h264". */
+static const char *set_text(const mr_format_set *set, char text[MR_FORMAT_SET_TEXT]) {
+    mr_format_set_print(set, text, MR_FORMAT_SET_TEXT);
+    const char *space = strchr(text, ' ');
+    return space ? space + 1 : text;
+}
+
+static const char *bytes_or_none(uint64_t bytes, char text[MR_WORDS]) {
+    if (bytes == 0)
+        snprintf(text, MR_WORDS, "-");
+    else
+        mr_words_bytes(bytes, text);
+    return text;
+}
+
+/* ---- sources ---------------------------------------------------------------------------------------------------- */
+
+static bool alike(const mr_plan_vertex *a, const mr_plan_vertex *b) {
+    return a->type == b->type && a->rate == b->rate && a->paced == b->paced && a->frames == b->frames &&
+           same_set(&a->outputs[0].set, &b->outputs[0].set);
+}
+
+static const char *rate_text(const mr_plan_vertex *source, char text[MR_WORDS]) {
+    if (source->rate <= 0)
+        return source->paced ? "by the clock" : "as taken";
+    mr_words_rate(source->rate, text);
+    size_t length = strlen(text);
+    snprintf(text + length, MR_WORDS - length, source->paced ? "" : ", as taken");
+    return text;
+}
+
+static void add_source(mr_table *table, const mr_plan_vertex *first, const mr_plan_vertex *last) {
+    char text[MR_WORDS], format[MR_FORMAT_SET_TEXT];
+    if (first == last)
+        mr_table_add(table, "%s", first->id);
+    else
+        mr_table_add(table, "%s .. %s (%td)", first->id, last->id, last - first + 1);
+    mr_table_add(table, "%s", first->type->name);
+    mr_table_add(table, "%s", set_text(&first->outputs[0].set, format));
+    mr_table_add(table, "%s", rate_text(first, text));
+    if (first->frames > 0)
+        mr_table_add(table, "%lld", (long long)first->frames);
+    else
+        mr_table_add(table, "?");
+    bool known = first->frames > 0 && first->rate > 0;
+    mr_table_add(table, "%s",
+                 known ? mr_words_duration((int64_t)((double)first->frames / first->rate * 1e9), text) : "?");
+}
+
+static int print_sources(const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"source", .cut = MR_CUT_MIDDLE},
+                                        {.title = "type"},
+                                        {"gives", .cut = MR_CUT_WORDS},
+                                        {.title = "rate"},
+                                        {"frames", .right = true},
+                                        {"duration", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    size_t rows = 0, at = 0;
+    for (; at < plan->source_count && rows < MOST_ROWS; rows++) {
+        size_t last = at;
+        while (last + 1 < plan->source_count && alike(&plan->vertices[at], &plan->vertices[last + 1]))
+            last++;
+        add_source(&table, &plan->vertices[at], &plan->vertices[last]);
+        at = last + 1;
+    }
+    int status = mr_table_print(&table, width, stream);
+    if (at < plan->source_count)
+        fprintf(stream, "  and %zu more sources (--json has all)\n", plan->source_count - at);
+    return status;
+}
+
+/* ---- stages ----------------------------------------------------------------------------------------------------- */
+
+static void add_threads(mr_table *table, const mr_plan_vertex *stage) {
+    const char *each = mr_plan_instances(stage) > 1 ? " each" : "";
+    if (stage->blocking && stage->threads)
+        mr_table_add(table, "own + %d of library%s", stage->threads, each);
+    else if (stage->blocking)
+        mr_table_add(table, "own%s", each);
+    else if (stage->threads)
+        mr_table_add(table, "worker + %d of library%s", stage->threads, each);
+    else if (stage->entries > 1)
+        mr_table_add(table, "up to %d workers", stage->entries);
+    else
+        mr_table_add(table, "1 worker%s", each);
+}
+
+/* "cuda:0", or "cuda:0 cuda:1" where frames are spread. */
+static const char *devices_text(const mr_plan *plan, const mr_plan_vertex *stage, char text[NAME]) {
+    snprintf(text, NAME, "%s", stage->device);
+    for (size_t i = 1; i < stage->device_count; i++) {
+        size_t length = strlen(text);
+        snprintf(text + length, NAME - length, " %s", plan->devices[stage->devices[i]].name);
+    }
+    return text;
+}
+
+static void add_stage(mr_table *table, const mr_plan *plan, const mr_plan_vertex *stage) {
+    char text[MR_WORDS], devices[NAME];
+    size_t instances = mr_plan_instances(stage);
+    mr_table_add(table, "%s", stage->id);
+    mr_table_add(table, "%s", stage->type->name);
+    mr_table_add(table, "%zu", instances);
+    mr_table_add(table, "%s", devices_text(plan, stage, devices));
+    add_threads(table, stage);
+    if (stage->batch > 1 && stage->batch_timeout_ns > 0)
+        mr_table_add(table, "%d in %s", stage->batch, mr_words_duration(stage->batch_timeout_ns, text));
+    else
+        mr_table_add(table, "%d", stage->batch);
+    mr_table_add(table, "%d", stage->in_flight);
+}
+
+static int print_stages(const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE},
+                                        {"type", .cut = MR_CUT_MIDDLE},
+                                        {"times", .right = true},
+                                        {"device", .cut = MR_CUT_WORDS},
+                                        {.title = "threads"},
+                                        {"batch", .right = true},
+                                        {"in flight", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].copy == MR_COPY_NONE)
+            add_stage(&table, plan, &plan->vertices[v]);
+    int status = mr_table_print(&table, width, stream);
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].device_reason)
+            fprintf(stream, "  %s is on %s: %s\n", plan->vertices[v].id, plan->vertices[v].device,
+                    plan->vertices[v].device_reason);
+    return status;
+}
+
+/* ---- links ------------------------------------------------------------------------------------------------------ */
+
+/* "decode", or "split.left" where there is a choice of ports. */
+static const char *from_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
+    const mr_plan_vertex *from = &plan->vertices[edge->from];
+    bool several = from->output_count > 1;
+    snprintf(text, NAME, "%s%s%s", from->id, several ? "." : "",
+             several ? from->type->outputs[edge->from_port].name : "");
+    return text;
+}
+
+static const char *to_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
+    const mr_plan_vertex *to = &plan->vertices[edge->to];
+    bool several = to->input_count > 1;
+    snprintf(text, NAME, "%s%s%s", to->id, several ? "." : "", several ? to->inputs[edge->to_port].port : "");
+    return text;
+}
+
+/* Sources that go the same way with the same thing are one row. */
+static bool like_links(const mr_plan *plan, const mr_plan_edge *a, const mr_plan_edge *b) {
+    return a->to == b->to && a->to_port == b->to_port && plan->vertices[a->from].is_source &&
+           plan->vertices[b->from].is_source && same_set(mr_plan_edge_set(plan, a), mr_plan_edge_set(plan, b));
+}
+
+static void add_link(mr_table *table, const mr_plan *plan, const mr_plan_edge *first, const mr_plan_edge *last) {
+    char from[NAME], to[NAME], format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
+    const mr_plan_vertex *consumer = &plan->vertices[first->to];
+    const mr_format_set *set = mr_plan_edge_set(plan, first);
+    size_t sources = 0;
+    for (const mr_plan_edge *edge = first; edge <= last; edge++)
+        sources += mr_plan_edge_sources(plan, edge);
+    if (first == last)
+        mr_table_add(table, "%s", from_name(plan, first, from));
+    else
+        mr_table_add(table, "%s .. (%td)", from_name(plan, first, from), last - first + 1);
+    mr_table_add(table, "%s", to_name(plan, first, to));
+    mr_table_add(table, "%s", set_text(set, format));
+    mr_table_add(table, "%s", bytes_or_none(mr_plan_edge_bytes(plan, first), text));
+    if (sources == 1)
+        mr_table_add(table, "%d", consumer->queue);
+    else
+        mr_table_add(table, "%d x %zu", consumer->queue, sources);
+    mr_table_add(table, "%s", mr_plan_policy_name(consumer->policy));
+    mr_table_add(table, "%s",
+                 bytes_or_none((uint64_t)consumer->queue * sources * mr_plan_edge_bytes(plan, first), text));
+}
+
+static int print_links(const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"from", .cut = MR_CUT_MIDDLE},
+                                        {"to", .cut = MR_CUT_MIDDLE},
+                                        {"carries", .cut = MR_CUT_WORDS},
+                                        {"a frame", .right = true},
+                                        {"queue", .right = true},
+                                        {.title = "policy"},
+                                        {"memory", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    size_t at = 0;
+    for (; at < plan->edge_count; at++) {
+        size_t first = at;
+        while (at + 1 < plan->edge_count && like_links(plan, &plan->edges[first], &plan->edges[at + 1]))
+            at++;
+        add_link(&table, plan, &plan->edges[first], &plan->edges[at]);
+    }
+    return mr_table_print(&table, width, stream);
+}
+
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
+
+static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex *copy) {
+    static const char *const kinds[] = {
+        [MR_COPY_UPLOAD] = "host to device", [MR_COPY_DOWNLOAD] = "device to host", [MR_COPY_PEER] = "device to device"};
+    char format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
+    uint64_t bytes = mr_plan_output_bytes(copy, 0);
+    double rate = mr_plan_rate(plan, copy);
+    mr_table_add(table, "%s", copy->id);
+    mr_table_add(table, "%s", kinds[copy->copy]);
+    mr_table_add(table, "%s", set_text(&copy->outputs[0].set, format));
+    mr_table_add(table, "%s", bytes_or_none(bytes, text));
+    if (rate > 0 && bytes)
+        mr_table_add(table, "%s", mr_words_bytes((uint64_t)((double)bytes * rate), text));
+    else
+        mr_table_add(table, "?");
+}
+
+static int print_copies(const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"copy", .cut = MR_CUT_MIDDLE},
+                                        {.title = "from and to"},
+                                        {"of", .cut = MR_CUT_WORDS},
+                                        {"a frame", .right = true},
+                                        {"a second", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].copy != MR_COPY_NONE)
+            add_copy(&table, plan, &plan->vertices[v]);
+    if (table.count == 0)
+        fprintf(stream, "  no copies: every stage reads what the one before it has written\n");
+    return table.count || table.out_of_memory ? mr_table_print(&table, width, stream) : MR_OK;
+}
+
+/* ---- the process ------------------------------------------------------------------------------------------------ */
+
+/* A list of phrases, broken into lines. */
+typedef struct phrases {
+    FILE *stream;
+    int width, column, count;
+} phrases;
+
+static void say(phrases *to, const char *phrase) {
+    int length = (int)strlen(phrase);
+    fputs(to->count++ ? "," : "", to->stream);
+    if (to->column + length + 2 > to->width) {
+        fputs("\n   ", to->stream);
+        to->column = 3;
+    }
+    fprintf(to->stream, " %s", phrase);
+    to->column += length + 2;
+}
+
+static void count_thread(void *context, const mr_plan_thread *thread) {
+    int *total = context;
+    *total += thread->count;
+}
+
+static void say_thread(void *context, const mr_plan_thread *thread) {
+    char phrase[128];
+    if (strcmp(thread->what, "worker") == 0)
+        return;
+    if (thread->name[0] == 0)
+        snprintf(phrase, sizeof phrase, "%d of libraries for %.64s", thread->count, thread->stage);
+    else if (thread->count > 1)
+        snprintf(phrase, sizeof phrase, "%d %s", thread->count, thread->name);
+    else
+        snprintf(phrase, sizeof phrase, "%s", thread->name);
+    say(context, phrase);
+}
+
+static void print_process(const mr_plan *plan, int width, FILE *stream) {
+    char phrase[128], first[MR_THREAD_NAME], last[MR_THREAD_NAME];
+    int total = 0;
+    mr_plan_threads(plan, count_thread, &total);
+    phrases list = {.stream = stream, .width = width};
+    list.column = fprintf(stream, "  one process with %d threads:", total);
+    mr_worker_name(0, first);
+    mr_worker_name(plan->workers - 1, last);
+    snprintf(phrase, sizeof phrase, plan->workers > 1 ? "%s to %s" : "%s", first, last);
+    say(&list, phrase);
+    mr_plan_threads(plan, say_thread, &list);
+    fputc('\n', stream);
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
+
+int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
+    fprintf(stream, "%s: %s, %d worker%s%s\n\n", plan->name, plan->spec->file, plan->workers,
+            plan->workers == 1 ? "" : "s", plan->assumed ? ", for hardware that is assumed" : "");
+    int status = print_sources(plan, width, stream);
+    fputc('\n', stream);
+    status = status ? status : print_stages(plan, width, stream);
+    fputc('\n', stream);
+    status = status ? status : print_links(plan, width, stream);
+    fputc('\n', stream);
+    status = status ? status : print_copies(plan, width, stream);
+    print_process(plan, width, stream);
+    return status;
+}
