@@ -87,6 +87,7 @@ static mr_reader_params params_of(const media_options *from) {
 static int negotiate(mr_negotiation *negotiation) {
     const media_options *from = negotiation->options;
     negotiation->outputs[0].set = packets[0];
+    negotiation->paced = from->realtime;
     if (!parse_loop(from->loop))
         return mr_refuse(negotiation, "loop", "loop must be true, false or a count, not \"%s\"", from->loop);
     if (negotiation->offline)

@@ -1,6 +1,5 @@
 #include "engine/flow/graph.h"
 
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -114,67 +113,7 @@ void mr_graph_destroy(mr_graph **graph) {
     *graph = NULL;
 }
 
-/* ---- starting and stopping ---------------------------------------------------------------------------------------- */
-
-static int open_device(mr_graph *graph, size_t v) {
-    const mr_plan_vertex *vertex = &graph->plan->vertices[v];
-    for (size_t other = 0; other < v; other++)
-        if (strcmp(graph->plan->vertices[other].device, vertex->device) == 0) {
-            graph->devices[v] = graph->devices[other];
-            return MR_OK;
-        }
-    int status = mr_device_open(&graph->devices[v], vertex->device, graph->seed, graph->seed != 0);
-    if (status)
-        return mr_fail(status, "%s: %s: %s", vertex->place, vertex->id, mr_message());
-    bool simulated = graph->seed && graph->devices[v]->type->kind == MR_DEVICE_SIM;
-    return simulated ? mr_executor_add_device(graph->executor, graph->devices[v]) : MR_OK;
-}
-
-static int open_all(mr_graph *graph) {
-    for (size_t v = 0; v < graph->plan->vertex_count; v++) {
-        int status = open_device(graph, v);
-        if (status)
-            return status;
-    }
-    /* Consumers first: a sink that cannot write is found before a source has been touched. */
-    for (size_t i = graph->instance_count; i-- > 0;) {
-        mr_instance *instance = graph->instances[i];
-        int status = mr_instance_open(instance, graph->devices[instance->vertex - graph->plan->vertices]);
-        if (status)
-            return mr_fail(status, "%s: %s: %s", instance->self.place, instance->self.id, mr_message());
-    }
-    return MR_OK;
-}
-
-static int start_threads(mr_graph *graph) {
-    for (size_t i = 0; !graph->seed && i < graph->instance_count; i++) {
-        mr_instance *instance = graph->instances[i];
-        int status = instance->vertex->blocking ? mr_task_detach(&instance->entries[0].task, instance->self.id) : MR_OK;
-        if (status)
-            return status;
-    }
-    return mr_executor_start(graph->executor);
-}
-
-int mr_graph_start(mr_graph *graph) {
-    graph->started_ns = mr_clock_now_ns(mr_clock_real());
-    graph->started_cpu_s = mr_process_cpu_s();
-    int status = open_all(graph);
-    /* What libraries needed to load (a network's file, twice) goes back to the system before frames need memory. */
-    malloc_trim(0);
-    if (!status)
-        status = start_threads(graph);
-    if (status)
-        return status;
-    graph->started_allocations = mr_allocation_count();
-    pthread_mutex_lock(&graph->lock);
-    graph->started = true;
-    pthread_mutex_unlock(&graph->lock);
-    for (size_t i = 0; i < graph->instance_count; i++)
-        if (graph->instances[i]->vertex->is_source)
-            mr_instance_wake(graph->instances[i]);
-    return MR_OK;
-}
+/* ---- stopping ----------------------------------------------------------------------------------------------------- */
 
 void mr_graph_stop(mr_graph *graph, bool at_once) {
     if (at_once)
@@ -183,7 +122,11 @@ void mr_graph_stop(mr_graph *graph, bool at_once) {
     for (uint32_t s = 0; s < graph->plan->source_count; s++)
         if (graph->plan->vertices[s].type->external)
             mr_graph_end_source(graph, s);
-    for (size_t i = 0; i < graph->instance_count; i++)
+    pthread_mutex_lock(&graph->lock);
+    bool started = graph->started;
+    pthread_mutex_unlock(&graph->lock);
+    /* Before the start there are no threads to wake; it will find what is noted here. */
+    for (size_t i = 0; started && i < graph->instance_count; i++)
         mr_instance_wake(graph->instances[i]);
     tell_room(graph);
 }

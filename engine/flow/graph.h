@@ -1,8 +1,8 @@
 /* The running graph: every instance of a plan, wired with links, on one executor. plan -> graph.
  *
- * create wires, start opens devices and stages and lets the sources go; the graph has ended when every instance has seen
- * the end of all its sources. stop asks sources to end (what is in flight is delivered), or, at once, drops what is in
- * flight. Threads: create, start and destroy from one thread, in this order; all else from any. */
+ * create wires, start opens devices and stages and lets them go as they are open; the graph has ended when every instance
+ * has seen the end of all its sources. stop asks sources to end (what is in flight is delivered), or, at once, drops what
+ * is in flight. Threads: create, start and destroy from one thread, in this order; all else from any. */
 #ifndef MILLRACE_FLOW_GRAPH_H
 #define MILLRACE_FLOW_GRAPH_H
 
@@ -61,8 +61,15 @@ struct mr_graph {
     pthread_cond_t changed;
     size_t running;                 /* instances that have not ended */
     bool started;
+    size_t opening;                 /* instances that are yet to be opened by threads of their own */
+    int open_status;                /* of the first instance that could not be opened, in the plan's order */
+    size_t open_failure;            /* its position */
+    char open_message[512];
     int status;                     /* first failure */
     char message[512];
+    int64_t started_ns;
+    double started_cpu_s;
+    uint64_t started_allocations;
     int tally_vertex;               /* the sink whose deliveries are tallied; -1: not yet seen */
     mr_histogram latency;           /* from source to sink */
     int64_t ended_ns;               /* 0: not yet */
@@ -70,13 +77,11 @@ struct mr_graph {
 
     _Atomic bool stopping, cancelled;
     uint64_t seed;
-    int64_t started_ns;
-    double started_cpu_s;
-    uint64_t started_allocations;
 };
 
 int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed);
 void mr_graph_destroy(mr_graph **graph);
+/* start.c. On failure all has ended: nothing was delivered, and what had come in was dropped. */
 int mr_graph_start(mr_graph *graph);
 void mr_graph_stop(mr_graph *graph, bool at_once);
 /* MR_ERROR_AGAIN while it runs; else the first failure. */
@@ -87,6 +92,8 @@ int mr_graph_wire(mr_graph *graph);
 void mr_graph_unwire(mr_graph *graph);
 
 /* For instances. */
+/* start.c: one that its own thread opens has been opened, or has failed to, with the message of mr_fail. */
+void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status);
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance);
 void mr_graph_fail(mr_graph *graph, int status, const char *message);
 void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message);

@@ -284,9 +284,24 @@ static void end(mr_instance *instance, mr_entry_task *entry, int answer) {
     unlock(instance);
 }
 
+/* Opens what its own thread is to open. False where it cannot be opened. */
+static bool open_itself(mr_instance *instance) {
+    if (instance->tried)
+        return false;
+    instance->tried = true;
+    int status = mr_instance_open(instance);
+    if (!status)
+        atomic_store_explicit(&instance->ready, true, memory_order_release);
+    mr_graph_instance_opened(instance->graph, instance, status);
+    return !status;
+}
+
 void mr_instance_run(void *context) {
     mr_entry_task *entry = context;
     mr_instance *instance = entry->instance;
+    if (!atomic_load_explicit(&instance->ready, memory_order_acquire) &&
+        !(instance->opens_itself && open_itself(instance)))
+        return;
     int64_t begun = mr_executor_now_ns(entry->task.executor);
     entry->io.now_ns = begun;
     while (begin(instance, entry)) {

@@ -94,8 +94,11 @@ struct mr_instance {
     pthread_mutex_t lock;
     bool shared;             /* several entries: the lock is taken */
     bool tells_gone;         /* a join comes behind: what goes no further leaves a mark */
-    bool opened;
-    atomic_bool failed;      /* a sink that cannot write any more: what comes is dropped */
+    bool opens_itself;       /* by its own thread, when that first runs */
+    bool tried;              /* it has done so */
+    bool opened;             /* open was called, so close is to be */
+    atomic_bool ready;       /* it may run: it is open, and has been let go. Until then wakes are for nothing */
+    atomic_bool failed;      /* it cannot open, or is a sink that cannot write any more: what comes is dropped */
     atomic_bool complained;  /* its first error was logged */
 
     size_t port_count;
@@ -132,8 +135,10 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
 void mr_instance_finish(mr_instance *instance);
 /* Calls the stage type's close. The executor must have stopped. */
 void mr_instance_destroy(mr_instance **instance);
-/* Prepares its tasks and calls the stage type's open. */
-int mr_instance_open(mr_instance *instance, mr_device *device);
+/* Makes its streams on its device and calls the stage type's open. */
+int mr_instance_open(mr_instance *instance);
+/* Lets it run from now on, and wakes it: whatever came before found nobody. Any thread. */
+void mr_instance_let_go(mr_instance *instance);
 /* The task of an entry: does what can be done now. */
 void mr_instance_run(void *entry);
 /* Wakes an entry: something has changed. Any thread. */

@@ -84,15 +84,20 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
     return MR_OK;
 }
 
-int mr_instance_open(mr_instance *instance, mr_device *device) {
-    instance->self.device = device;
+int mr_instance_open(mr_instance *instance) {
     for (size_t i = 0; i < instance->entry_count; i++) {
-        int status = mr_stream_create(device, &instance->entries[i].stream);
+        int status = mr_stream_create(instance->self.device, &instance->entries[i].stream);
         if (status)
             return status;
     }
     instance->opened = true;
     return instance->self.type->open ? instance->self.type->open(&instance->self) : MR_OK;
+}
+
+void mr_instance_let_go(mr_instance *instance) {
+    atomic_store_explicit(&instance->ready, true, memory_order_release);
+    for (size_t i = 0; i < instance->entry_count; i++)
+        mr_task_wake(&instance->entries[i].task);
 }
 
 static void destroy_slots(mr_instance *instance) {

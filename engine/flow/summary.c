@@ -120,13 +120,13 @@ static void summarize_run(mr_graph *graph, mr_summary *summary) {
     int64_t until = graph->ended_ns ? graph->ended_ns : mr_clock_now_ns(mr_clock_real());
     double cpu = graph->ended_ns ? graph->ended_cpu_s : mr_process_cpu_s();
     mr_histogram_sum(&graph->latency, latency);
-    pthread_mutex_unlock(&graph->lock);
     summary->wall_s = (double)(until - graph->started_ns) * 1e-9;
     summary->cpu_s = cpu - graph->started_cpu_s;
+    summary->allocations = mr_allocation_count() - graph->started_allocations;
+    pthread_mutex_unlock(&graph->lock);
     summary->peak_bytes = mr_process_peak_bytes();
     summary->latency_p50_ns = mr_histogram_percentile(latency, 0.5);
     summary->latency_p99_ns = mr_histogram_percentile(latency, 0.99);
-    summary->allocations = mr_allocation_count() - graph->started_allocations;
 }
 
 int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {

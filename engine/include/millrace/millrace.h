@@ -64,7 +64,9 @@ int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, m
 typedef void mr_frame_function(void *context, const char *source, const mr_frame *frame);
 int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
 
-/* Opens all stages and starts. On failure nothing runs, and mr_message says why. */
+/* Opens all stages and starts. What is open begins to work while the others are still being opened, but nothing is
+ * delivered, no sink is opened and no source whose frames come by the clock begins before all else is open. On failure
+ * nothing runs, every frame that was read is dropped ("stopped"), and mr_message says why. */
 int mr_pipeline_start(mr_pipeline *pipeline);
 
 /* A picture or tensor of the program's, for a source of type `push`. The memory is read until release(context) is called,

@@ -4,10 +4,11 @@
  * inputs, acquires outputs and emits them through `io`, and the engine does the rest: queues, back-pressure, batching,
  * order, joins, counting, devices. The simplest stage with one output for one input writes only `map`.
  *
- * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance. `process`,
- * `map` and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at
- * once with different inputs (mr_io_entry tells which). None of them may block unless the type says `blocking`; the
- * instance then has a thread of its own.
+ * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance, `open` on the
+ * thread that starts the pipeline or on the instance's own, while others that are open already work. `process`, `map`
+ * and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at once with
+ * different inputs (mr_io_entry tells which). None of them may block unless the type says `blocking`; the instance then
+ * has a thread of its own.
  *
  * Errors: a negative mr_status with its message from mr_fail. In `negotiate` it refuses the pipeline, in `open` it stops
  * the start, in a source it ends that source, elsewhere it drops the inputs of that call. */

@@ -1,0 +1,232 @@
+/* The start: instances work as soon as they themselves are open, so that a decoder decodes while a network behind it is
+ * still loading; links fill up meanwhile, and back-pressure holds what comes before.
+ *
+ * Blocking instances open on their own threads, all at once; the caller's thread opens the others in the order of the
+ * graph. Last come sources that cannot wait for those behind them, and then the sinks: where any instance cannot be
+ * opened, no file has been touched and nothing was delivered. Deterministic: the caller's thread opens all, and in between
+ * whatever can run runs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/flow/graph.h"
+
+/* In the order in which they come. */
+typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
+
+/* ---- who opens when ----------------------------------------------------------------------------------------------- */
+
+/* A source must not begin before all is open where its frames come at times of their own, or where a queue behind it
+ * would rather drop them than let it wait. */
+static void find_late_sources(const mr_plan *plan, bool *late) {
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &plan->vertices[v];
+        if (vertex->is_source)
+            late[vertex->source] |= vertex->paced;
+        for (size_t i = 0; i < vertex->source_count && vertex->policy != MR_POLICY_BLOCK; i++)
+            late[vertex->sources[i]] = true;
+    }
+}
+
+static turn turn_of(const mr_instance *instance, const bool *late) {
+    if (!instance->self.type->outputs)
+        return SINKS;
+    if (instance->vertex->is_source && late[instance->self.source])
+        return LATE_SOURCES;
+    return instance->opens_itself ? AT_ONCE : IN_ORDER;
+}
+
+/* Frames that reach it are delivered: it must not run before all is open. */
+static bool delivers(const mr_instance *instance) {
+    for (size_t port = 0; port < instance->vertex->output_count; port++)
+        if (instance->routes[port].consumer_count == 0)
+            return true;
+    return !instance->self.type->outputs;
+}
+
+/* ---- devices and threads ------------------------------------------------------------------------------------------ */
+
+static int open_device(mr_graph *graph, size_t v) {
+    const mr_plan_vertex *vertex = &graph->plan->vertices[v];
+    for (size_t other = 0; other < v; other++)
+        if (strcmp(graph->plan->vertices[other].device, vertex->device) == 0) {
+            graph->devices[v] = graph->devices[other];
+            return MR_OK;
+        }
+    int status = mr_device_open(&graph->devices[v], vertex->device, graph->seed, graph->seed != 0);
+    if (status)
+        return mr_fail(status, "%s: %s: %s", vertex->place, vertex->id, mr_message());
+    bool simulated = graph->seed && graph->devices[v]->type->kind == MR_DEVICE_SIM;
+    return simulated ? mr_executor_add_device(graph->executor, graph->devices[v]) : MR_OK;
+}
+
+static int open_devices(mr_graph *graph) {
+    int status = MR_OK;
+    for (size_t v = 0; !status && v < graph->plan->vertex_count; v++)
+        status = open_device(graph, v);
+    for (size_t i = 0; !status && i < graph->instance_count; i++) {
+        mr_instance *instance = graph->instances[i];
+        instance->self.device = graph->devices[instance->vertex - graph->plan->vertices];
+    }
+    return status;
+}
+
+/* Nothing runs yet: no instance has been let go. */
+static int start_threads(mr_graph *graph, const bool *late) {
+    for (size_t i = 0; !graph->seed && i < graph->instance_count; i++) {
+        mr_instance *instance = graph->instances[i];
+        if (!instance->vertex->blocking)
+            continue;
+        instance->opens_itself = turn_of(instance, late) == IN_ORDER && !delivers(instance);
+        graph->opening += instance->opens_itself;
+        int status = mr_task_detach(&instance->entries[0].task, instance->self.id);
+        if (status)
+            return status;
+    }
+    return mr_executor_start(graph->executor);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------ */
+
+/* Of several failures the one that stands first in the plan is told. Called with the lock. */
+static void keep_failure(mr_graph *graph, const mr_instance *instance, int status) {
+    size_t position = (size_t)(instance->vertex - graph->plan->vertices);
+    if (graph->open_status && graph->open_failure <= position)
+        return;
+    graph->open_status = status;
+    graph->open_failure = position;
+    snprintf(graph->open_message, sizeof graph->open_message, "%s: %s: %s", instance->self.place, instance->self.id,
+             mr_message());
+}
+
+void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status) {
+    pthread_mutex_lock(&graph->lock);
+    /* Once all is being given up, an interrupted open is no failure of its own. */
+    if (status && !(graph->open_status && status == MR_ERROR_CANCELLED))
+        keep_failure(graph, instance, status);
+    graph->opening -= instance->opens_itself;
+    pthread_cond_broadcast(&graph->changed);
+    pthread_mutex_unlock(&graph->lock);
+}
+
+static int failure(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    int status = graph->open_status;
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}
+
+/* Waits until all threads have opened what is theirs. */
+static int await_openings(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    while (graph->opening)
+        pthread_cond_wait(&graph->changed, &graph->lock);
+    int status = graph->open_status;
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}
+
+static int open_those(mr_graph *graph, turn now, const bool *late) {
+    int status = failure(graph);
+    for (size_t i = 0; !status && i < graph->instance_count; i++) {
+        mr_instance *instance = graph->instances[i];
+        if (turn_of(instance, late) != now)
+            continue;
+        mr_graph_instance_opened(graph, instance, mr_instance_open(instance));
+        status = failure(graph);
+        if (!status && now == IN_ORDER && !delivers(instance))
+            mr_instance_let_go(instance);
+        if (!status && graph->seed)
+            mr_executor_drive(graph->executor, mr_executor_now_ns(graph->executor));
+    }
+    return status;
+}
+
+static int open_all(mr_graph *graph, const bool *late) {
+    for (size_t i = 0; i < graph->instance_count; i++)
+        if (graph->instances[i]->opens_itself)
+            mr_instance_wake(graph->instances[i]);
+    int status = open_those(graph, IN_ORDER, late);
+    if (!status)
+        status = await_openings(graph);
+    if (!status)
+        status = open_those(graph, LATE_SOURCES, late);
+    return status ? status : open_those(graph, SINKS, late);
+}
+
+/* Lets those go that had to wait for all the others. */
+static void let_all_go(mr_graph *graph) {
+    for (size_t i = 0; i < graph->instance_count; i++)
+        if (!atomic_load_explicit(&graph->instances[i]->ready, memory_order_relaxed))
+            mr_instance_let_go(graph->instances[i]);
+}
+
+/* ---- giving up ---------------------------------------------------------------------------------------------------- */
+
+/* Ends a run that could not be opened: what is open is stopped at once, and what is not only drops what comes. */
+static int give_up(mr_graph *graph) {
+    mr_graph_stop(graph, true);
+    int status = await_openings(graph);
+    pthread_mutex_lock(&graph->lock);
+    graph->status = status;
+    memcpy(graph->message, graph->open_message, sizeof graph->message);
+    pthread_mutex_unlock(&graph->lock);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        if (!atomic_load_explicit(&graph->instances[i]->ready, memory_order_acquire))
+            atomic_store(&graph->instances[i]->failed, true);
+    let_all_go(graph);
+    mr_graph_wait(graph, -1);
+    return mr_fail(status, "%s", graph->open_message);
+}
+
+/* Nothing has run, so nothing has to end. */
+static int never_begin(mr_graph *graph, int status) {
+    atomic_store(&graph->stopping, true);
+    pthread_mutex_lock(&graph->lock);
+    graph->running = 0;
+    graph->status = status;
+    snprintf(graph->message, sizeof graph->message, "%s", mr_message());
+    pthread_cond_broadcast(&graph->changed);
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------------------------- */
+
+static void note_start(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    graph->started_ns = mr_clock_now_ns(mr_clock_real());
+    graph->started_cpu_s = mr_process_cpu_s();
+    pthread_mutex_unlock(&graph->lock);
+}
+
+static int start(mr_graph *graph, const bool *late) {
+    int status = open_devices(graph);
+    if (!status)
+        status = start_threads(graph, late);
+    if (status)
+        return never_begin(graph, status);
+    pthread_mutex_lock(&graph->lock);
+    graph->started = true;
+    pthread_mutex_unlock(&graph->lock);
+    if (open_all(graph, late))
+        return give_up(graph);
+    pthread_mutex_lock(&graph->lock);
+    graph->started_allocations = mr_allocation_count();
+    pthread_mutex_unlock(&graph->lock);
+    let_all_go(graph);
+    return MR_OK;
+}
+
+int mr_graph_start(mr_graph *graph) {
+    note_start(graph);
+    bool *late = mr_calloc(graph->plan->source_count + 1, sizeof *late);
+    if (!late)
+        return never_begin(graph, mr_fail(MR_ERROR_MEMORY, "no memory to start %s", graph->plan->name));
+    find_late_sources(graph->plan, late);
+    int status = start(graph, late);
+    mr_free(late);
+    return status;
+}

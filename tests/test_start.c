@@ -1,0 +1,523 @@
+/* The start: stages work while others are still being opened; where one cannot be opened, nothing was delivered, all has
+ * ended and every frame is accounted for. On the cpu and on the simulated accelerator, on workers, and under seeds of the
+ * deterministic executor. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/log.h"
+#include "engine/device/device.h"
+#include "millrace/millrace.h"
+
+enum { SEEDS = 10, FRAMES = 60 };
+static const char *const devices[] = {"cpu", "sim:0"};
+
+/* ---- stages that misbehave while they are opened -------------------------------------------------------------------- */
+
+typedef struct options {
+    bool fail, blocking, paced, last, stuck;
+    int64_t takes_ns, await_calls, frames;
+} options;
+
+typedef struct state {
+    bool open;
+    uint64_t next;
+} state;
+
+static struct {
+    atomic_int tried, sinks_tried; /* calls of open */
+    atomic_int opens, closes;
+    atomic_int calls;    /* of map */
+    atomic_int taken;    /* frames that have reached an end */
+    atomic_int unopened; /* calls of an instance that is not open: never */
+    atomic_int early;    /* calls before `all` instances were open, of one that must wait for them: never */
+    atomic_int all;
+} seen;
+
+static void forget(int all) {
+    memset(&seen, 0, sizeof seen);
+    atomic_store(&seen.all, all);
+}
+
+static void rest(int64_t ns) {
+    nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
+}
+
+static void note_call(const mr_stage *self, bool waits) {
+    const state *at = self->state;
+    atomic_fetch_add(&seen.unopened, !at->open);
+    atomic_fetch_add(&seen.early, waits && atomic_load(&seen.opens) < atomic_load(&seen.all));
+}
+
+static int open_stage(mr_stage *self) {
+    const options *given = self->options;
+    atomic_fetch_add(&seen.tried, 1);
+    atomic_fetch_add(&seen.sinks_tried, !self->type->outputs);
+    for (int i = 0; i < 5000 && atomic_load(&seen.calls) < given->await_calls; i++)
+        rest(1000000);
+    if (atomic_load(&seen.calls) < given->await_calls)
+        return mr_fail(MR_ERROR_INTERNAL, "nothing works while this is opened");
+    while (given->stuck && !mr_stage_cancelled(self))
+        rest(100000);
+    if (given->stuck)
+        return mr_fail(MR_ERROR_CANCELLED, "interrupted");
+    rest(given->takes_ns);
+    if (given->fail)
+        return mr_fail(MR_ERROR_DATA, "this one cannot be opened");
+    ((state *)self->state)->open = true;
+    atomic_fetch_add(&seen.opens, 1);
+    return MR_OK;
+}
+
+static void close_stage(mr_stage *self) {
+    state *at = self->state;
+    at->open = false;
+    atomic_fetch_add(&seen.closes, 1);
+}
+
+static int negotiate_source(mr_negotiation *negotiation) {
+    const options *given = negotiation->options;
+    const mr_format results = {.payload = MR_PAYLOAD_RESULTS};
+    negotiation->outputs[0].set = mr_format_set_of(&results);
+    negotiation->blocking = given->blocking;
+    negotiation->paced = given->paced;
+    return MR_OK;
+}
+
+static int negotiate_work(mr_negotiation *negotiation) {
+    const options *given = negotiation->options;
+    const mr_format number = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1});
+    negotiation->outputs[0].set = mr_format_set_of(&number);
+    negotiation->blocking = given->blocking;
+    return MR_OK;
+}
+
+static int negotiate_sink(mr_negotiation *negotiation) {
+    negotiation->blocking = ((const options *)negotiation->options)->blocking;
+    return MR_OK;
+}
+
+static int read_source(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    state *at = self->state;
+    note_call(self, given->last);
+    if ((int64_t)at->next == given->frames)
+        return MR_END;
+    mr_frame *frame;
+    int status = mr_io_originate(io, &(mr_identity){.seq = at->next}, &frame);
+    if (status)
+        return status;
+    at->next++;
+    return mr_io_emit(io, 0, frame);
+}
+
+static int write_number(void *arguments) {
+    **(int64_t **)arguments = 7;
+    return MR_OK;
+}
+
+static int map_work(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
+    (void)input;
+    note_call(self, false);
+    atomic_fetch_add(&seen.calls, 1);
+    int64_t *number = (int64_t *)(void *)output->plane[0].data;
+    return mr_stream_submit(stream, write_number, &number, sizeof number);
+}
+
+static int flush_work(mr_stage *self, mr_io *io, uint32_t source) {
+    (void)io, (void)source;
+    note_call(self, false);
+    return MR_DONE;
+}
+
+static int take(mr_stage *self, mr_io *io) {
+    note_call(self, true);
+    atomic_fetch_add(&seen.taken, 1);
+    if (self->type->outputs)
+        return mr_io_forward(io, 0);
+    mr_stage_deliver(self, mr_io_input(io));
+    return MR_DONE;
+}
+
+static int flush_sink(mr_stage *self, mr_io *io, uint32_t source) {
+    (void)io, (void)source;
+    note_call(self, true);
+    return MR_DONE;
+}
+
+#define FIELD(field) .name = #field, .offset = offsetof(options, field), .help = "for tests"
+static const mr_option table[] = {
+    {FIELD(fail), .kind = MR_OPTION_BOOL, .fallback = "false"},
+    {FIELD(blocking), .kind = MR_OPTION_BOOL, .fallback = "false"},
+    {FIELD(paced), .kind = MR_OPTION_BOOL, .fallback = "false"},
+    {FIELD(last), .kind = MR_OPTION_BOOL, .fallback = "false"},
+    {FIELD(stuck), .kind = MR_OPTION_BOOL, .fallback = "false"},
+    {FIELD(takes_ns), .kind = MR_OPTION_INT, .fallback = "0"},
+    {FIELD(await_calls), .kind = MR_OPTION_INT, .fallback = "0"},
+    {FIELD(frames), .kind = MR_OPTION_INT, .fallback = "60"},
+    MR_OPTIONS_END,
+};
+static const mr_port in[] = {{.name = "in", .help = "frames"}, {0}};
+static const mr_port out[] = {{.name = "out", .help = "frames"}, {0}};
+static const mr_port maybe_out[] = {{.name = "out", .help = "frames", .optional = true}, {0}};
+
+#define COMMON .summary = "for tests", .options = table, .options_bytes = sizeof(options), \
+               .state_bytes = sizeof(state), .open = open_stage, .close = close_stage
+static const mr_stage_type read_type = {.name = "read", COMMON, .outputs = out, .negotiate = negotiate_source,
+                                        .process = read_source};
+static const mr_stage_type work_type = {.name = "work", COMMON, .inputs = in, .outputs = out,
+                                        .negotiate = negotiate_work, .map = map_work, .flush = flush_work};
+static const mr_stage_type last_type = {.name = "last", COMMON, .inputs = in, .outputs = maybe_out, .process = take,
+                                        .flush = flush_sink};
+static const mr_stage_type take_type = {.name = "take", COMMON, .inputs = in, .entry = MR_ENTRY_SHARED,
+                                        .negotiate = negotiate_sink, .process = take, .flush = flush_sink};
+
+/* These, and the source that programs push into. */
+static const mr_stage_type *const *types(void) {
+    static const mr_stage_type *list[6] = {&read_type, &work_type, &last_type, &take_type};
+    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
+        if ((*type)->external)
+            list[4] = *type;
+    return list;
+}
+
+/* ---- running -------------------------------------------------------------------------------------------------------- */
+
+static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline *pipeline = NULL;
+    mr_pipeline_params params = {.types = types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
+    if (mr_pipeline_open(&pipeline, &params, &wrong)) {
+        mr_diagnostics_print(&wrong, stderr);
+        fail_msg("refused: %s", text);
+    }
+    mr_diagnostics_fini(&wrong);
+    return pipeline;
+}
+
+typedef void run_function(const char *text, uint64_t seed, int workers);
+
+/* `format` may hold %1$s, for the device. */
+static void run_everywhere(const char *format, run_function *run) {
+    for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
+        char text[2048];
+        int length = snprintf(text, sizeof text, format, devices[d]);
+        assert_true(length > 0 && length < (int)sizeof text);
+        for (uint64_t seed = 1; seed <= SEEDS; seed++)
+            run(text, seed, 1);
+        for (int workers = 1; workers <= 3; workers++)
+            run(text, 0, workers);
+    }
+}
+
+static void expect_balance(mr_pipeline *pipeline) {
+    mr_summary *sums = NULL;
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    assert_int_equal(sums->delivered, atomic_load(&seen.taken));
+    assert_int_equal(sums->in_flight, 0);
+    assert_int_equal(sums->in, sums->delivered + sums->dropped);
+    assert_true(sums->balanced);
+    for (size_t i = 0; i < sums->line_count; i++)
+        assert_string_equal(sums->lines[i].reason, "stopped");
+    mr_summary_destroy(&sums);
+}
+
+static void expect_order(void) {
+    assert_int_equal(seen.unopened, 0);
+    assert_int_equal(seen.early, 0);
+    assert_int_equal(seen.closes, seen.tried);
+}
+
+/* ---- what opens --------------------------------------------------------------------------------------------------- */
+
+static void expect_all(const char *text, uint64_t seed, int workers) {
+    int all = atomic_load(&seen.all);
+    forget(all);
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    if (mr_pipeline_start(pipeline))
+        fail_msg("%s", mr_message());
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(seen.taken, FRAMES);
+    expect_balance(pipeline);
+    mr_pipeline_destroy(&pipeline);
+    assert_int_equal(seen.opens, all);
+    expect_order();
+}
+
+/* Queues of one frame, and openings that take their time: were one wake lost, the run would stand still. */
+static void no_wake_is_lost_while_stages_open(void **unused) {
+    (void)unused;
+    forget(5);
+    run_everywhere("version: 1\npipeline: wakes\n"
+                   "sources: {a: {type: read, blocking: true}}\n"
+                   "stages:\n"
+                   "  one: {type: work, input: a, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
+                   "  two: {type: work, input: one, queue: 1, blocking: true, takes_ns: 1000000}\n"
+                   "  three: {type: work, input: two, queue: 1, takes_ns: 500000, device: \"%1$s\"}\n"
+                   "  end: {type: take, input: three, queue: 1, takes_ns: 200000}\n",
+                   expect_all);
+}
+
+/* The opening of `two` ends only once `one` has worked on a frame. */
+static void stages_work_while_those_behind_are_opened(void **unused) {
+    (void)unused;
+    forget(4);
+    run_everywhere("version: 1\npipeline: meanwhile\n"
+                   "sources: {a: {type: read}}\n"
+                   "stages:\n"
+                   "  one: {type: work, input: a, device: \"%1$s\"}\n"
+                   "  two: {type: work, input: one, await_calls: 1}\n"
+                   "  end: {type: take, input: two, await_calls: 2}\n",
+                   expect_all);
+}
+
+/* Without threads nothing blocks and `a` comes first in any case. */
+static void what_blocks_is_opened_beside_the_others(void **unused) {
+    (void)unused;
+    const char *text = "version: 1\npipeline: beside\n"
+                       "sources: {a: {type: read, blocking: true, takes_ns: 20000000}}\n"
+                       "stages:\n"
+                       "  one: {type: work, input: a, blocking: true, takes_ns: 10000000}\n"
+                       "  two: {type: work, input: one, await_calls: 1}\n"
+                       "  end: {type: take, input: two, blocking: true}\n";
+    forget(4);
+    for (int workers = 1; workers <= 3; workers++)
+        expect_all(text, 0, workers);
+}
+
+/* One keeps to the clock; the other's frames would be dropped by a queue. */
+static void sources_that_cannot_wait_begin_last(void **unused) {
+    (void)unused;
+    forget(3);
+    run_everywhere("version: 1\npipeline: paced\n"
+                   "sources: {a: {type: read, paced: true, last: true, blocking: true}}\n"
+                   "stages:\n"
+                   "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
+                   "  end: {type: take, input: one, takes_ns: 1000000}\n",
+                   expect_all);
+    run_everywhere("version: 1\npipeline: dropping\n"
+                   "sources: {a: {type: read, last: true}}\n"
+                   "stages:\n"
+                   "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
+                   "  end: {type: take, input: one, queue: {size: 60, when_full: drop-oldest}}\n",
+                   expect_all);
+}
+
+/* What reaches an end of the graph is delivered, be it a sink or not. */
+static void nothing_is_delivered_before_all_is_open(void **unused) {
+    (void)unused;
+    forget(4);
+    run_everywhere("version: 1\npipeline: ends\n"
+                   "sources: {a: {type: read}}\n"
+                   "stages:\n"
+                   "  end: {type: last, input: a}\n"
+                   "  one: {type: work, input: a, takes_ns: 1000000, device: \"%1$s\"}\n"
+                   "  two: {type: work, input: one, takes_ns: 1000000}\n",
+                   expect_all);
+}
+
+/* ---- what does not ------------------------------------------------------------------------------------------------ */
+
+static const char *failing; /* id of the stage that cannot be opened; NULL: any */
+
+static void expect_failure(const char *text, uint64_t seed, int workers) {
+    forget(1000);
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(round ? mr_pipeline_wait(pipeline, -1) : mr_pipeline_start(pipeline), MR_ERROR_DATA);
+        assert_non_null(strstr(mr_message(), "this one cannot be opened"));
+        assert_non_null(strstr(mr_message(), "test.yaml:"));
+        if (failing)
+            assert_non_null(strstr(mr_message(), failing));
+    }
+    assert_int_equal(seen.taken, 0);
+    if (failing && strstr(failing, "end") == NULL)
+        assert_int_equal(seen.sinks_tried, 0);
+    expect_balance(pipeline);
+    mr_pipeline_destroy(&pipeline);
+    expect_order();
+}
+
+/* A chain of five, of which number `fails` cannot be opened and those of the set `blocking` block. */
+static void fail_at(int fails, unsigned blocking) {
+    static const char *const ids[] = {": a: ", ": one: ", ": two: ", ": three: ", ": end: "};
+    char how[5][80], text[2048];
+    for (int i = 0; i < 5; i++)
+        snprintf(how[i], sizeof how[i], "blocking: %s, fail: %s, await_calls: %d", blocking >> i & 1 ? "true" : "false",
+                 i == fails ? "true" : "false", i == fails && i >= 2);
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: failing\n"
+             "sources: {a: {type: read, frames: 100000000, %s}}\n"
+             "stages:\n"
+             "  one: {type: work, input: a, device: \"%%1$s\", %s}\n"
+             "  two: {type: work, input: one, %s}\n"
+             "  three: {type: work, input: two, queue: 1, device: \"%%1$s\", %s}\n"
+             "  end: {type: take, input: three, %s}\n",
+             how[0], how[1], how[2], how[3], how[4]);
+    failing = ids[fails];
+    run_everywhere(text, expect_failure);
+}
+
+static void whatever_cannot_be_opened_ends_all(void **unused) {
+    (void)unused;
+    static const unsigned sets[] = {0, 1, 3, 0x14, 0x1f};
+    for (int fails = 0; fails < 5; fails++)
+        for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
+            fail_at(fails, sets[i]);
+}
+
+static void of_two_failures_one_is_told(void **unused) {
+    (void)unused;
+    failing = NULL;
+    run_everywhere("version: 1\npipeline: two\n"
+                   "sources: {a: {type: read, blocking: true, fail: true, takes_ns: 100000}, b: {type: read}}\n"
+                   "stages:\n"
+                   "  one: {type: work, input: [a, b], device: \"%1$s\"}\n"
+                   "  two: {type: work, input: one, fail: true, takes_ns: 100000}\n"
+                   "  end: {type: take, input: two}\n",
+                   expect_failure);
+}
+
+/* `a` would be opened for ever, were it not for the failure of `two`, whose message it is. */
+static void a_failure_interrupts_what_is_being_opened(void **unused) {
+    (void)unused;
+    failing = ": two: ";
+    for (int workers = 1; workers <= 3; workers++)
+        expect_failure("version: 1\npipeline: stuck\n"
+                       "sources: {a: {type: read, blocking: true, stuck: true}, b: {type: read}}\n"
+                       "stages:\n"
+                       "  one: {type: work, input: [a, b]}\n"
+                       "  two: {type: work, input: one, fail: true, await_calls: 1}\n"
+                       "  end: {type: take, input: two}\n",
+                       0, workers);
+}
+
+/* ---- the program beside it ---------------------------------------------------------------------------------------- */
+
+static void count_release(void *context) {
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+static int push(mr_pipeline *pipeline, atomic_int *released) {
+    static const int64_t number = 5;
+    mr_push given = {.format = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1}),
+                     .data = {&number},
+                     .release = count_release,
+                     .context = released};
+    return mr_pipeline_push(pipeline, "p", &given, 0);
+}
+
+#define PUSHED "version: 1\npipeline: pushed\nsources: {p: {type: push, format: i64 1}}\nstages:\n"
+
+static void what_was_pushed_before_the_start_is_processed(const char *text, uint64_t seed, int workers) {
+    atomic_int released = 0;
+    forget(2);
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    assert_int_equal(push(pipeline, &released), MR_OK);
+    assert_int_equal(push(pipeline, &released), MR_OK);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_end(pipeline, "p"), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(seen.taken, 2);
+    expect_balance(pipeline);
+    mr_pipeline_destroy(&pipeline);
+    assert_int_equal(released, 2);
+    expect_order();
+}
+
+static void what_was_pushed_before_a_failure_is_released(const char *text, uint64_t seed, int workers) {
+    atomic_int released = 0;
+    forget(0);
+    mr_pipeline *pipeline = open_text(text, seed, workers);
+    assert_int_equal(push(pipeline, &released), MR_OK);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_ERROR_DATA);
+    assert_int_equal(push(pipeline, &released), MR_ERROR_CANCELLED);
+    expect_balance(pipeline);
+    mr_pipeline_destroy(&pipeline);
+    assert_int_equal(released, 1);
+    assert_int_equal(seen.taken, 0);
+    expect_order();
+}
+
+static void pushing_needs_no_start(void **unused) {
+    (void)unused;
+    run_everywhere(PUSHED "  one: {type: work, input: p, takes_ns: 100000, device: \"%1$s\"}\n"
+                          "  end: {type: take, input: one}\n", what_was_pushed_before_the_start_is_processed);
+    run_everywhere(PUSHED "  one: {type: work, input: p, device: \"%1$s\"}\n"
+                          "  end: {type: take, input: one, fail: true}\n", what_was_pushed_before_a_failure_is_released);
+    atomic_int released = 0;
+    mr_pipeline *pipeline = open_text(PUSHED "  end: {type: take, input: p}\n", 0, 2);
+    assert_int_equal(push(pipeline, &released), MR_OK);
+    mr_pipeline_destroy(&pipeline);
+    assert_int_equal(released, 1);
+}
+
+typedef struct stopper {
+    mr_pipeline *pipeline;
+    int64_t after_ns;
+    bool at_once;
+} stopper;
+
+static void *stop(void *context) {
+    const stopper *how = context;
+    rest(how->after_ns);
+    mr_pipeline_stop(how->pipeline, how->at_once);
+    return NULL;
+}
+
+static void stopping_during_the_start_ends_the_run(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 40; i++) {
+        forget(4);
+        mr_pipeline *pipeline = open_text("version: 1\npipeline: stopped\n"
+                                          "sources: {a: {type: read, frames: 100000000, blocking: true}}\n"
+                                          "stages:\n"
+                                          "  one: {type: work, input: a, takes_ns: 300000}\n"
+                                          "  two: {type: work, input: one, blocking: true, takes_ns: 500000}\n"
+                                          "  end: {type: take, input: two, takes_ns: 200000}\n", 0, 2);
+        stopper how = {.pipeline = pipeline, .after_ns = (int64_t)(i / 2) * 50000, .at_once = i % 2};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, stop, &how), 0);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+        pthread_join(thread, NULL);
+        expect_balance(pipeline);
+        mr_pipeline_destroy(&pipeline);
+        expect_order();
+    }
+}
+
+/* The failures that these tests bring about would fill the screen. */
+static void ignore(void *context, mr_log_level level, const char *line) {
+    (void)context, (void)level, (void)line;
+}
+
+static int be_quiet(void **unused) {
+    (void)unused;
+    mr_log_to(ignore, NULL);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_wake_is_lost_while_stages_open),
+        cmocka_unit_test(stages_work_while_those_behind_are_opened),
+        cmocka_unit_test(what_blocks_is_opened_beside_the_others),
+        cmocka_unit_test(sources_that_cannot_wait_begin_last),
+        cmocka_unit_test(nothing_is_delivered_before_all_is_open),
+        cmocka_unit_test(whatever_cannot_be_opened_ends_all),
+        cmocka_unit_test(of_two_failures_one_is_told),
+        cmocka_unit_test(a_failure_interrupts_what_is_being_opened),
+        cmocka_unit_test(pushing_needs_no_start),
+        cmocka_unit_test(stopping_during_the_start_ends_the_run),
+    };
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
+}
