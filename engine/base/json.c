@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "millrace/status.h"
@@ -37,10 +38,23 @@ void mr_json_key(yajl_gen json, const char *key) {
         yajl_gen_string(json, (const unsigned char *)key, strlen(key));
 }
 
+/* A text that is not UTF-8, such as the name of a file: what is not ASCII becomes a question mark. */
+static void put_plain(yajl_gen json, const char *text) {
+    char *plain = strdup(text);
+    for (char *at = plain; at && *at; at++)
+        if ((unsigned char)*at >= 0x80)
+            *at = '?';
+    if (!plain || yajl_gen_string(json, (const unsigned char *)plain, strlen(plain)))
+        yajl_gen_null(json);
+    free(plain);
+}
+
 void mr_json_text(yajl_gen json, const char *key, const char *text) {
     mr_json_key(json, key);
-    if (!text || yajl_gen_string(json, (const unsigned char *)text, strlen(text)) == yajl_gen_invalid_string)
+    if (!text)
         yajl_gen_null(json);
+    else if (yajl_gen_string(json, (const unsigned char *)text, strlen(text)) == yajl_gen_invalid_string)
+        put_plain(json, text);
 }
 
 void mr_json_integer(yajl_gen json, const char *key, int64_t value) {

@@ -12,7 +12,8 @@ yajl_gen mr_json_create(bool pretty);
 /* Writes what was made, with a newline, and frees the generator. */
 int mr_json_finish(yajl_gen json, FILE *stream);
 
-/* With key NULL: an element of an array. A NULL text and a number that is not finite become null. */
+/* With key NULL: an element of an array. A NULL text and a number that is not finite become null;
+ * in a text that is not UTF-8 what is not ASCII becomes "?". */
 void mr_json_key(yajl_gen json, const char *key);
 void mr_json_text(yajl_gen json, const char *key, const char *text);
 void mr_json_integer(yajl_gen json, const char *key, int64_t value);

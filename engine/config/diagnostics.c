@@ -6,6 +6,9 @@
 
 #include "millrace/status.h"
 
+/* More than are shown, since those that are shown are the first by place. */
+enum { MOST_COLLECTED = 100 * MR_DIAGNOSTICS_SHOWN };
+
 /* Room doubles at powers of two, so that the public struct needs no capacity. */
 static int grow(mr_diagnostics *diagnostics) {
     size_t count = diagnostics->count;
@@ -18,6 +21,12 @@ static int grow(mr_diagnostics *diagnostics) {
     return MR_OK;
 }
 
+static void free_item(mr_diagnostic *item) {
+    free((char *)item->place.file);
+    free(item->message);
+    free(item->hint);
+}
+
 int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
                 const char *format, ...) {
     char *message = NULL;
@@ -28,7 +37,10 @@ int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, m
     va_end(arguments);
     /* An error that memory is too short to keep still counts; mr_diagnostics_status then speaks of memory. */
     diagnostics->errors += severity == MR_SEVERITY_ERROR;
-    if (!message || grow(diagnostics)) {
+    /* The first error is kept in any case: its status is the answer. */
+    bool full = diagnostics->count >= MOST_COLLECTED && (severity == MR_SEVERITY_WARNING || diagnostics->errors > 1);
+    diagnostics->more += full;
+    if (full || !message || grow(diagnostics)) {
         free(message);
         return status;
     }
@@ -76,6 +88,24 @@ void mr_diagnostics_sort(mr_diagnostics *diagnostics) {
     free(spare);
 }
 
+void mr_diagnostics_cap(mr_diagnostics *diagnostics, size_t most) {
+    size_t errors = 0, kept = 0;
+    for (size_t i = 0; i < diagnostics->count; i++)
+        errors += diagnostics->item[i].severity == MR_SEVERITY_ERROR;
+    size_t room[] = {[MR_SEVERITY_WARNING] = most > errors ? most - errors : 0, [MR_SEVERITY_ERROR] = most};
+    for (size_t i = 0; i < diagnostics->count; i++) {
+        mr_diagnostic *item = &diagnostics->item[i];
+        if (room[item->severity] > 0) {
+            room[item->severity]--;
+            diagnostics->item[kept++] = *item;
+        } else {
+            free_item(item);
+        }
+    }
+    diagnostics->more += diagnostics->count - kept;
+    diagnostics->count = kept;
+}
+
 int mr_diagnostics_status(const mr_diagnostics *diagnostics) {
     for (size_t i = 0; i < diagnostics->count; i++)
         if (diagnostics->item[i].severity == MR_SEVERITY_ERROR)
@@ -100,14 +130,13 @@ void mr_diagnostics_print(const mr_diagnostics *diagnostics, FILE *stream) {
         if (item->hint)
             fprintf(stream, "    hint: %s\n", item->hint);
     }
+    if (diagnostics->more > 0)
+        fprintf(stream, "%zu more errors and warnings are not shown\n", diagnostics->more);
 }
 
 void mr_diagnostics_fini(mr_diagnostics *diagnostics) {
-    for (size_t i = 0; i < diagnostics->count; i++) {
-        free((char *)diagnostics->item[i].place.file);
-        free(diagnostics->item[i].message);
-        free(diagnostics->item[i].hint);
-    }
+    for (size_t i = 0; i < diagnostics->count; i++)
+        free_item(&diagnostics->item[i]);
     free(diagnostics->item);
     *diagnostics = (mr_diagnostics){0};
 }

@@ -187,6 +187,7 @@ int mr_plan_load(mr_plan **plan, const mr_spec_params *spec_params, const mr_pla
     if (!*plan)
         mr_spec_destroy(&spec);
     mr_diagnostics_sort(diagnostics);
+    mr_diagnostics_cap(diagnostics, MR_DIAGNOSTICS_SHOWN);
     return *plan ? MR_OK : diagnostics->errors ? mr_diagnostics_status(diagnostics) : status;
 }
 

@@ -22,9 +22,11 @@ static int file_error(mr_spec_parser *p, int status, const char *hint, const cha
 static int read_descriptor(mr_spec_parser *p, int descriptor, const char **text, size_t *bytes) {
     enum { ROOM = MR_YAML_MAX_BYTES + 1 };
     struct stat about;
-    if (fstat(descriptor, &about) || !S_ISREG(about.st_mode))
+    int failed = fstat(descriptor, &about);
+    bool regular = !failed && S_ISREG(about.st_mode);
+    if (!regular && descriptor != STDIN_FILENO)
         return file_error(p, MR_ERROR_NO_INPUT, "name a YAML file", "it is not a regular file");
-    size_t room = about.st_size < ROOM ? (size_t)about.st_size + 1 : ROOM;
+    size_t room = regular && about.st_size < ROOM ? (size_t)about.st_size + 1 : ROOM;
     char *buffer = mr_arena_alloc(&p->spec->arena, room);
     if (!buffer)
         return MR_ERROR_MEMORY;
@@ -46,6 +48,8 @@ static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {
     }
     if (!p->params->path)
         return mr_fail(MR_ERROR_USAGE, "a pipeline needs a path or a text");
+    if (strcmp(p->params->path, "-") == 0)
+        return read_descriptor(p, STDIN_FILENO, text, bytes);
     /* Not waiting for a writer: a FIFO is refused, never waited for. */
     int descriptor = open(p->params->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
@@ -178,6 +182,8 @@ static int index_types(mr_spec_parser *p) {
 
 static int start(mr_spec_parser *p) {
     const char *path = p->params->path ? p->params->path : "pipeline";
+    if (strcmp(path, "-") == 0)
+        path = "<stdin>";
     const char *slash = strrchr(path, '/');
     p->spec->types = p->params->types;
     p->spec->file = mr_arena_text(&p->spec->arena, path, strlen(path));

@@ -98,7 +98,7 @@ typedef struct mr_spec {
 typedef struct mr_spec_params {
     const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */
     const char *default_source_type;   /* NULL: MR_SPEC_SOURCE_TYPE */
-    const char *path;                  /* the file; NULL: none, the text is called "pipeline" */
+    const char *path;                  /* the file, "-": standard input; NULL: none, the text is called "pipeline" */
     const char *text;                  /* NULL: it is read from the file */
     size_t override_count;
     const mr_override *overrides;

@@ -46,7 +46,7 @@ class Words(Case):
         for words in ([], ["run"], ["check"], ["inspect"], ["bench"], ["run", "a.yaml", "b.yaml"],
                       ["run", "a.yaml", "--set", "novalue"], ["run", "a.yaml", "--workers", "0"],
                       ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"], ["schema", "x"],
-                      ["run", "a.yaml", "--output"], ["run", "a.yaml", "--quiet=yes"], ["bench", "null", "--frames", "0"]):
+                      ["run", "a.yaml", "--output"], ["check", "a.yaml", "--format", "xml"], ["run", "a.yaml", "--quiet=yes"], ["bench", "null", "--frames", "0"]):
             told = call([MILLRACE, *words])
             self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")
             self.assertNotEqual(told.stderr, "")
@@ -116,6 +116,82 @@ class Check(Case):
         missing, wrong = self.folder / "missing.yaml", self.write("version: 1\n", "wrong.yaml")
         self.assertEqual(call([MILLRACE, "check", good, missing, wrong]).returncode, 66)
         self.assertEqual(call([MILLRACE, "check", wrong, missing, good]).returncode, 78)
+
+
+class Formats(Case):
+    """check --format: what scripts and workflows read."""
+
+    WRONG = ("version: 1\npipeline: wrong\nsources:\n  s: {type: \"null\", frmes: 3}\nstages:\n"
+             "  a: {type: jsonl, input: s, path: \"100%,a:b.jsonl\", features: \"50%\"}\n")
+    WARNED = SHORT.replace("stages:", "  unread: {type: \"null\"}\nstages:")
+
+    def check(self, *words, code, text=None):
+        done = subprocess.run([MILLRACE, "check", *map(str, words)], input=text, capture_output=True, text=True)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def test_json(self):
+        good, wrong = self.write(SHORT, "good.yaml"), self.write(self.WRONG, "wrong.yaml")
+        done = self.check("--format", "json", good, wrong, self.folder / "missing.yaml", code=78)
+        self.assertEqual(done.stderr, "")
+        told = json.loads(done.stdout)
+        self.assertEqual((told["ok"], told["exit_code"]), (False, 78))
+        self.assertEqual([(one["ok"], one["exit_code"], one["more"]) for one in told["files"]],
+                         [(True, 0, 0), (False, 78, 0), (False, 66, 0)])
+        key, value = told["files"][1]["diagnostics"]
+        self.assertEqual(key, {"file": str(wrong), "line": 4, "column": 21, "severity": "error", "exit_code": 78,
+                               "message": 'sources.s: unknown key "frmes"', "hint": 'did you mean "frames"?',
+                               "status": "wrong pipeline"})
+        self.assertEqual((value["line"], value["column"], value["hint"]), (6, 64, None))
+        (missing,) = told["files"][2]["diagnostics"]
+        self.assertEqual((missing["line"], missing["exit_code"]), (None, 66))
+
+    def test_github(self):
+        """The escapes of workflow commands, undone as GitHub does: %25 last."""
+        folder = self.folder / "100%,a:b"
+        folder.mkdir()
+        path = folder / "wrong.yaml"
+        path.write_text(self.WRONG)
+        done = self.check("--format", "github", path, self.folder / "missing.yaml", code=78)
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 3)
+        properties = dict(one.split("=") for one in lines[1].split("::")[1].removeprefix("error ").split(","))
+        for name in properties:
+            for escape, meant in (("%3A", ":"), ("%2C", ","), ("%0A", "\n"), ("%0D", "\r"), ("%25", "%")):
+                properties[name] = properties[name].replace(escape, meant)
+        self.assertEqual(properties, {"file": str(path), "line": "6", "col": "64"})
+        self.assertTrue(lines[0].endswith('::sources.s: unknown key "frmes"%0Ahint: did you mean "frames"?'), lines[0])
+        self.assertIn('found "50%25"', lines[1])
+        self.assertRegex(lines[2], r"^::error::.*missing\.yaml: cannot read")
+
+    def test_standard_input(self):
+        self.assertEqual(self.check("-", code=0, text=SHORT).stdout, "-: ok\n")
+        self.assertIn("<stdin>:4:21: error:", self.check("-", code=78, text=self.WRONG).stderr)
+        self.assertIn("zero byte", self.check("-", code=78, text=SHORT + "\0").stderr)
+        self.assertIn("longer than", self.check("-", code=78, text="# " + "x" * (1 << 20)).stderr)
+
+    def test_warnings_may_be_denied(self):
+        path = self.write(self.WARNED)
+        self.assertIn("warning: ", self.check(path, code=0).stderr)
+        done = self.check(path, "--deny-warnings", code=78)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("--deny-warnings", done.stderr)
+        told = json.loads(self.check(path, "--deny-warnings", "--format", "json", code=78).stdout)
+        self.assertEqual([one["severity"] for one in told["files"][0]["diagnostics"]], ["warning"])
+        self.assertIn("::warning file=", self.check(path, "--deny-warnings", "--format", "github", code=78).stdout)
+        run = call([MILLRACE, "run", path, "--deny-warnings"])
+        self.assertEqual((run.returncode, run.stdout), (78, ""))
+        self.assertEqual(call([MILLRACE, "run", self.write(SHORT), "--deny-warnings"]).returncode, 0)
+
+    def test_a_hostile_file_is_answered_shortly(self):
+        path = self.write("version: 1\n" + "".join(f"k{n}: 1\n" for n in range(70000)))
+        done = self.check(path, code=78)
+        self.assertEqual(done.stderr.count(" error: "), 100)
+        self.assertRegex(done.stderr, r"\n\d{5} more errors and warnings are not shown\n$")
+        (told,) = json.loads(self.check(path, "--format", "json", code=78).stdout)["files"]
+        self.assertEqual(len(told["diagnostics"]), 100)
+        self.assertEqual(told["more"], 70003 - 100)  # pipeline, sources and stages are missing as well
+        self.assertEqual(len(self.check(path, "--format", "github", code=78).stdout.splitlines()), 101)
 
 
 class Streams(Case):

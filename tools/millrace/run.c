@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "stages/output.h"
+#include "tools/millrace/complaints.h"
 #include "tools/millrace/overrides.h"
 #include "tools/millrace/progress.h"
 #include "tools/millrace/signals.h"
@@ -16,6 +17,7 @@ static const int64_t refresh_ns = 200000000;
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
+    MR_COMPLAINTS_OPTIONS,
     {"workers", required_argument, NULL, WORKERS},
     {"log", required_argument, NULL, LOG},
     {"quiet", no_argument, NULL, QUIET},
@@ -26,10 +28,11 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                    [--log LEVEL] [--quiet] [--json]",
+                "                    [--log LEVEL] [--quiet] [--json] [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
+            MR_COMPLAINTS_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"
             "  --quiet            no progress and no summary\n"
@@ -45,7 +48,7 @@ typedef struct arguments {
     const char *path;
     mr_overrides overrides;
     int workers;
-    bool quiet, json;
+    bool quiet, json, deny;
 } arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
@@ -67,6 +70,9 @@ static int take_option(arguments *to, int option) {
         if (mr_log_parse_level(optarg, &level))
             return mr_usage_error(&usage, "%s", mr_message());
         mr_log_set_level(level);
+        return 0;
+    case MR_COMPLAINTS_DENY:
+        to->deny = true;
         return 0;
     case QUIET:
         to->quiet = true;
@@ -103,10 +109,10 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .workers = from->workers};
     mr_overrides_apply(&from->overrides, &params);
     int status = mr_pipeline_open(pipeline, &params, &wrong);
-    mr_diagnostics_print(&wrong, stderr);
-    if (status && wrong.errors == 0)
-        mr_command_failed(status);
+    status = mr_complaints_tell(&wrong, status, from->deny);
     mr_diagnostics_fini(&wrong);
+    if (status)
+        mr_pipeline_destroy(pipeline);
     return status;
 }
 

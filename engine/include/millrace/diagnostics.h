@@ -26,11 +26,15 @@ typedef struct mr_diagnostic {
     char *hint;      /* what to do; NULL where there is nothing to say */
 } mr_diagnostic;
 
+/* So many are kept of one pipeline: a hostile one could have hundreds of thousands. */
+enum { MR_DIAGNOSTICS_SHOWN = 100 };
+
 /* Grows as diagnostics are added; one thread at a time. */
 typedef struct mr_diagnostics {
     mr_diagnostic *item;
     size_t count;
-    size_t errors;   /* how many of them are errors */
+    size_t errors;   /* how many errors were found, also of those that are not kept */
+    size_t more;     /* how many were found and are not kept */
 } mr_diagnostics;
 
 /* Adds one (printf style message); `hint` may be NULL and is copied. Returns `status`. */
@@ -38,9 +42,11 @@ int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, m
                 const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* Sorts by file, line and column. */
 void mr_diagnostics_sort(mr_diagnostics *diagnostics);
+/* Keeps the first `most`, errors before warnings where there is not room for both. */
+void mr_diagnostics_cap(mr_diagnostics *diagnostics, size_t most);
 /* The status of the first error; MR_OK where there is none. */
 int mr_diagnostics_status(const mr_diagnostics *diagnostics);
-/* "file:line:column: error: message" and an indented "hint: ..." line for each. */
+/* "file:line:column: error: message" and an indented "hint: ..." line for each; then how many more there are. */
 void mr_diagnostics_print(const mr_diagnostics *diagnostics, FILE *stream);
 /* Frees what was added; the struct may be used again. */
 void mr_diagnostics_fini(mr_diagnostics *diagnostics);

@@ -44,7 +44,7 @@ typedef struct mr_override {
 
 typedef struct mr_pipeline_params {
     const mr_stage_type *const *types;
-    const char *path;        /* the YAML file */
+    const char *path;        /* the YAML file; "-": standard input */
     const char *text;        /* its text, where it is not to be read from the file; path then only names it. NULL: read */
     size_t override_count;
     const mr_override *overrides;
