@@ -145,6 +145,9 @@ const char *mr_option_describe(const mr_option *option, char *text, size_t bytes
     char range[MR_OPTION_TEXT];
     mr_option_type_text(option, text, bytes);
     mr_option_range_text(option, range, sizeof range);
+    add(text, bytes, option->brief ? ", or its " : "");
+    add(text, bytes, option->brief ? option->brief : "");
+    add(text, bytes, option->brief ? " alone" : "");
     if (*range || option->unit)
         add(text, bytes, *range ? ", " : ", in ");
     add(text, bytes, *range ? range : option->unit ? option->unit : "");

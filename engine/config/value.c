@@ -261,7 +261,7 @@ static const char *print_unit(double value, const unit *units, size_t count, cha
     for (size_t i = 0; i < count; i++)
         if (value != 0 && fmod(value, units[i].factor) == 0 && units[i].factor > units[best].factor)
             best = i;
-    snprintf(text, bytes, "%.0f%s", value / units[best].factor, units[best].name);
+    snprintf(text, bytes, "%.0f%s", value / units[best].factor, value != 0 ? units[best].name : "");
     return text;
 }
 

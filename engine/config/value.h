@@ -31,7 +31,7 @@ bool mr_value_format(const char *text, mr_format *value);
 enum { MR_VALUE_PATTERN = 1024 };
 const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes);
 
-/* Writes a number of nanoseconds or bytes with the largest unit that divides it; returns `text`. */
+/* Writes a number of nanoseconds or bytes with the largest unit that divides it, 0 with none; returns `text`. */
 const char *mr_value_print_duration(double ns, char *text, size_t bytes);
 const char *mr_value_print_bytes(double value, char *text, size_t bytes);
 

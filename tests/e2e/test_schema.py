@@ -66,7 +66,7 @@ class Schema(Case):
     def test_the_file_is_current(self):
         told = call([MILLRACE, "schema"])
         self.assertEqual((told.returncode, told.stderr), (0, ""))
-        self.assertEqual(told.stdout, FILE.read_text(), f"renew it: millrace schema > {FILE}")
+        self.assertEqual(told.stdout, FILE.read_text(), "tools/reference renews it")
 
     def test_it_is_draft_07(self):
         self.assertEqual(SCHEMA["$schema"], jsonschema.Draft7Validator.META_SCHEMA["$id"])
@@ -87,6 +87,8 @@ class Schema(Case):
         for one in json.loads(call([MILLRACE, "list", "--json"]).stdout):
             for shown in json.loads(call([MILLRACE, "inspect", one["name"], "--json"]).stdout):
                 section = "source" if shown["kind"] == "source" else "stage"
+                for key in shown["keys"]:
+                    self.assertIn(key["help"], SCHEMA["definitions"][f"{section}Key.{key['name']}"]["description"])
                 schema = SCHEMA["definitions"][f"{section}.{shown['name']}"]
                 self.assertIn(shown["summary"], schema["description"])
                 for option in shown["options"]:
