@@ -94,6 +94,23 @@ static void full_lane_leaves_the_frame_and_others_have_room(void **state) {
     mr_link_destroy(&link);
 }
 
+static void the_longest_queue_is_remembered(void **state) {
+    (void)state;
+    mr_link *link = make_link(4, MR_POLICY_BLOCK);
+    mr_item item;
+    assert_int_equal(mr_link_most_frames(link), 0);
+    for (uint64_t seq = 0; seq < 3; seq++)
+        assert_true(push(link, 1, seq));
+    assert_true(push(link, 0, 0));
+    while (mr_link_pop(link, &item, 1)) {
+        mr_receipt_note(item.frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+        mr_frame_unref(&item.frame);
+    }
+    assert_true(push(link, 0, 1));
+    assert_int_equal(mr_link_most_frames(link), 3);
+    mr_link_destroy(&link);
+}
+
 static void lanes_are_served_in_turn(void **state) {
     (void)state;
     mr_link *link = make_link(4, MR_POLICY_BLOCK);
@@ -198,6 +215,7 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(full_lane_leaves_the_frame_and_others_have_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_longest_queue_is_remembered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lanes_are_served_in_turn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(marks_take_no_room_and_keep_their_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down),

@@ -118,10 +118,23 @@ int mr_usable_cores(void) {
     return cores > 0 ? cores : 1;
 }
 
+static int64_t read_ns(clockid_t clock) {
+    struct timespec used = {0};
+    clock_gettime(clock, &used);
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+int64_t mr_thread_cpu_ns(void) {
+    return read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+int64_t mr_thread_cpu_of_ns(pthread_t thread) {
+    clockid_t clock;
+    return pthread_getcpuclockid(thread, &clock) ? 0 : read_ns(clock);
+}
+
 double mr_process_cpu_s(void) {
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+    return (double)read_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9;
 }
 
 uint64_t mr_process_peak_bytes(void) {

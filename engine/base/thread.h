@@ -2,6 +2,7 @@
 #ifndef MILLRACE_BASE_THREAD_H
 #define MILLRACE_BASE_THREAD_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 /* Cores this process may keep busy: those of its affinity mask, or fewer where a control group (v1 or v2, of the process
@@ -14,6 +15,9 @@ int mr_cgroup_cores(const char *membership, const char *root);
 
 /* Processor seconds, user and system, of the whole process so far. */
 double mr_process_cpu_s(void);
+/* Processor nanoseconds of the calling thread, and of another that has not been joined, so far. */
+int64_t mr_thread_cpu_ns(void);
+int64_t mr_thread_cpu_of_ns(pthread_t thread);
 /* The most memory that was resident at any time. */
 uint64_t mr_process_peak_bytes(void);
 

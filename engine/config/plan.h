@@ -154,4 +154,8 @@ int mr_plan_load(mr_plan **plan, const mr_spec_params *spec, const mr_plan_param
                  mr_diagnostics *diagnostics);
 void mr_plan_destroy(mr_plan **plan);
 
+/* Before the plan is used: lets its stages write nowhere. Files become /dev/null, folders become folders of the stages' ids
+ * below `folder`, which are made. MR_ERROR_IO or MR_ERROR_MEMORY. */
+int mr_plan_discard_output(mr_plan *plan, const char *folder);
+
 #endif

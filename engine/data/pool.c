@@ -45,6 +45,7 @@ static void destroy(mr_pool *pool) {
         mr_buffer *buffer = pool->free;
         pool->free = buffer->next;
         mr_device_free(pool->device, pool->memory, buffer->data);
+        mr_device_count_bytes(pool->device, pool->memory, -(int64_t)pool->bytes);
         mr_free(buffer);
     }
     pthread_mutex_destroy(&pool->lock);
@@ -74,6 +75,7 @@ static int make_buffer(mr_pool *pool, mr_buffer **buffer) {
         mr_free(made);
         return status;
     }
+    mr_device_count_bytes(pool->device, pool->memory, (int64_t)pool->bytes);
     made->data = data;
     made->bytes = pool->bytes;
     made->memory = pool->memory;

@@ -120,6 +120,18 @@ void mr_device_free(mr_device *device, mr_memory memory, void *data) {
     device->type->free(device, memory, data);
 }
 
+void mr_device_count_bytes(mr_device *device, mr_memory memory, int64_t bytes) {
+    mr_device *owner = memory == MR_MEMORY_HOST ? mr_device_cpu() : device;
+    uint64_t held = atomic_fetch_add(&owner->held_bytes[memory], (uint64_t)bytes) + (uint64_t)bytes;
+    uint64_t most = atomic_load(&owner->most_bytes[memory]);
+    while (bytes > 0 && held > most && !atomic_compare_exchange_weak(&owner->most_bytes[memory], &most, held))
+        ;
+}
+
+uint64_t mr_device_most_bytes(const mr_device *device, mr_memory memory) {
+    return atomic_load(&device->most_bytes[memory]);
+}
+
 int mr_stream_create(mr_device *device, mr_stream **stream) {
     return device->type->stream_create(device, stream);
 }

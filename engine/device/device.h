@@ -38,6 +38,7 @@ struct mr_device {
     const mr_device_type *type;
     char name[32]; /* "cpu", "sim:0", "cuda:1" */
     int index;
+    _Atomic uint64_t held_bytes[MR_MEMORY_DEVICE + 1], most_bytes[MR_MEMORY_DEVICE + 1]; /* of pools, by kind of memory */
 };
 struct mr_stream {
     mr_device *device;
@@ -56,6 +57,10 @@ int mr_device_check_name(const char *name);
 void mr_device_destroy(mr_device **device);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
+/* Pools say what they have allocated (or freed: negative), so that the most there ever was is known. Host memory is that of
+ * the cpu, whichever device is named. */
+void mr_device_count_bytes(mr_device *device, mr_memory memory, int64_t bytes);
+uint64_t mr_device_most_bytes(const mr_device *device, mr_memory memory);
 
 int mr_stream_create(mr_device *device, mr_stream **stream);
 /* Work already submitted is finished first. */

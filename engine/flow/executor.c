@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/flow/executor_parts.h"
 
 enum { LONGEST_CHAIN = 64 };
@@ -328,6 +329,13 @@ int mr_executor_start(mr_executor *executor) {
         pthread_setname_np(self->thread, mr_worker_name(executor->started, name));
     }
     return MR_OK;
+}
+
+int64_t mr_executor_cpu_ns(const mr_executor *executor) {
+    int64_t sum = 0;
+    for (int i = 0; i < executor->started; i++)
+        sum += mr_thread_cpu_of_ns(executor->workers[i].thread);
+    return sum;
 }
 
 void mr_executor_stop(mr_executor *executor) {

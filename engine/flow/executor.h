@@ -46,6 +46,8 @@ enum { MR_THREAD_NAME = 16 };
 const char *mr_worker_name(int index, char name[MR_THREAD_NAME]);
 /* Ends all workers once they have finished the task at hand; tasks still queued are not run. */
 void mr_executor_stop(mr_executor *executor);
+/* Processor nanoseconds of all workers that run. From the thread that starts and stops it. */
+int64_t mr_executor_cpu_ns(const mr_executor *executor);
 void mr_executor_destroy(mr_executor **executor);
 
 int64_t mr_executor_now_ns(const mr_executor *executor);
@@ -59,6 +61,8 @@ bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
 /* Gives the task a thread of its own; not in deterministic mode. Before its first wake. */
 int mr_task_detach(mr_task *task, const char *name);
+/* Processor nanoseconds of its own thread; 0 where it has none. */
+int64_t mr_task_cpu_ns(const mr_task *task);
 /* Ends and joins its thread, if it has one; cancels its timer. The task must not be running on a worker. */
 void mr_task_fini(mr_task *task);
 /* Any thread. True where it was idle, so that this very call will make it run. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/flow/executor_parts.h"
 
 void mr_task_wake_thread(mr_task *task) {
@@ -52,6 +53,10 @@ int mr_task_detach(mr_task *task, const char *name) {
     snprintf(short_name, sizeof short_name, "%s", name);
     pthread_setname_np(thread->thread, short_name);
     return MR_OK;
+}
+
+int64_t mr_task_cpu_ns(const mr_task *task) {
+    return task->thread ? mr_thread_cpu_of_ns(task->thread->thread) : 0;
 }
 
 void mr_task_fini(mr_task *task) {

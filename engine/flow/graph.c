@@ -275,6 +275,7 @@ void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *
     int vertex = (int)(sink->vertex - graph->plan->vertices);
     pthread_mutex_lock(&graph->lock);
     mr_histogram_add(&graph->latency, now_ns - frame->born_ns);
+    graph->first_ns = graph->first_ns ? graph->first_ns : now_ns;
     if (classes && graph->tally_vertex < 0)
         graph->tally_vertex = vertex;
     if (classes && graph->tally_vertex == vertex)

@@ -72,11 +72,13 @@ struct mr_graph {
     uint64_t started_allocations;
     int tally_vertex;               /* the sink whose deliveries are tallied; -1: not yet seen */
     mr_histogram latency;           /* from source to sink */
+    int64_t first_ns;               /* when the first frame was delivered; 0: not yet */
     int64_t ended_ns;               /* 0: not yet */
     double ended_cpu_s;
 
     _Atomic bool stopping, cancelled;
     uint64_t seed;
+    bool profiled;                  /* processor time of each stage is measured */
 };
 
 int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed);

@@ -74,6 +74,9 @@ typedef struct mr_entry_task {
     mr_stream *stream;
     _Atomic uint64_t in, out;
     _Atomic int64_t busy_ns;
+    _Atomic uint64_t most_frames; /* of one call */
+    _Atomic int64_t cpu_ns;       /* where the run is profiled: of this entry's thread, inside the stage */
+    unsigned calls, stride;       /* one call of `stride` is measured; the others are taken to be like it */
     mr_histogram latency;
 } mr_entry_task;
 

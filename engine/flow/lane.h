@@ -12,6 +12,7 @@ typedef struct mr_lane {
     uint32_t room;           /* of the ring; a power of two */
     uint32_t first, count;   /* items */
     uint32_t frames;         /* of them, frames */
+    uint32_t most_frames;    /* that there ever were */
     uint32_t ends_expected;  /* producers that have not sent their end mark */
     bool waits_for_key;      /* packets are dropped until the next key frame */
     bool listed;             /* among the link's lanes that have items */
@@ -33,6 +34,7 @@ static inline void mr_lane_append(mr_lane *lane, const mr_item *item) {
     if (lane->count == lane->room)
         mr_lane_make_room(lane);
     lane->frames += item->kind == MR_ITEM_FRAME;
+    lane->most_frames = lane->frames > lane->most_frames ? lane->frames : lane->most_frames;
     *mr_lane_at(lane, lane->count++) = *item;
 }
 

@@ -210,6 +210,15 @@ void mr_link_take(mr_link *link, uint32_t source, mr_item *item) {
         mr_task_wake(tasks[i]);
 }
 
+int mr_link_most_frames(mr_link *link) {
+    uint32_t most = 0;
+    pthread_mutex_lock(&link->lock);
+    for (size_t i = 0; i < link->params.lane_count; i++)
+        most = link->lanes[i].most_frames > most ? link->lanes[i].most_frames : most;
+    pthread_mutex_unlock(&link->lock);
+    return (int)most;
+}
+
 bool mr_link_ended(mr_link *link) {
     pthread_mutex_lock(&link->lock);
     bool ended = link->open == 0;

@@ -57,6 +57,8 @@ bool mr_link_head(mr_link *link, uint32_t source, mr_item *item);
 void mr_link_take(mr_link *link, uint32_t source, mr_item *item);
 /* True once every lane has ended and been emptied of all but what was popped. */
 bool mr_link_ended(mr_link *link);
+/* The most frames of one source that it has held at once. */
+int mr_link_most_frames(mr_link *link);
 bool mr_link_has_source(const mr_link *link, uint32_t source);
 
 #endif

@@ -31,8 +31,12 @@ int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, m
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
     made->offline = params->offline;
     int status = mr_pipeline_plan(&made->plan, params, diagnostics);
+    if (!status && params->profile)
+        status = mr_plan_discard_output(made->plan, params->profile);
     if (!status && !params->offline)
         status = mr_graph_create(&made->graph, made->plan, params->seed);
+    if (!status && made->graph)
+        made->graph->profiled = params->profile != NULL;
     if (status)
         mr_pipeline_destroy(&made);
     *pipeline = made;

@@ -64,10 +64,22 @@ static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary
 /* ---- stages ------------------------------------------------------------------------------------------------------- */
 
 static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, uint64_t *latency) {
+    int most_frames = (int)atomic_load_explicit(&entry->most_frames, memory_order_relaxed);
+    summary->batch_peak = most_frames > summary->batch_peak ? most_frames : summary->batch_peak;
+    summary->cpu_ns += atomic_load_explicit(&entry->cpu_ns, memory_order_relaxed);
     summary->in += atomic_load_explicit(&entry->in, memory_order_relaxed);
     summary->out += atomic_load_explicit(&entry->out, memory_order_relaxed);
     summary->busy_ns += atomic_load_explicit(&entry->busy_ns, memory_order_relaxed);
     mr_histogram_sum(&entry->latency, latency);
+}
+
+static void add_instance(const mr_instance *instance, mr_stage_summary *summary, uint64_t *latency) {
+    for (size_t e = 0; e < instance->entry_count; e++)
+        add_entry(&instance->entries[e], summary, latency);
+    for (size_t port = 0; port < instance->port_count; port++) {
+        int most_frames = mr_link_most_frames(instance->ports[port]);
+        summary->queue_peak = most_frames > summary->queue_peak ? most_frames : summary->queue_peak;
+    }
 }
 
 /* Sums up the instances of one vertex, which stand together from `first` on; returns how many. */
@@ -77,8 +89,7 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
     size_t count = 0;
     *summary = (mr_stage_summary){.id = planned->id, .type = planned->type->name, .device = planned->device};
     for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++)
-        for (size_t e = 0; e < graph->instances[i]->entry_count; e++)
-            add_entry(&graph->instances[i]->entries[e], summary, latency);
+        add_instance(graph->instances[i], summary, latency);
     summary->instances = (int)count;
     summary->p50_ns = mr_histogram_percentile(latency, 0.5);
     summary->p99_ns = mr_histogram_percentile(latency, 0.99);
@@ -114,6 +125,29 @@ static void add_source(mr_summary *summary, const mr_source_summary *source) {
         add_line(summary, &source->lines[i]);
 }
 
+static int64_t threads_cpu_ns(const mr_graph *graph) {
+    int64_t sum = mr_executor_cpu_ns(graph->executor);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        sum += mr_task_cpu_ns(&graph->instances[i]->entries[0].task);
+    return sum;
+}
+
+/* Memory of pools, by device; several vertices may be on one. */
+static void summarize_memory(const mr_graph *graph, mr_summary *summary) {
+    summary->host_bytes = mr_device_most_bytes(mr_device_cpu(), MR_MEMORY_HOST);
+    for (size_t v = 0; v < graph->plan->vertex_count; v++) {
+        mr_device *device = graph->devices[v];
+        bool known = !device || device == mr_device_cpu();
+        for (size_t i = 0; !known && i < v; i++)
+            known = graph->devices[i] == device;
+        if (known)
+            continue;
+        summary->pinned_bytes += mr_device_most_bytes(device, MR_MEMORY_PINNED);
+        summary->devices[summary->device_count++] =
+            (mr_device_summary){device->name, mr_device_most_bytes(device, MR_MEMORY_DEVICE)};
+    }
+}
+
 static void summarize_run(mr_graph *graph, mr_summary *summary) {
     uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
     pthread_mutex_lock(&graph->lock);
@@ -123,7 +157,9 @@ static void summarize_run(mr_graph *graph, mr_summary *summary) {
     summary->wall_s = (double)(until - graph->started_ns) * 1e-9;
     summary->cpu_s = cpu - graph->started_cpu_s;
     summary->allocations = mr_allocation_count() - graph->started_allocations;
+    summary->first_s = graph->first_ns && !graph->seed ? (double)(graph->first_ns - graph->started_ns) * 1e-9 : 0;
     pthread_mutex_unlock(&graph->lock);
+    summary->threads_cpu_s = graph->profiled ? (double)threads_cpu_ns(graph) * 1e-9 : 0;
     summary->peak_bytes = mr_process_peak_bytes();
     summary->latency_p50_ns = mr_histogram_percentile(latency, 0.5);
     summary->latency_p99_ns = mr_histogram_percentile(latency, 0.99);
@@ -140,11 +176,13 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     made->balanced = true;
     made->sources = mr_calloc(graph->plan->source_count + 1, sizeof *made->sources);
     made->stages = mr_calloc(graph->plan->vertex_count + 1, sizeof *made->stages);
-    if (!made->sources || !made->stages) {
+    made->devices = mr_calloc(graph->plan->vertex_count + 1, sizeof *made->devices);
+    if (!made->sources || !made->stages || !made->devices) {
         mr_summary_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
     }
     summarize_run(graph, made);
+    summarize_memory(graph, made);
     for (uint32_t s = 0; s < graph->plan->source_count; s++) {
         summarize_source(graph, s, &made->sources[made->source_count++]);
         add_source(made, &made->sources[s]);
@@ -162,6 +200,7 @@ void mr_summary_destroy(mr_summary **summary) {
         mr_free((*summary)->sources[s].lines);
     mr_free((*summary)->sources);
     mr_free((*summary)->stages);
+    mr_free((*summary)->devices);
     mr_free((*summary)->lines);
     mr_free(*summary);
     *summary = NULL;

@@ -1,10 +1,11 @@
 """The plan: what `millrace plan` prints for people and for programs, and that a run does what it says."""
 import json
+import pathlib
 import re
 import subprocess
 import time
 
-from harness import MILLRACE, ROOT, SAMPLES, Case, call, main, need_models
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main, need_models, start
 
 SMALL = """
 version: 1
@@ -103,6 +104,77 @@ class Json(Case):
         told = self.planned(self.write(SMALL), "--set", "stages.both.queue.size=7", "--workers", "3")
         self.assertEqual({link["queue"] for link in told["links"] if link["to"] == "both"}, {7})
         self.assertEqual(told["workers"], 3)
+
+
+class RunIsThePlan(Case):
+    """What ran is what was printed: seen in the process while it runs, and in its summary afterwards."""
+
+    PATTERNS = """
+version: 1
+pipeline: patterns
+sources:
+  a: {uri: "lavfi:testsrc=size=320x240:rate=200:duration=2", realtime: true}
+  b: {uri: "lavfi:testsrc2=size=640x480:rate=200:duration=2", realtime: true}
+stages:
+  decode: {input: sources.*}
+  shrink: {type: preprocess, input: decode, size: 64x64, device: DEVICE}
+  gather: {type: preprocess, input: decode, size: 96x96, queue: 3}
+  all: {type: "null", input: [shrink, gather], queue: {size: 5, when_full: drop-oldest}}
+  results: {type: csv, input: all, path: "${OUTPUT:--}"}
+"""
+
+    def threads_while_it_runs(self, command):
+        """The names of all threads, once the first results are there, so that all has been opened."""
+        process = start([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        output = pathlib.Path(command[command.index("--output") + 1])
+        until = time.monotonic() + TIMEOUT
+        while time.monotonic() < until and process.poll() is None and not (output.exists() and output.stat().st_size):
+            time.sleep(0.01)
+        names = []
+        for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+            names.append((task / "comm").read_text().strip())
+        summary = json.loads(process.communicate(timeout=TIMEOUT)[0])
+        self.assertEqual(process.returncode, 0)
+        return names, summary
+
+    def check(self, path, *arguments):
+        words = [path, "--workers", "2", "--output", self.folder / "results", *arguments]
+        planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
+        names, summary = self.threads_while_it_runs([MILLRACE, "run", *words])
+        self.check_threads(planned["processes"][0]["threads"], names)
+        self.check_stages(planned, summary)
+        return planned, summary
+
+    def check_threads(self, planned, names):
+        self.assertEqual(sum(thread["count"] for thread in planned), len(names), (planned, names))
+        for thread in planned:
+            if thread["name"]:
+                self.assertEqual(names.count(thread["name"]), thread["count"], (thread, names))
+
+    def check_stages(self, planned, summary):
+        ran = {stage["id"]: stage for stage in summary["stages"]}
+        vertices = planned["sources"] + planned["stages"] + planned["copies"]
+        self.assertEqual(set(ran), {vertex["id"] for vertex in vertices})
+        for stage in planned["stages"]:
+            self.assertEqual(ran[stage["id"]]["device"], stage["device"])
+            self.assertEqual(ran[stage["id"]]["instances"], len(stage["instances"]))
+            self.assertLessEqual(ran[stage["id"]]["batch_peak"], stage["batch"])
+            self.assertGreater(ran[stage["id"]]["in"], 0)
+        for link in planned["links"]:
+            self.assertLessEqual(ran[link["to"]]["queue_peak"], link["queue"], link)
+            self.assertGreater(ran[link["to"]]["queue_peak"], 0, link)
+
+    def test_patterns(self):
+        self.check(self.write(self.PATTERNS.replace("DEVICE", "cpu")))
+
+    def test_on_a_simulated_device(self):
+        self.check(self.write(self.PATTERNS.replace("DEVICE", "sim:0")))
+
+    def test_a_network_in_batches(self):
+        need_models()
+        planned, summary = self.check(ROOT / "pipelines/many-videos.yaml", "--set", "sources.walkers.duration=2s")
+        (features,) = [stage for stage in summary["stages"] if stage["id"] == "features"]
+        self.assertEqual(features["batch_peak"], 8)
 
 
 class Wrong(Case):

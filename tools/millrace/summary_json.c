@@ -70,16 +70,36 @@ static void put_stage(yajl_gen json, const mr_stage_summary *stage) {
     mr_json_integer(json, "instances", stage->instances);
     mr_json_integer(json, "in", (int64_t)stage->in);
     mr_json_integer(json, "out", (int64_t)stage->out);
+    mr_json_integer(json, "queue_peak", stage->queue_peak);
+    mr_json_integer(json, "batch_peak", stage->batch_peak);
     mr_json_number(json, "busy_s", (double)stage->busy_ns * 1e-9);
     mr_json_number(json, "p50_ms", (double)stage->p50_ns * 1e-6);
     mr_json_number(json, "p99_ms", (double)stage->p99_ns * 1e-6);
     yajl_gen_map_close(json);
 }
 
+/* What buffers took at most, as `millrace plan` bounds it. */
+static void put_memory(yajl_gen json, const mr_summary *summary) {
+    mr_json_open_map(json, "buffers");
+    mr_json_integer(json, "host_bytes", (int64_t)summary->host_bytes);
+    mr_json_integer(json, "pinned_bytes", (int64_t)summary->pinned_bytes);
+    mr_json_open_array(json, "devices");
+    for (size_t i = 0; i < summary->device_count; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "name", summary->devices[i].name);
+        mr_json_integer(json, "bytes", (int64_t)summary->devices[i].bytes);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+}
+
 static void put_run(yajl_gen json, const mr_summary *summary) {
     mr_json_number(json, "wall_s", summary->wall_s);
+    mr_json_number(json, "first_s", summary->first_s);
     mr_json_number(json, "cpu_s", summary->cpu_s);
     mr_json_integer(json, "peak_bytes", (int64_t)summary->peak_bytes);
+    put_memory(json, summary);
     mr_json_number(json, "p50_ms", (double)summary->latency_p50_ns * 1e-6);
     mr_json_number(json, "p99_ms", (double)summary->latency_p99_ns * 1e-6);
     mr_json_integer(json, "allocations", (int64_t)summary->allocations);

@@ -53,6 +53,8 @@ typedef struct mr_pipeline_params {
     const char *output;      /* replaces the path of the only sink that has one; NULL: as written */
     int workers;             /* threads that run stages; 0: as the YAML says, else one for each usable core */
     bool offline;            /* only prove it: open neither media nor models; it cannot be started */
+    const char *profile;     /* not NULL: nothing is written where the YAML says, but to /dev/null, or for stages that write
+                                into folders, below this folder, which is there; and mr_summary tells processor times */
     uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed (tests) */
 } mr_pipeline_params;
 
@@ -133,13 +135,26 @@ typedef struct mr_stage_summary {
     int instances;
     uint64_t in, out;         /* frames */
     int64_t busy_ns;          /* inside the stage, all instances and entries together */
+    int64_t cpu_ns;           /* of the engine's threads inside the stage; 0 unless profiled */
+    int queue_peak;           /* most frames of one source that waited before an instance; at most the planned queue */
+    int batch_peak;           /* most frames of one call; at most the planned batch */
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
 } mr_stage_summary;
+
+/* Memory of a device that is not the host's. */
+typedef struct mr_device_summary {
+    const char *name;
+    uint64_t bytes;           /* most that buffers of pools took there at once */
+} mr_device_summary;
 
 typedef struct mr_summary {
     const char *pipeline;     /* name */
     double wall_s, cpu_s;     /* since start; CPU of the whole process */
+    double threads_cpu_s;     /* CPU of the engine's own threads: workers, and those of blocking stages; what is left of cpu_s
+                                 is that of threads of libraries and devices, and of the program. 0 unless profiled */
+    double first_s;           /* from the start until the first frame was delivered; 0: none was */
     uint64_t peak_bytes;      /* resident, of the process */
+    uint64_t host_bytes, pinned_bytes; /* most that buffers of pools took at once, in the whole process */
     uint64_t in, delivered, dropped, absorbed, in_flight;
     bool balanced;            /* in = delivered + dropped + absorbed + in_flight, for every source */
     size_t line_count;        /* dropped and absorbed, over all sources */
@@ -148,6 +163,8 @@ typedef struct mr_summary {
     mr_source_summary *sources;
     size_t stage_count;
     mr_stage_summary *stages; /* in the order of the plan; sources first */
+    size_t device_count;
+    mr_device_summary *devices; /* but the host's processors */
     int64_t latency_p50_ns, latency_p99_ns; /* from source to sink */
     uint64_t allocations;     /* blocks millrace itself has allocated since start (libraries not counted) */
 } mr_summary;
