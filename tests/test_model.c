@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "stages/model/onnx_file.h"
+#include "stages/model/onnx_signature.h"
 #include "tests/support/models.h"
 
 enum { IMAGE = 3 * 8 * 6, OUT = 4 * 4 * 3, INNER = 4 * 8 * 6 };
@@ -162,8 +163,85 @@ static void names_that_are_not_there(void **state) {
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: infer, model: @/any-batch.onnx, outputs: [out, out]", "twice");
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/two-inputs.onnx", "2 inputs (a, b)", "join");
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: features, model: @/two-inputs.onnx", "infer");
-    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/any-batch.onnx, runtime: /etc/passwd",
-            "a process can have one");
+}
+
+/* A runtime is needed where the network is loaded. */
+static void another_runtime(void **state) {
+    (void)state;
+    NEED_MODELS();
+    arrived got = {.look = look_at_payload};
+    assert_int_equal(models_run("f32 3x8x6", images,
+                                "  features: {input: in, model: @/any-batch.onnx}\n"
+                                "  again: {type: infer, input: in, model: @/any-batch.onnx, runtime: /etc/passwd}\n"
+                                "  sink: {type: callback, input: [features, again]}\n", &got),
+                     MR_ERROR_CONFIG);
+    assert_non_null(strstr(mr_message(), "again: another ONNX Runtime"));
+    assert_non_null(strstr(mr_message(), "a process can have one"));
+    assert_int_equal(got.frames, 0);
+}
+
+/* ---- what a file tells without a runtime ----------------------------------------------------------------------- */
+
+static void same_tensors(const char *file, const mr_model_tensor *told, const mr_model_tensor *real, size_t count) {
+    char told_shape[MR_SHAPE_TEXT], real_shape[MR_SHAPE_TEXT];
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(told[i].name, real[i].name);
+        assert_string_equal(told[i].type, real[i].type);
+        assert_string_equal(told[i].symbol, real[i].symbol);
+        assert_int_equal(told[i].dtype, real[i].dtype);
+        mr_shape_print(&told[i].shape, told_shape, sizeof told_shape);
+        mr_shape_print(&real[i].shape, real_shape, sizeof real_shape);
+        if (strcmp(told_shape, real_shape) != 0)
+            fail_msg("%s: \"%s\" is told to be %s and is %s", file, told[i].name, told_shape, real_shape);
+    }
+}
+
+static bool tells(const char *path) {
+    static uint8_t data[65536];
+    static mr_onnx_signature signature;
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t bytes = fread(data, 1, sizeof data, file);
+    fclose(file);
+    assert_true(bytes < sizeof data);
+    return mr_onnx_read_signature(data, bytes, &signature);
+}
+
+/* The reference is what ONNX Runtime says of the network that it has loaded. */
+static void a_file_tells_what_the_runtime_tells(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const struct {
+        const char *name;
+        bool tells; /* without a runtime */
+    } files[] = {{"any-batch", true}, {"batch-of-4", true}, {"two-inputs", true}, {"bytes", true},
+                 {"doubles", true},   {"old", true},        {"whole", true},      {"free-size", false},
+                 {"seen", false},     {"unknown", false},   {"shapeless", false}, {"listed", false}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "model-test-files/%s.onnx", files[i].name);
+        mr_model *told = NULL, *real = NULL;
+        assert_int_equal(mr_model_open(&told, &(mr_model_params){.path = path, .brief = true}), MR_OK);
+        assert_int_equal(mr_model_open(&real, &(mr_model_params){.path = path}), MR_OK);
+        assert_int_equal(told->input_count, real->input_count);
+        assert_int_equal(told->output_count, real->output_count);
+        same_tensors(files[i].name, told->inputs, real->inputs, real->input_count);
+        same_tensors(files[i].name, told->outputs, real->outputs, real->output_count);
+        mr_model_close(&told);
+        mr_model_close(&real);
+        if (tells(path) != files[i].tells)
+            fail_msg("%s tells %s", files[i].name, files[i].tells ? "too little" : "too much");
+    }
+    assert_false(tells("model-test-files/many.onnx"));
+}
+
+/* The size of the output follows from no batch: what was only read is loaded, and tried. */
+static void what_the_file_leaves_open_is_tried(void **state) {
+    (void)state;
+    NEED_MODELS();
+    expect("f32 5", pairs,
+           "  network: {type: infer, input: in, model: @/whole.onnx}\n  sink: {type: callback, input: network}\n",
+           "negative", 5, look_at_tensor);
 }
 
 /* ---- the scan before the runtime sees a file ------------------------------------------------------------------- */
@@ -203,6 +281,33 @@ static void scanning_survives_whatever_comes(void **state) {
     }
 }
 
+/* Every cut of a real file, and many with a byte changed: what is found must lie within the file. */
+static void signatures_survive_whatever_comes(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static uint8_t data[8192];
+    FILE *file = fopen("model-test-files/two-inputs.onnx", "rb");
+    assert_non_null(file);
+    size_t bytes = fread(data, 1, sizeof data, file);
+    fclose(file);
+    assert_true(bytes > 0 && bytes < sizeof data);
+    srand(2);
+    for (size_t round = 0; round < 20000; round++) {
+        mr_onnx_signature signature;
+        size_t length = round < bytes ? round : bytes, at = (size_t)rand() % bytes;
+        uint8_t *copy = malloc(length + 1); /* its own block, so that a sanitizer sees its end */
+        memcpy(copy, data, length);
+        if (round >= bytes)
+            copy[at] = (uint8_t)rand();
+        bool told = mr_onnx_read_signature(copy, length, &signature);
+        for (size_t i = 0; i < (told ? signature.output_count : 0); i++) {
+            assert_true(signature.outputs[i].name.at > copy && signature.outputs[i].name.end <= copy + length);
+            assert_true(signature.outputs[i].shape.rank <= MR_MODEL_MAX_RANK);
+        }
+        free(copy);
+    }
+}
+
 static int make(void **state) {
     (void)state;
     have_models = models_make("model-test-files");
@@ -224,7 +329,11 @@ int main(void) {
         cmocka_unit_test(files_that_are_no_networks),
         cmocka_unit_test(shapes_and_types_that_do_not_fit),
         cmocka_unit_test(names_that_are_not_there),
+        cmocka_unit_test(another_runtime),
+        cmocka_unit_test(a_file_tells_what_the_runtime_tells),
+        cmocka_unit_test(what_the_file_leaves_open_is_tried),
         cmocka_unit_test(scanning_survives_whatever_comes),
+        cmocka_unit_test(signatures_survive_whatever_comes),
     };
     return cmocka_run_group_tests(tests, make, NULL);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "millrace/status.h"
+#include "stages/model/protobuf.h"
 
 /* Field numbers of onnx.proto. */
 enum {
@@ -27,20 +28,7 @@ enum {
     TENSOR_DATA_LOCATION = 14,
     VALUE_NAME = 1
 };
-/* Wire types of protobuf. */
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 enum { MAX_DEPTH = 24 };
-
-typedef struct span {
-    const uint8_t *at, *end;
-} span;
-
-typedef struct field {
-    uint64_t number;
-    int wire;
-    uint64_t value; /* of WIRE_VARINT */
-    span bytes;     /* of WIRE_BYTES */
-} field;
 
 typedef struct scan {
     const char *name;
@@ -49,78 +37,36 @@ typedef struct scan {
     int depth;
 } scan;
 
-static bool read_varint(span *from, uint64_t *value) {
-    *value = 0;
-    for (int shift = 0; shift < 64 && from->at < from->end; shift += 7) {
-        uint8_t byte = *from->at++;
-        *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return true;
-    }
-    return false;
-}
-
-static bool skip(span *from, uint64_t bytes) {
-    if (bytes > (uint64_t)(from->end - from->at))
-        return false;
-    from->at += bytes;
-    return true;
-}
-
-/* Reads the next field; false where the bytes are no protobuf. To be called while from->at < from->end. */
-static bool next_field(span *from, field *f) {
-    uint64_t key;
-    if (!read_varint(from, &key))
-        return false;
-    f->number = key >> 3;
-    f->wire = (int)(key & 7);
-    if (f->number == 0)
-        return false;
-    if (f->wire == WIRE_VARINT)
-        return read_varint(from, &f->value);
-    if (f->wire == WIRE_BYTES) {
-        uint64_t bytes;
-        if (!read_varint(from, &bytes))
-            return false;
-        f->bytes.at = from->at;
-        if (!skip(from, bytes))
-            return false;
-        f->bytes.end = from->at;
-        return true;
-    }
-    return f->wire == WIRE_64 ? skip(from, 8) : f->wire == WIRE_32 && skip(from, 4);
-}
-
-static bool scan_tensor(scan *s, span tensor) {
-    field f;
+static bool scan_tensor(scan *s, mr_pb_span tensor) {
+    mr_pb_field f;
     while (tensor.at < tensor.end) {
-        if (!next_field(&tensor, &f))
+        if (!mr_pb_next(&tensor, &f))
             return false;
         s->facts->external |= f.number == TENSOR_EXTERNAL_DATA || (f.number == TENSOR_DATA_LOCATION && f.value != 0);
     }
     return true;
 }
 
-static bool scan_sparse(scan *s, span sparse) {
-    field f;
+static bool scan_sparse(scan *s, mr_pb_span sparse) {
+    mr_pb_field f;
     while (sparse.at < sparse.end) {
-        if (!next_field(&sparse, &f))
+        if (!mr_pb_next(&sparse, &f))
             return false;
-        if (f.wire == WIRE_BYTES && (f.number == SPARSE_VALUES || f.number == SPARSE_INDICES) &&
+        if (f.wire == MR_PB_BYTES && (f.number == SPARSE_VALUES || f.number == SPARSE_INDICES) &&
             !scan_tensor(s, f.bytes))
             return false;
     }
     return true;
 }
 
-static bool scan_nodes(scan *s, span graph, uint64_t node_number);
+static bool scan_nodes(scan *s, mr_pb_span graph, uint64_t node_number);
 
-static bool scan_attribute(scan *s, span attribute) {
-    field f;
+static bool scan_attribute(scan *s, mr_pb_span attribute) {
+    mr_pb_field f;
     bool good = true;
     while (good && attribute.at < attribute.end) {
-        good = next_field(&attribute, &f);
-        if (!good || f.wire != WIRE_BYTES)
+        good = mr_pb_next(&attribute, &f);
+        if (!good || f.wire != MR_PB_BYTES)
             continue;
         if (f.number == ATTRIBUTE_TENSOR || f.number == ATTRIBUTE_TENSORS)
             good = scan_tensor(s, f.bytes);
@@ -132,12 +78,12 @@ static bool scan_attribute(scan *s, span attribute) {
     return good;
 }
 
-static bool scan_node(scan *s, span node) {
-    field f;
+static bool scan_node(scan *s, mr_pb_span node) {
+    mr_pb_field f;
     while (node.at < node.end) {
-        if (!next_field(&node, &f))
+        if (!mr_pb_next(&node, &f))
             return false;
-        if (f.wire != WIRE_BYTES)
+        if (f.wire != MR_PB_BYTES)
             continue;
         if (f.number == NODE_ATTRIBUTE && !scan_attribute(s, f.bytes))
             return false;
@@ -150,12 +96,12 @@ static bool scan_node(scan *s, span node) {
 }
 
 /* A graph, or a function: they differ in the number under which nodes stand. */
-static bool scan_nodes(scan *s, span graph, uint64_t node_number) {
-    field f;
+static bool scan_nodes(scan *s, mr_pb_span graph, uint64_t node_number) {
+    mr_pb_field f;
     bool good = ++s->depth <= MAX_DEPTH;
     while (good && graph.at < graph.end) {
-        good = next_field(&graph, &f);
-        if (!good || f.wire != WIRE_BYTES)
+        good = mr_pb_next(&graph, &f);
+        if (!good || f.wire != MR_PB_BYTES)
             continue;
         if (f.number == node_number)
             good = scan_node(s, f.bytes);
@@ -171,12 +117,12 @@ static bool scan_nodes(scan *s, span graph, uint64_t node_number) {
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts) {
     *facts = (mr_onnx_facts){0};
     scan s = {.name = name, .name_bytes = name ? strlen(name) : 0, .facts = facts};
-    span model = {data, data + bytes};
+    mr_pb_span model = {data, data + bytes};
     bool has_graph = false, good = true;
-    field f;
+    mr_pb_field f;
     while (good && model.at < model.end) {
-        good = next_field(&model, &f);
-        if (!good || f.wire != WIRE_BYTES)
+        good = mr_pb_next(&model, &f);
+        if (!good || f.wire != MR_PB_BYTES)
             continue;
         if (f.number == MODEL_GRAPH) {
             has_graph = true;
@@ -192,7 +138,7 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
 }
 
 static uint8_t *put_header(uint8_t *to, uint64_t number, size_t bytes) {
-    *to++ = (uint8_t)(number << 3 | WIRE_BYTES);
+    *to++ = (uint8_t)(number << 3 | MR_PB_BYTES);
     for (; bytes >= 0x80; bytes >>= 7)
         *to++ = (uint8_t)(bytes | 0x80);
     *to++ = (uint8_t)bytes;

@@ -12,13 +12,15 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/model/onnx_file.h"
+#include "stages/model/onnx_signature.h"
 #include "stages/model/ort_api.h"
 #include "stages/model/runtime.h"
 
 typedef struct ort_model {
     mr_model base;
     const ort_runtime *ort;
-    ort_session *session;
+    ort_session *session; /* NULL: so far only the file was read */
+    char *library;        /* the runtime that was asked for; NULL: any */
     const char *input_names[MR_MODEL_MAX_TENSORS];
     int element_type[2][MR_MODEL_MAX_TENSORS]; /* of inputs, of outputs */
 } ort_model;
@@ -218,23 +220,92 @@ static int read_signature(ort_model *m) {
     return status;
 }
 
-/* ---- open, run, close ------------------------------------------------------------------------------------------ */
+/* ---- the same, as the file declares it ------------------------------------------------------------------------- */
 
 static void free_tensors(mr_model_tensor *tensors) {
     for (size_t i = 0; i < MR_MODEL_MAX_TENSORS; i++) {
         mr_free((char *)(uintptr_t)tensors[i].name);
         mr_free((char *)(uintptr_t)tensors[i].symbol);
     }
+    memset(tensors, 0, MR_MODEL_MAX_TENSORS * sizeof *tensors);
 }
+
+static void forget_tensors(mr_model *model) {
+    free_tensors(model->inputs);
+    free_tensors(model->outputs);
+    model->input_count = model->output_count = 0;
+}
+
+static char *copy_text(const mr_pb_span *text) {
+    size_t bytes = (size_t)(text->end - text->at);
+    char *copy = mr_calloc(bytes + 1, 1);
+    if (copy && bytes)
+        memcpy(copy, text->at, bytes);
+    return copy;
+}
+
+static bool take_values(const mr_onnx_value *values, size_t count, mr_model_tensor *tensors, int *elements) {
+    for (size_t i = 0; i < count; i++) {
+        size_t type = find_type(values[i].element);
+        tensors[i] = (mr_model_tensor){.name = copy_text(&values[i].name),
+                                       .dtype = types[type].dtype,
+                                       .type = types[type].name,
+                                       .shape = values[i].shape,
+                                       .symbol = copy_text(&values[i].symbol)};
+        elements[i] = values[i].element;
+        if (!tensors[i].name || !tensors[i].symbol)
+            return false;
+    }
+    return true;
+}
+
+/* True where the file alone tells all that planning asks. */
+static bool take_declared(ort_model *m, const file_view *view, const char *tensor) {
+    mr_onnx_signature told;
+    mr_model *base = &m->base;
+    if (!mr_onnx_read_signature(view->data, view->bytes, &told))
+        return false;
+    base->input_count = told.input_count;
+    base->output_count = told.output_count;
+    if (take_values(told.inputs, told.input_count, base->inputs, m->element_type[0]) &&
+        take_values(told.outputs, told.output_count, base->outputs, m->element_type[1]) &&
+        (!tensor || mr_model_find(base->outputs, base->output_count, tensor) >= 0))
+        return true;
+    forget_tensors(base);
+    return false;
+}
+
+/* ---- open, run, close ------------------------------------------------------------------------------------------ */
 
 static void close_model(mr_model *model) {
     ort_model *m = (ort_model *)model;
     if (m->session)
         m->ort->api.release_session(m->session);
-    free_tensors(m->base.inputs);
-    free_tensors(m->base.outputs);
+    forget_tensors(&m->base);
+    mr_free(m->library);
     mr_free(m->base.path);
     mr_free(m);
+}
+
+/* A session, and what it says of the network. `inside`: the graph computes the tensor that is asked for. */
+static int load_and_ask(ort_model *m, const file_view *view, const mr_model_params *params, bool inside) {
+    int status = mr_ort_open(&m->ort, params->runtime);
+    if (!status)
+        status = load(m, view, params->brief, NULL);
+    if (!status)
+        status = read_signature(m);
+    /* Most often the tensor is an output as it is; only else is the file changed. */
+    if (!status && inside && mr_model_find(m->base.outputs, m->base.output_count, params->tensor) < 0) {
+        m->ort->api.release_session(m->session);
+        m->session = NULL;
+        forget_tensors(&m->base);
+        status = load(m, view, params->brief, params->tensor);
+        if (!status)
+            status = read_signature(m);
+    }
+    /* Loading takes twice the memory that the network then keeps; what was freed goes back at once. */
+    malloc_trim(0);
+    return status;
 }
 
 static int fill_model(ort_model *m, const mr_model_params *params) {
@@ -243,36 +314,19 @@ static int fill_model(ort_model *m, const mr_model_params *params) {
     int status = view_file(params->path, &view);
     if (!status)
         status = inspect_file(m, &view, params->tensor, &inside);
-    if (!status)
-        status = mr_ort_open(&m->ort, params->runtime);
-    if (!status)
-        status = load(m, &view, params->brief, NULL);
-    if (!status)
-        status = read_signature(m);
-    /* Most often the tensor is an output as it is; only else is the file changed. */
-    if (!status && inside && mr_model_find(m->base.outputs, m->base.output_count, params->tensor) < 0) {
-        m->ort->api.release_session(m->session);
-        m->session = NULL;
-        free_tensors(m->base.inputs);
-        free_tensors(m->base.outputs);
-        memset(m->base.inputs, 0, sizeof m->base.inputs);
-        memset(m->base.outputs, 0, sizeof m->base.outputs);
-        m->base.input_count = m->base.output_count = 0;
-        status = load(m, &view, params->brief, params->tensor);
-        if (!status)
-            status = read_signature(m);
-    }
+    if (!status && !(params->brief && take_declared(m, &view, params->tensor)))
+        status = load_and_ask(m, &view, params, inside);
     if (view.data)
         munmap(view.data, view.bytes);
-    /* Loading takes twice the memory that the network then keeps; what was freed goes back at once. */
-    malloc_trim(0);
     return status;
 }
 
 static int open_model(mr_model **model, const mr_model_params *params) {
     ort_model *made = mr_calloc(1, sizeof *made);
-    if (!made || !(made->base.path = mr_strdup(params->path))) {
-        mr_free(made);
+    if (!made || !(made->base.path = mr_strdup(params->path)) ||
+        (params->runtime && !(made->library = mr_strdup(params->runtime)))) {
+        if (made)
+            close_model(&made->base);
         return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", params->path);
     }
     made->base.runtime = &mr_onnxruntime;
@@ -309,11 +363,21 @@ static int read_value_shapes(const ort_model *m, ort_value *const *values, size_
     return status;
 }
 
+/* What was only read so far is loaded to be tried. */
+static int load_to_try(ort_model *m) {
+    int status = mr_ort_open(&m->ort, m->library);
+    if (!status)
+        status = load(m, NULL, true, NULL);
+    for (size_t i = 0; i < m->base.input_count; i++)
+        m->input_names[i] = m->base.inputs[i].name;
+    return status;
+}
+
 static int run_model(const mr_binding *binding, void *const *inputs, void *const *outputs, mr_shape *measure) {
-    const ort_model *m = (const ort_model *)binding->model;
+    ort_model *m = (ort_model *)binding->model;
     ort_value *in[MR_MODEL_MAX_TENSORS] = {0}, *out[MR_MODEL_MAX_TENSORS] = {0};
     const char *names[MR_MODEL_MAX_TENSORS];
-    int status = MR_OK;
+    int status = m->session ? MR_OK : load_to_try(m);
     for (size_t i = 0; i < m->base.input_count && !status; i++)
         status = wrap(m, false, i, &binding->input_shape[i], inputs[i], &in[i]);
     for (size_t i = 0; i < binding->output_count; i++) {

@@ -4,8 +4,8 @@
  * wanted. Tensors are named by position in the model's lists of inputs and outputs.
  *
  * Ownership: a binding belongs to its model and is destroyed before it. Names and shapes live as long as the model.
- * Threads: a model is opened, bound and closed by one thread at a time; mr_model_run may be called on one binding by
- * several threads at once. Nothing here starts a thread.
+ * Threads: a model is opened, bound and closed by one thread at a time; unless it is brief, mr_model_run may be called on
+ * one binding by several threads at once. Nothing here starts a thread.
  * Errors: MR_ERROR_NO_INPUT (no such file), MR_ERROR_DATA (the file is no network that the runtime can load, or a run
  * failed), MR_ERROR_UNAVAILABLE (no runtime on this machine), MR_ERROR_CONFIG (no such tensor, shapes that do not
  * fit). */
@@ -37,7 +37,8 @@ typedef struct mr_model_tensor {
 typedef struct mr_model_params {
     const char *path;    /* of an ONNX file */
     const char *runtime; /* path of the runtime's library; NULL: looked for */
-    bool brief;          /* opened to look at, not to work with: faster, and in less memory */
+    bool brief;          /* opened to look at, not to work with: faster, and in less memory. Where the file alone tells
+                            what goes in and comes out, no runtime is needed, nor asked whether it can load the file */
     const char *tensor;  /* one more output, by its name inside the network; NULL: those that the model declares */
 } mr_model_params;
 

@@ -107,6 +107,29 @@ def refused():
     assert hidden.graph.node[0].attribute[0].t.external_data
 
 
+def declared():
+    """Networks that declare themselves in ways of their own: weights listed among the inputs, as old files have it; a size
+    of which nothing is known; an output that is no tensor; one of no declared shape; more inputs than are supported."""
+    weights = [("far", np.ones(5, "f4"))]
+    add = [helper.make_node("Add", ["x", "far"], ["y"])]
+    rows = ("x", TensorProto.FLOAT, ["n", 5])
+    old = save("old", add, [("far", TensorProto.FLOAT, [5]), rows], [("y", TensorProto.FLOAT, ["n", 5])], weights)
+    old.ir_version = 3
+    onnx.save(old, "old.onnx")
+    save("whole", [helper.make_node("Neg", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["n"])],
+         [("y", TensorProto.FLOAT, ["n"])])
+    save("unknown", add, [rows], [("y", TensorProto.FLOAT, [None, None])], weights)
+    save("shapeless", add, [rows], [("y", TensorProto.FLOAT, None)], weights)
+    listed = save("listed", [helper.make_node("SequenceConstruct", ["x"], ["y"])], [rows], [rows])
+    del listed.graph.output[:]
+    listed.graph.output.append(helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, ["n", 5]))
+    onnx.save(listed, "listed.onnx")
+    names = [f"x{i}" for i in range(40)]
+    save("many", [helper.make_node("Sum", names, ["y"])], [(name, TensorProto.FLOAT, [5]) for name in names],
+         [("y", TensorProto.FLOAT, [5])])
+    raw("negative", -np.fromfile("pairs.raw", "f4").reshape(-1, 5))
+
+
 def classifier():
     weights = random.normal(size=(6, 6)).astype("f4")
     np.save("head.npy", weights)
@@ -128,7 +151,7 @@ def main():
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     os.makedirs(sys.argv[1])
     os.chdir(sys.argv[1])
-    for make in (convolution, two_inputs, refused, classifier):
+    for make in (convolution, two_inputs, refused, declared, classifier):
         make()
     pathlib.Path("garbage.onnx").write_bytes(b"this is no network")
     pathlib.Path("cut.onnx").write_bytes(pathlib.Path("any-batch.onnx").read_bytes()[:-50])
