@@ -41,9 +41,11 @@ void mr_kernels_init(mr_kernels *kernels, mr_isa max_isa) {
     mr_isa here = mr_isa_detect(), isa = here < max_isa ? here : max_isa;
     mr_kernels_fill_preprocess_c(kernels);
     mr_kernels_fill_vector_c(kernels);
+    mr_kernels_fill_classical_c(kernels);
     if (isa >= MR_ISA_AVX2) {
         mr_kernels_fill_preprocess_avx2(kernels);
         mr_kernels_fill_vector_avx2(kernels);
+        mr_kernels_fill_classical_avx2(kernels);
     }
     if (isa >= MR_ISA_AVX512)
         mr_kernels_fill_preprocess_avx512(kernels);

@@ -32,6 +32,12 @@ typedef void mr_vertical8_function(int16_t *dst, const uint8_t *src, ptrdiff_t s
 typedef void mr_vertical16_function(int16_t *dst, const uint8_t *src, ptrdiff_t stride, const int16_t *weights,
                                     int taps, int width, int shift, mr_word word, mr_ahead ahead);
 
+/* Votes of the pixels of a row or picture, each kind in an array of its own. */
+typedef struct mr_votes {
+    int32_t *bin;
+    float *first, *second;
+} mr_votes;
+
 typedef struct mr_kernels {
     mr_isa isa; /* the best variant in this table */
     mr_vertical8_function *vertical8;
@@ -54,6 +60,21 @@ typedef struct mr_kernels {
     /* Sums of `count` floats and of their squares, in eight lanes (vector_c.c defines the order). */
     float (*sum)(const float *src, int count);
     float (*sum_of_squares)(const float *src, int count);
+    /* Adds the Laplacian of `width` samples of a row to sums[0] and its squares to sums[1]; samples before and behind
+     * the row are mirrored ones. */
+    void (*laplacian)(int64_t sums[2], const uint8_t *above, const uint8_t *row, const uint8_t *below, int width);
+    /* How many of `count` bytes differ by more than `noise` (0..254). */
+    size_t (*differing)(const uint8_t *a, const uint8_t *b, size_t count, int noise);
+    /* Turns red, green and blue rows into hue, saturation and value; the tables are those of mr_to_hsv. */
+    void (*to_hsv)(uint8_t *const dst[3], const uint8_t *const src[3], const int32_t *saturation, const int32_t *hue,
+                   int width);
+    /* The votes (mr_hog_vote) of a row of gradients. */
+    void (*votes)(const mr_votes *votes, const float *dx, const float *dy, int width, float scale, int bins);
+    /* Adds up the votes of a block of width x height pixels: to sums[bin * lanes + lane] its share of the pixel's vote
+     * for that bin, weights[pixel * lanes + lane], pixel after pixel. `lanes` is a multiple of 4, sums are 16-byte and
+     * weights 64-byte aligned. */
+    void (*gather)(float *sums, const mr_votes *votes, ptrdiff_t stride, const float *weights, int lanes, int width,
+                   int height, int bins);
 } mr_kernels;
 
 enum { MR_ROW_SLACK = 64 };
@@ -76,5 +97,7 @@ void mr_kernels_fill_preprocess_avx2(mr_kernels *kernels);
 void mr_kernels_fill_preprocess_avx512(mr_kernels *kernels);
 void mr_kernels_fill_vector_c(mr_kernels *kernels);
 void mr_kernels_fill_vector_avx2(mr_kernels *kernels);
+void mr_kernels_fill_classical_c(mr_kernels *kernels);
+void mr_kernels_fill_classical_avx2(mr_kernels *kernels);
 
 #endif

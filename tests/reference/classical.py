@@ -1,0 +1,194 @@
+"""Classical features beside OpenCV, SciPy, NumPy, colorsys and ImageHash, on random and odd sizes.
+
+Equal, because integers are: histograms (OpenCV's conversion to HSV and NumPy's counting; shares are divided once), the
+perceptual hash of a 32 x 32 picture (ImageHash, which works in double precision), counts of changed samples (OpenCV).
+Within rounding: sharpness, a variance of integers that are exact here and there: one rounding to single precision.
+
+HOG is within PEOPLE_TOLERANCE of OpenCV's HOGDescriptor for the window it starts with, on numbers of 0 to about 0.3;
+and within HOG_TOLERANCE for any layout, blocks of a few pixels included, whose numbers reach 1. OpenCV's arctangent is
+off by up to 0.01 degrees, 1/1000 of the smallest bin here, which moves that share of a vote between two bins; sums in
+single precision have another order. Directions between two bins do not jump, since votes are shared. The choice among
+three channels does where two gradients have the same length: OpenCV takes the last one (of R, G, B) in the columns that
+it computes eight at a time, and the first one in those that are left, so colour is compared at widths of whole eights.
+
+HSV is also held to colorsys, in double precision: hue within 1 of 180 steps, saturation within 1 of 255, for each
+colour by itself, seen as the histogram of a picture of that one colour."""
+import colorsys
+import os
+import subprocess
+import sys
+
+import cv2
+import imagehash
+import numpy as np
+import scipy.ndimage
+from PIL import Image
+
+PROGRAM = sys.argv[1]
+PEOPLE_TOLERANCE, HOG_TOLERANCE = 2e-4, 2e-3
+PEOPLE = ((64, 128), (16, 16), (8, 8), (8, 8), 9)  # what HOGDescriptor starts with
+
+
+def ours(kind, dtype, samples, *numbers):
+    words = [PROGRAM, kind, *map(str, numbers)]
+    done = subprocess.run(words, input=np.ascontiguousarray(samples).tobytes(), capture_output=True, check=True)
+    return np.frombuffer(done.stdout, dtype)
+
+
+class Comparison:
+    def __init__(self):
+        self.worst, self.cases, self.failures = {}, 0, 0
+
+    def check(self, name, got, want, tolerance, what):
+        got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+        error = float(np.abs(got - want).max()) if got.shape == want.shape else float("inf")
+        self.worst[name] = max(self.worst.get(name, 0.0), error)
+        self.cases += 1
+        if not error <= tolerance:
+            self.failures += 1
+            print(f"{name}: {error:g} above {tolerance:g} for {what}")
+
+
+def draw_planes(rng, channels, width, height):
+    """Noise, waves, or flat: what votes, ties and empty blocks need."""
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        return np.full((channels, height, width), rng.integers(0, 256), np.uint8)
+    if kind == 1:
+        y, x = np.mgrid[0:height, 0:width]
+        waves = [127.5 + 127.5 * np.sin(x * rng.random() + c) * np.cos(y * rng.random()) for c in range(channels)]
+        return np.array(waves).astype(np.uint8)
+    return rng.integers(0, 256, (channels, height, width), dtype=np.uint8)
+
+
+def interleaved_bgr(planes):
+    return np.ascontiguousarray(planes[::-1].transpose(1, 2, 0))
+
+
+# ---- gradients ------------------------------------------------------------------------------------------------------
+
+def draw_hog(rng, channels):
+    """(window, block, stride, cell, bins), as HOGDescriptor takes them."""
+    layout = draw_layout(rng)
+    while channels == 3 and layout[0][0] % 8:
+        layout = draw_layout(rng)
+    return layout
+
+
+def draw_layout(rng):
+    cell = tuple(int(n) for n in rng.integers(2, 9, 2))
+    block = tuple(c * int(n) for c, n in zip(cell, rng.integers(1, 4, 2)))
+    stride = tuple(int(n) for n in rng.integers(1, 9, 2))
+    if rng.random() < 0.7:  # OpenCV: a stride is a multiple of the cell
+        stride = cell
+    window = tuple(b + s * int(n) for b, s, n in zip(block, stride, rng.integers(0, 6, 2)))
+    return window, block, stride, cell, int(rng.integers(4, 19))
+
+
+def compare_hog(result, rng, layout, channels):
+    window, block, stride, cell, bins = layout
+    full, gamma = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
+    planes = draw_planes(rng, channels, *window)
+    picture = planes[0] if channels == 1 else interleaved_bgr(planes)
+    peer = cv2.HOGDescriptor(window, block, stride, cell, bins, 1, -1, cv2.HOGDESCRIPTOR_L2HYS, 0.2, gamma, 64, full)
+    want = peer.compute(picture, stride, (0, 0)).ravel()
+    got = ours("hog", np.float32, planes, *window, channels, *block, *stride, *cell, bins, int(full), int(gamma))
+    name, tolerance = ("hog of people", PEOPLE_TOLERANCE) if layout is PEOPLE else ("hog", HOG_TOLERANCE)
+    result.check(f"{name}, opencv", got, want, tolerance, (layout, channels, full, gamma))
+
+
+# ---- colours --------------------------------------------------------------------------------------------------------
+
+def bins_of(values, bins, levels):
+    return values.astype(np.int64) * bins // levels
+
+
+def compare_histogram(result, rng):
+    width, height, bins = (int(n) for n in rng.integers((1, 1, 1), (90, 90, 257)))
+    planes = draw_planes(rng, 3, width, height)
+    hsv = cv2.cvtColor(interleaved_bgr(planes), cv2.COLOR_BGR2HSV).transpose(2, 0, 1)
+    pixels = width * height
+    for space, channels, levels in ((0, planes, (256, 256, 256)), (1, hsv, (180, 256, 256))):
+        counts = [np.bincount(bins_of(c, bins, n).ravel(), minlength=bins) for c, n in zip(channels, levels)]
+        got = ours("histogram", np.float32, planes, width, height, space, bins, 0)
+        want = (np.concatenate(counts) / pixels).astype(np.float32)
+        result.check("histogram, numpy", got, want, 0.0, (width, height, space, bins))
+        few = bins % 32 + 1
+        boxes = np.zeros(few**3)
+        places = [bins_of(c, few, n).ravel() for c, n in zip(channels, levels)]
+        np.add.at(boxes, (places[0] * few + places[1]) * few + places[2], 1)
+        got = ours("histogram", np.float32, planes, width, height, space, few, 1)
+        result.check("boxes of colours, numpy", got, (boxes / pixels).astype(np.float32), 0.0, (width, space, few))
+
+
+def compare_opencv_histogram(result, rng):
+    """calcHist divides a range in floating point: where bins divide it, that is exact."""
+    planes = draw_planes(rng, 3, 61, 47)
+    got = ours("histogram", np.float32, planes, 61, 47, 0, 32, 0).reshape(3, 32)
+    for channel in range(3):
+        counts = cv2.calcHist([planes[channel]], [0], None, [32], [0, 256]).ravel()
+        result.check("histogram, opencv", got[channel], (counts / (61 * 47)).astype(np.float32), 0.0, channel)
+
+
+def compare_colorsys(result, rng):
+    for _ in range(40):
+        color = rng.integers(0, 256, 3).astype(np.uint8)
+        h, s, v = colorsys.rgb_to_hsv(*(color / 255.0))
+        hue = int(np.argmax(ours("histogram", np.float32, color, 1, 1, 1, 180, 0)[:180]))
+        one = ours("histogram", np.float32, color, 1, 1, 1, 256, 0).reshape(3, 256)
+        saturation, value = (int(np.argmax(c)) for c in one[1:])
+        turn = abs(hue - h * 180) % 180
+        result.check("hue, colorsys", min(turn, 180 - turn), 0, 1.0, color)
+        result.check("saturation, colorsys", saturation, s * 255, 1.0, color)
+        result.check("value, colorsys", value, v * 255, 1e-9, color)
+
+
+# ---- hash, sharpness, change ----------------------------------------------------------------------------------------
+
+def compare_phash(result, rng):
+    plane = draw_planes(rng, 1, 32, 32)[0]
+    got = ours("phash", np.uint8, plane).tobytes().hex()
+    result.check("phash, imagehash", int(got != str(imagehash.phash(Image.fromarray(plane)))), 0, 0, got)
+
+
+def compare_sharpness(result, rng):
+    width, height = (int(n) for n in rng.integers(1, 400, 2))
+    plane, scale = draw_planes(rng, 1, width, height)[0], float(np.float32(rng.choice([1.0, 255 / 219])))
+    got = ours("sharpness", np.float32, plane, width, height, repr(scale))
+    exact = cv2.Laplacian(plane, cv2.CV_64F).var() * scale**2
+    result.check("sharpness, opencv", got, [exact], 1e-6 * exact + 1e-9, (width, height))
+    # SciPy's "mirror" is the same border; it has none to mirror where a side is one pixel.
+    if min(width, height) > 1:
+        exact = scipy.ndimage.laplace(plane.astype(np.float64), mode="mirror").var() * scale**2
+        result.check("sharpness, scipy", got, [exact], 1e-6 * exact + 1e-9, (width, height))
+
+
+def compare_change(result, rng):
+    count, noise = int(rng.integers(1, 5000)), int(rng.integers(0, 255))
+    a, b = rng.integers(0, 256, (2, count), dtype=np.uint8)
+    _, above = cv2.threshold(cv2.absdiff(a, b), noise, 255, cv2.THRESH_BINARY)
+    got = ours("change", np.uint32, np.stack([a, b]), count, noise)
+    result.check("change, opencv", got, [cv2.countNonZero(above)], 0, (count, noise))
+
+
+def main():
+    seed = int(os.environ.get("MILLRACE_SEED", "20261121"))
+    rng, result = np.random.default_rng(seed), Comparison()
+    print(f"seed {seed}, OpenCV {cv2.__version__}, SciPy {scipy.__version__}, ImageHash {imagehash.__version__}")
+    for case in range(60):
+        for channels in (1, 3):
+            compare_hog(result, rng, PEOPLE if case % 6 == 0 else draw_hog(rng, channels), channels)
+        compare_histogram(result, rng)
+        compare_opencv_histogram(result, rng)
+        compare_phash(result, rng)
+        compare_sharpness(result, rng)
+        compare_change(result, rng)
+    compare_colorsys(result, rng)
+    for name, error in sorted(result.worst.items()):
+        print(f"{name:26s} at most {error:.3g}")
+    print(f"{result.cases} comparisons, {result.failures} failed")
+    return 1 if result.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
