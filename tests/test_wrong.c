@@ -1,7 +1,6 @@
 /* Wrong pipelines: tests/wrong/NAME.yaml each with what is said of it, word for word, in NAME.expected. The last line
- * there is the exit code, which is 0 where there are only warnings. A line "# --set KEY=VALUE" (or --input, or --output)
- * in the YAML stands for the command line. After a change of wording, `MR_TEST_WRITE=1 test_wrong` writes the files anew;
- * the difference is then read like any other change. */
+ * there is the exit code, which is 0 where there are only warnings. After a change of wording, `MR_TEST_WRITE=1 test_wrong` writes the files anew; the
+ * difference is then read like any other change. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,54 +20,11 @@ static int is_yaml(const struct dirent *entry) {
     return ending && strcmp(ending, ".yaml") == 0;
 }
 
-static char *read_whole(const char *path) {
-    char *text = calloc(1, 1 << 16);
-    FILE *file = fopen(path, "r");
-    if (file) {
-        assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
-        fclose(file);
-    }
-    return text;
-}
-
-/* The command line that a pipeline's text tells of; it points into that text, which is cut up. */
-typedef struct command_line {
-    mr_override overrides[4];
-    const char *inputs[4];
-    const char *output;
-    size_t override_count, input_count;
-} command_line;
-
-static void read_command_line(command_line *to, char *text) {
-    for (char *rest, *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        char *equals = strchr(line, '=');
-        assert_true(to->input_count < 4 && to->override_count < 4);
-        if (strncmp(line, "# --input ", 10) == 0) {
-            to->inputs[to->input_count++] = line + 10;
-        } else if (strncmp(line, "# --output ", 11) == 0) {
-            to->output = line + 11;
-        } else if (strncmp(line, "# --set ", 8) == 0) {
-            assert_non_null(equals);
-            *equals = 0;
-            to->overrides[to->override_count++] = (mr_override){.key = line + 8, .value = equals + 1};
-        }
-    }
-}
-
 /* What loading it says; to be freed. */
 static char *complaints(const char *path) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
-    command_line given = {0};
-    char *yaml = read_whole(path);
-    read_command_line(&given, yaml);
-    const mr_spec_params spec = {.types = mr_stage_types(),
-                                 .path = path,
-                                 .override_count = given.override_count,
-                                 .overrides = given.overrides,
-                                 .input_count = given.input_count,
-                                 .inputs = given.inputs,
-                                 .output = given.output};
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = path};
     const mr_plan_params params = {.workers = 2, .offline = true};
     int status = mr_plan_load(&plan, &spec, &params, &diagnostics);
     char *said = printed(&diagnostics), *text = NULL;
@@ -80,8 +36,17 @@ static char *complaints(const char *path) {
     mr_plan_destroy(&plan);
     assert_true(asprintf(&text, "%sexit: %d\n", said, mr_status_exit_code(status)) > 0);
     free(said);
-    free(yaml);
     mr_diagnostics_fini(&diagnostics);
+    return text;
+}
+
+static char *read_whole(const char *path) {
+    char *text = calloc(1, 1 << 16);
+    FILE *file = fopen(path, "r");
+    if (file) {
+        assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
+        fclose(file);
+    }
     return text;
 }
 

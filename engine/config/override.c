@@ -5,22 +5,6 @@
 #include "engine/config/spec_parser.h"
 #include "millrace/status.h"
 
-/* How messages name what the command line says, with the place in the file that it stands for: `old` is replaced, or, where
- * it is NULL, something is put into `parent`. */
-static const char *name_of(mr_arena *arena, const char *option, const char *value, const mr_yaml *old,
-                           const mr_yaml *parent) {
-    const char *relation = old ? "in place of" : "in";
-    const mr_place *place = old ? &old->place : &parent->place;
-    if (place->line == 0) {
-        /* An earlier word of the command line, without the place that it stands for. */
-        const char *end = strstr(place->file, " (");
-        int length = (int)(end ? end - place->file : (long)strlen(place->file));
-        return mr_arena_print(arena, "%s %s (%s %.*s)", option, value, relation, length, place->file);
-    }
-    return mr_arena_print(arena, "%s %s (%s %s:%d:%d)", option, value, relation, place->file, place->line,
-                          place->column);
-}
-
 /* ---- --set --------------------------------------------------------------------------------------------------- */
 
 /* "stages.features.batch.size" -> its first part copied, `*path` behind the dot; NULL where nothing is left. */
@@ -79,30 +63,14 @@ static int put_override(mr_spec_parser *p, const char *path, mr_place place, mr_
     }
 }
 
-/* "--set stages.features.batch.size (in place of lobby.yaml:8:31)" */
-static const char *name_override(mr_spec_parser *p, const char *key) {
-    const mr_yaml *node = p->spec->root;
-    for (const char *path = key; *path;) {
-        const char *part = next_part(&p->spec->arena, &path);
-        const mr_yaml *child = part ? mr_yaml_get(node, part) : NULL;
-        /* What is no map has nothing in it, and gives way as a whole. */
-        if (!child)
-            return node->kind == MR_YAML_MAP ? name_of(&p->spec->arena, "--set", key, NULL, node)
-                                             : name_of(&p->spec->arena, "--set", key, node, NULL);
-        node = child;
-    }
-    return name_of(&p->spec->arena, "--set", key, node, NULL);
-}
-
 static int apply_override(mr_spec_parser *p, const mr_override *override) {
     mr_arena *arena = &p->spec->arena;
     mr_yaml *value = NULL;
-    bool plain = path_is_plain(override->key);
-    const char *name = plain ? name_override(p, override->key) : mr_arena_print(arena, "--set %s", override->key);
+    const char *name = mr_arena_print(arena, "--set %s", override->key);
     if (!name)
         return MR_ERROR_MEMORY;
     mr_place place = {.file = name};
-    if (!plain) {
+    if (!path_is_plain(override->key)) {
         mr_spec_error(p, place, "write --set stages.decode.threads=2", "the key is not a path of names with dots");
         return MR_OK;
     }
@@ -120,11 +88,9 @@ static int apply_override(mr_spec_parser *p, const mr_override *override) {
 
 /* ---- --input ------------------------------------------------------------------------------------------------- */
 
-/* `parent` is the map that it is put into as `key`. */
-static mr_yaml *argument(mr_spec_parser *p, const char *option, const char *value, const mr_yaml *parent,
-                         const char *key) {
+static mr_yaml *argument(mr_spec_parser *p, const char *option, const char *value) {
     mr_arena *arena = &p->spec->arena;
-    const char *file = name_of(arena, option, value, mr_yaml_get(parent, key), parent);
+    const char *file = mr_arena_print(arena, "%s %s", option, value);
     mr_yaml *node = file ? mr_yaml_new(arena, MR_YAML_SCALAR, (mr_place){.file = file}) : NULL;
     if (!node)
         return NULL;
@@ -180,7 +146,7 @@ static const char *unique_id(mr_spec_parser *p, mr_index *taken, const mr_yaml *
 static mr_yaml *source_with(mr_spec_parser *p, const mr_yaml *source, const char *input) {
     mr_arena *arena = &p->spec->arena;
     mr_yaml *copy = mr_yaml_new(arena, MR_YAML_MAP, source->place);
-    mr_yaml *uri = argument(p, "--input", input, source, "uri");
+    mr_yaml *uri = argument(p, "--input", input);
     if (!copy || !uri)
         return NULL;
     for (const mr_yaml *child = source->first; child; child = child->next) {
@@ -271,7 +237,7 @@ static int apply_output(mr_spec_parser *p) {
                       count);
         return MR_OK;
     }
-    mr_yaml *path = argument(p, "--output", p->params->output, sink, "path");
+    mr_yaml *path = argument(p, "--output", p->params->output);
     return path ? mr_yaml_put(sink, &p->spec->arena, option->name, path->place, path) : MR_ERROR_MEMORY;
 }
 

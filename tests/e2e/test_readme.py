@@ -39,7 +39,8 @@ class Readme(Case):
         need_models()
         for command in commands:
             output = self.folder / "lobby.jsonl"
-            words = [{"lobby.mp4": SAMPLES / "realshort.mp4", "lobby.jsonl": output}.get(word, word)
+            words = [{"lobby.mp4": SAMPLES / "realshort.mp4", "lobby.jsonl": output,
+                      "lobby.svg": self.folder / "lobby.svg"}.get(word, word)
                      for word in shlex.split(command.split(" > ")[0])[1:]]
             done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True,
                                   env={**os.environ, "MODELS": str(MODELS)})

@@ -13,6 +13,7 @@ static const struct {
     {"run", "run a pipeline", mr_command_run},
     {"check", "prove pipelines without running them", mr_command_check},
     {"plan", "show what a run would do: stages, links, copies, memory, threads", mr_command_plan},
+    {"graph", "draw a pipeline: in the terminal, as SVG or for Graphviz", mr_command_graph},
     {"list", "list the stage types", mr_command_list},
     {"inspect", "show a stage type: ports, formats, options", mr_command_inspect},
     {"schema", "print the JSON Schema of a pipeline, for editors", mr_command_schema},

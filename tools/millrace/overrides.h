@@ -1,4 +1,5 @@
-/* What the command line changes in a pipeline, the same for run and check: --set, --input and --output. */
+/* What the command line changes in a pipeline, the same for run and check: --set, --input and --output; graph, whose
+ * --output is its own, takes the first two. */
 #ifndef MILLRACE_TOOLS_OVERRIDES_H
 #define MILLRACE_TOOLS_OVERRIDES_H
 
@@ -7,12 +8,14 @@
 enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT };
 
 /* For a table of options, and for its help. */
-#define MR_OVERRIDE_OPTIONS                                                                                      \
-    {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
-        {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
-#define MR_OVERRIDE_HELP                                                                                         \
+#define MR_OVERRIDE_INPUTS                                                                                       \
+    {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT}
+#define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
+#define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
-    "  --input URI        replaces the uri of the only source; several make one source each\n"                   \
+    "  --input URI        replaces the uri of the only source; several make one source each\n"
+#define MR_OVERRIDE_HELP                                                                                         \
+    MR_OVERRIDE_INPUTS_HELP                                                                                      \
     "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
 
 typedef struct mr_overrides {

@@ -1,0 +1,283 @@
+/* A graph in the terminal: the widest layout that fits. Where none does, lines are replaced by their names, the
+ * longest first: a box then says itself what it takes from. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "millrace/status.h"
+#include "tools/millrace/graph.h"
+#include "tools/millrace/graph_canvas.h"
+#include "tools/millrace/sheet.h"
+
+enum { BOX_TEXT = 44, LABEL = 48, BORDERS = 4 };
+
+/* The text of a box, wrapped. */
+typedef struct lines {
+    char *text; /* one after the other, each with its zero */
+    int count, widest;
+} lines;
+
+typedef struct drawing {
+    const mr_chart *graph;
+    const mr_chart_view *view;
+    mr_arena arena;
+    bool grouped;
+    mr_sheet sheet;
+    mr_sheet_arrow *arrow; /* one for each edge */
+    lines *lines;          /* one for each node */
+} drawing;
+
+static const mr_sheet_style cells = {.cell = 1,
+                                     .box_gap = 2,
+                                     .rail_gap = 1,
+                                     .inset = 2,
+                                     .end_gap = 4,
+                                     .label_gap = 2,
+                                     .label_space = 2,
+                                     .label_height = 1,
+                                     .track = 1,
+                                     .channel = 1,
+                                     .group_pad = 2,
+                                     .group_gap = 1};
+
+/* ---- texts ----------------------------------------------------------------------------------------------------- */
+
+static int label_width(const drawing *d, const char *text) {
+    int most = d->view->width - cells.inset - cells.label_gap - cells.label_space, length = (int)strlen(text);
+    most = most > LABEL ? LABEL : most;
+    return length < most ? length : most;
+}
+
+/* What is written where an edge leaves its box. */
+static const char *leaving_text(mr_arena *arena, const mr_chart_edge *edge) {
+    if (!*edge->from_name)
+        return edge->format;
+    return mr_arena_print(arena, "%s: %s", edge->from_name, edge->format);
+}
+
+/* Breaks at blanks, and within words that are longer than a line. */
+static int wrap(drawing *d, const char *text, lines *into) {
+    int room = d->view->width - BORDERS < BOX_TEXT ? d->view->width - BORDERS : BOX_TEXT;
+    size_t length = strlen(text);
+    char *at = into->text = mr_arena_alloc(&d->arena, 2 * length + 2);
+    if (!at)
+        return MR_ERROR_MEMORY;
+    while (*text) {
+        int fits = (int)strcspn(text, "\n");
+        if (fits > room) {
+            for (fits = room; fits > 0 && text[fits] != ' ';)
+                fits--;
+            fits = fits ? fits : room;
+        }
+        memcpy(at, text, (size_t)fits);
+        at += fits + 1;
+        into->count++;
+        into->widest = fits > into->widest ? fits : into->widest;
+        text += fits + (text[fits] == ' ' || text[fits] == '\n');
+    }
+    return MR_OK;
+}
+
+/* What a box takes from without a line, a line of text each. */
+static const char *taken_by_name(drawing *d, int node) {
+    const mr_chart *graph = d->graph;
+    const char *text = "";
+    for (int e = graph->node[node].first_edge; text && e < graph->node[node + 1].first_edge; e++) {
+        const mr_chart_edge *edge = &graph->edge[e];
+        if (d->arrow[e].cut)
+            text = mr_arena_print(&d->arena, "%s\n<- %s%s%s%s%s: %s", text, graph->node[edge->from].name,
+                                  *edge->from_name ? "." : "", edge->from_name, *edge->to_name ? " as " : "",
+                                  edge->to_name, edge->format);
+    }
+    return text;
+}
+
+static int write_box(drawing *d, int n) {
+    const mr_chart_node *node = &d->graph->node[n];
+    const char *device = !d->grouped && d->graph->group_count > 1 ? d->graph->group[node->group] : "";
+    const char *taken = taken_by_name(d, n);
+    if (!taken)
+        return MR_ERROR_MEMORY;
+    const char *text = mr_arena_print(&d->arena, "%s%s%s%s%s%s", node->name, *node->about || *device ? ": " : "",
+                                      node->about, *node->about && *device ? ", " : "", device, taken);
+    d->lines[n] = (lines){0};
+    if (!text || wrap(d, text, &d->lines[n]))
+        return MR_ERROR_MEMORY;
+    d->sheet.box[n] =
+        (mr_sheet_box){.least = d->lines[n].widest + BORDERS, .height = d->lines[n].count + 2, .group = node->group};
+    return MR_OK;
+}
+
+/* ---- fitting --------------------------------------------------------------------------------------------------- */
+
+/* Lays the graph out in `columns` of text a layer (0: any number); 1 where it fits, 0 where not. */
+static int try(drawing *d, bool grouped, int columns) {
+    mr_sheet_style style = cells;
+    style.grouped = d->grouped = grouped;
+    style.limit = columns;
+    style.head = grouped ? 2 : 0;
+    for (int g = 0; g < d->graph->group_count; g++) {
+        int width = (int)strlen(d->graph->group[g]) + 2;
+        style.group_least = width > style.group_least ? width : style.group_least;
+    }
+    mr_sheet_fini(&d->sheet);
+    for (int n = 0; n < d->graph->node_count; n++)
+        if (write_box(d, n))
+            return MR_ERROR_MEMORY;
+    int status = mr_sheet_make(&d->sheet, &style);
+    return status ? status : d->sheet.width <= d->view->width;
+}
+
+static int try_widths(drawing *d) {
+    int width = d->view->width, fits = try(d, false, width);
+    for (int parts = 2; fits == 0 && parts <= 8; parts *= 2)
+        fits = try(d, false, width / parts);
+    return fits ? fits : try(d, false, 1);
+}
+
+/* Cuts the arrows into boxes that get wider than the terminal by them alone. */
+static void cut_wide(drawing *d) {
+    for (int e = 0; e < d->graph->edge_count; e++)
+        if (d->sheet.box[d->arrow[e].to].width > d->view->width)
+            d->arrow[e].cut = true;
+}
+
+static void cut_long(drawing *d, int most_layers) {
+    for (int e = 0; e < d->graph->edge_count; e++) {
+        mr_sheet_arrow *arrow = &d->arrow[e];
+        if (d->sheet.box[arrow->to].layer - d->sheet.box[arrow->from].layer > most_layers)
+            arrow->cut = true;
+    }
+}
+
+static int fit(drawing *d) {
+    int groups = d->graph->group_count, width = d->view->width, fits = 0;
+    if (groups > 1) {
+        fits = try(d, true, 0);
+        int share = (width + cells.group_gap) / groups - cells.group_gap - 2 * cells.group_pad;
+        if (fits == 0 && share > 0)
+            fits = try(d, true, share);
+    }
+    fits = fits ? fits : try(d, false, 0);
+    fits = fits ? fits : try_widths(d);
+    if (fits == 0) {
+        cut_wide(d);
+        fits = try_widths(d);
+    }
+    for (int most = 16; fits == 0 && most > 0; most /= 2) {
+        cut_long(d, most);
+        fits = try_widths(d);
+    }
+    if (fits == 0) {
+        cut_long(d, 0);
+        fits = try_widths(d);
+    }
+    return fits;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------------------------- */
+
+static void draw_boxes(const drawing *d, mr_canvas *canvas) {
+    for (int n = 0; n < d->graph->node_count; n++) {
+        const mr_sheet_box *box = &d->sheet.box[n];
+        const char *text = d->lines[n].text;
+        mr_canvas_box(canvas, box->x, box->y, box->width, box->height, d->graph->node[n].kind == MR_CHART_COPY);
+        for (int i = 0; i < d->lines[n].count; i++, text += strlen(text) + 1)
+            mr_canvas_text(canvas, box->x + 2, box->y + 1 + i, text, box->width - BORDERS);
+    }
+}
+
+static int draw_ends(drawing *d, mr_canvas *canvas) {
+    for (int i = 0; i < d->sheet.end_count; i++) {
+        const mr_sheet_end *end = &d->sheet.end[i];
+        const mr_chart_edge *edge = &d->graph->edge[end->arrow];
+        const char *text = end->arrives ? edge->to_name : leaving_text(&d->arena, edge);
+        if (!text)
+            return MR_ERROR_MEMORY;
+        mr_canvas_end(canvas, end->x, end->y, end->arrives);
+        if (end->label)
+            mr_canvas_text(canvas, end->x + cells.label_gap, end->label_y, text, end->label);
+    }
+    return MR_OK;
+}
+
+static int draw(drawing *d, FILE *stream) {
+    mr_canvas canvas;
+    const mr_sheet *sheet = &d->sheet;
+    if (mr_canvas_init(&canvas, sheet->width, sheet->height + d->grouped, d->view->ascii))
+        return MR_ERROR_MEMORY;
+    for (int g = 0; d->grouped && g < d->graph->group_count; g++)
+        mr_canvas_frame(&canvas, sheet->group[g].x, 0, sheet->group[g].width, sheet->height + 1, d->graph->group[g]);
+    for (int i = 0; i < sheet->line_count; i++) {
+        const mr_sheet_line *line = &sheet->line[i];
+        mr_canvas_line(&canvas, line->net, line->x0, line->y0, line->x1, line->y1);
+    }
+    draw_boxes(d, &canvas);
+    int status = draw_ends(d, &canvas);
+    if (!status)
+        mr_canvas_print(&canvas, stream);
+    mr_canvas_fini(&canvas);
+    return status;
+}
+
+/* The name as far as it fits; what is beyond ASCII may be two columns wide. */
+static void print_name(const mr_chart *graph, const mr_chart_view *view, FILE *stream) {
+    int column = 0;
+    for (const char *at = graph->name; *at;) {
+        bool wide = (unsigned char)*at >= 0x80;
+        size_t bytes = 1;
+        while (((unsigned char)at[bytes] & 0xc0) == 0x80)
+            bytes++;
+        column += wide ? 2 : 1;
+        if (column > view->width)
+            break;
+        if (wide && view->ascii)
+            fputc('?', stream);
+        else
+            fwrite(at, 1, bytes, stream);
+        at += bytes;
+    }
+    const char *device = graph->group[0];
+    if (graph->group_count == 1 && column + (int)strlen(device) + 5 <= view->width)
+        fprintf(stream, " (%s)", device);
+    fputs("\n\n", stream);
+}
+
+static int prepare(drawing *d) {
+    const mr_chart *graph = d->graph;
+    d->sheet.box_count = graph->node_count;
+    d->sheet.arrow_count = graph->edge_count;
+    d->sheet.group_count = graph->group_count;
+    d->sheet.box = mr_arena_array(&d->arena, (size_t)graph->node_count, sizeof *d->sheet.box);
+    d->lines = mr_arena_array(&d->arena, (size_t)graph->node_count, sizeof *d->lines);
+    d->sheet.arrow = d->arrow = mr_arena_array(&d->arena, (size_t)graph->edge_count, sizeof *d->arrow);
+    if (!d->sheet.box || !d->lines || !d->arrow)
+        return MR_ERROR_MEMORY;
+    for (int e = 0; e < graph->edge_count; e++) {
+        const mr_chart_edge *edge = &graph->edge[e];
+        const char *leaving = leaving_text(&d->arena, edge);
+        if (!leaving)
+            return MR_ERROR_MEMORY;
+        d->arrow[e] = (mr_sheet_arrow){.from = edge->from,
+                                       .from_port = edge->from_port,
+                                       .to = edge->to,
+                                       .to_port = edge->to_port,
+                                       .from_label = label_width(d, leaving),
+                                       .to_label = label_width(d, edge->to_name)};
+    }
+    return MR_OK;
+}
+
+int mr_chart_text(const mr_chart *graph, const mr_chart_view *view, FILE *stream) {
+    drawing d = {.graph = graph, .view = view};
+    int status = prepare(&d);
+    if (!status)
+        status = fit(&d);
+    if (status >= 0) {
+        print_name(graph, view, stream);
+        status = draw(&d, stream);
+    }
+    mr_sheet_fini(&d.sheet);
+    mr_arena_fini(&d.arena);
+    return status < 0 ? status : MR_OK;
+}
