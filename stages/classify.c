@@ -86,16 +86,15 @@ static int negotiate(mr_negotiation *n) {
                          "window counts the frames of one source, batch mixes those of several; keep one of them");
     if (n->offline)
         return MR_OK;
-    mr_head *head = NULL;
-    int status = o->weights ? mr_head_open(&head, o->weights, NULL) : MR_OK;
-    mr_head_close(&head);
+    mr_head head = {0}; /* without the numbers */
+    int status = o->weights ? mr_npy_look(o->weights, &head.weights) : MR_OK;
     if (status)
         return mr_refuse_status(n, status, "weights", "%s", mr_message());
-    status = mr_head_open(&head, o->weights, o->labels);
+    status = o->labels ? mr_labels_read(o->labels, &head.labels) : MR_OK;
     if (status)
         return mr_refuse_status(n, status, "labels", "%s", mr_message());
-    status = check(o, head, &n->inputs[0]);
-    mr_head_close(&head);
+    status = check(o, &head, &n->inputs[0]);
+    mr_labels_free(&head.labels);
     return status ? mr_refuse(n, o->labels ? "labels" : "weights", "%s", mr_message()) : MR_OK;
 }
 

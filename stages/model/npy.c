@@ -137,9 +137,6 @@ static int read_data(int file, const char *path, const header *h, mr_matrix_f32 
     if (!data)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
     int status = read_all(file, path, data, count * (size_t)h->bytes);
-    uint8_t more;
-    if (!status && read(file, &more, 1) != 0)
-        status = refuse(path, "there is more in the file than its header says");
     if (status) {
         mr_free(data);
         return status;
@@ -153,7 +150,18 @@ static int read_data(int file, const char *path, const header *h, mr_matrix_f32 
     return MR_OK;
 }
 
-int mr_npy_read(const char *path, mr_matrix_f32 *matrix) {
+/* Whether behind the header, where the file now stands, there is as much as it says. */
+static int check_size(int file, const char *path, const struct stat *facts, const header *h) {
+    off_t at = lseek(file, 0, SEEK_CUR);
+    if (at < 0)
+        return mr_fail(MR_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
+    off_t wanted = (off_t)(h->dims[0] * h->dims[1] * (size_t)h->bytes), there = facts->st_size - at;
+    if (there < wanted)
+        return refuse(path, "the file is cut off");
+    return there > wanted ? refuse(path, "there is more in the file than its header says") : MR_OK;
+}
+
+static int read_file(const char *path, mr_matrix_f32 *matrix, bool with_data) {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read %s: %s", path,
@@ -164,9 +172,21 @@ int mr_npy_read(const char *path, mr_matrix_f32 *matrix) {
     if (!status)
         status = read_header(file, path, &h);
     if (!status)
+        status = check_size(file, path, &facts, &h);
+    if (!status && with_data)
         status = read_data(file, path, &h, matrix);
+    else if (!status)
+        *matrix = (mr_matrix_f32){.rows = h.dims[0], .columns = h.dims[1]};
     close(file);
     return status;
+}
+
+int mr_npy_look(const char *path, mr_matrix_f32 *matrix) {
+    return read_file(path, matrix, false);
+}
+
+int mr_npy_read(const char *path, mr_matrix_f32 *matrix) {
+    return read_file(path, matrix, true);
 }
 
 void mr_npy_free(mr_matrix_f32 *matrix) {
