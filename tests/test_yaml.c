@@ -166,6 +166,23 @@ static void depth_and_length_are_limited(void **state) {
     free(text);
 }
 
+/* "[x,x,...]": the list and its items are all that is counted. */
+static void keys_and_values_are_limited(void **state) {
+    (void)state;
+    enum { ITEMS = MR_YAML_MAX_NODES };
+    static char text[2 * ITEMS + 2];
+    for (size_t i = 0; i < ITEMS; i++)
+        memcpy(text + 1 + 2 * i, "x,", 2);
+    text[0] = '[';
+    text[2 * ITEMS] = ']';
+    expect(text, sizeof text - 1, "f.yaml:1:400000: error: there are more than 200000 keys and values\n");
+    text[2 * ITEMS - 2] = ']';
+    reading r = read_bytes(text, 2 * ITEMS - 1);
+    assert_non_null(r.root);
+    assert_int_equal(r.root->count, ITEMS - 1);
+    done(&r);
+}
+
 static void the_deepest_nesting_is_accepted(void **state) {
     (void)state;
     char text[2 * MR_YAML_MAX_DEPTH + 3];
@@ -264,6 +281,7 @@ int main(void) {
         cmocka_unit_test(syntax_errors_have_a_place_and_a_hint),
         cmocka_unit_test(bytes_that_are_not_text_are_refused),
         cmocka_unit_test(depth_and_length_are_limited),
+        cmocka_unit_test(keys_and_values_are_limited),
         cmocka_unit_test(the_deepest_nesting_is_accepted),
         cmocka_unit_test(variables_are_replaced),
         cmocka_unit_test(missing_variables_are_errors_with_a_place),

@@ -7,7 +7,7 @@
 #include "millrace/status.h"
 
 /* More than are shown, since those that are shown are the first by place. */
-enum { MOST_COLLECTED = 100 * MR_DIAGNOSTICS_SHOWN };
+enum { MOST_COLLECTED = 10 * MR_DIAGNOSTICS_SHOWN };
 
 /* Room doubles at powers of two, so that the public struct needs no capacity. */
 static int grow(mr_diagnostics *diagnostics) {
@@ -27,9 +27,19 @@ static void free_item(mr_diagnostic *item) {
     free(item->hint);
 }
 
+bool mr_diagnostics_full(const mr_diagnostics *diagnostics) {
+    return diagnostics->count >= MOST_COLLECTED;
+}
+
 int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
                 const char *format, ...) {
     char *message = NULL;
+    /* The first error is kept in any case: its status is the answer. */
+    if (mr_diagnostics_full(diagnostics) && (severity == MR_SEVERITY_WARNING || diagnostics->errors > 0)) {
+        diagnostics->errors += severity == MR_SEVERITY_ERROR;
+        diagnostics->more++;
+        return status;
+    }
     va_list arguments;
     va_start(arguments, format);
     if (vasprintf(&message, format, arguments) < 0)
@@ -37,10 +47,7 @@ int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, m
     va_end(arguments);
     /* An error that memory is too short to keep still counts; mr_diagnostics_status then speaks of memory. */
     diagnostics->errors += severity == MR_SEVERITY_ERROR;
-    /* The first error is kept in any case: its status is the answer. */
-    bool full = diagnostics->count >= MOST_COLLECTED && (severity == MR_SEVERITY_WARNING || diagnostics->errors > 1);
-    diagnostics->more += full;
-    if (full || !message || grow(diagnostics)) {
+    if (!message || grow(diagnostics)) {
         free(message);
         return status;
     }

@@ -331,9 +331,10 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
     char hint[MR_OPTION_TEXT], keys[MR_OPTION_TEXT] = "its keys are ";
     size_t count = 0;
     mr_nearest nearest = {.wanted = entry->key};
-    for (const mr_option *option = table; option && option->name; option++)
+    bool shown = !mr_diagnostics_full(reader->diagnostics);
+    for (const mr_option *option = table; shown && option && option->name; option++)
         offer_key(&nearest, option->name, keys, sizeof keys, &count);
-    for (; known && known->name; known++)
+    for (; shown && known && known->name; known++)
         offer_key(&nearest, known->name, keys, sizeof keys, &count);
     return mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, entry->key_place,
                        mr_nearest_hint(&nearest, hint, sizeof hint, count <= LISTED ? keys : reader->more),

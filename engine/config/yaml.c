@@ -17,7 +17,7 @@ typedef struct builder {
     const char *file;
     bool override;
     mr_yaml *root;
-    int depth, documents;
+    int depth, documents, nodes; /* nodes: keys are counted too */
     mr_yaml *open[MR_YAML_MAX_DEPTH];
     const char *key[MR_YAML_MAX_DEPTH];
     mr_place key_place[MR_YAML_MAX_DEPTH];
@@ -178,6 +178,13 @@ static int on_alias(builder *b, const yaml_event_t *event, mr_place place) {
     return place_value(b, node);
 }
 
+static int count_node(builder *b, mr_place place) {
+    if (++b->nodes <= MR_YAML_MAX_NODES)
+        return MR_OK;
+    return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, NULL,
+                       "there are more than %d keys and values", MR_YAML_MAX_NODES);
+}
+
 /* Takes one event in. MR_DONE-like: 0 go on, 1 the end, negative: stop. */
 static int on_event(builder *b, const yaml_event_t *event) {
     mr_place place = place_of(b, &event->start_mark);
@@ -188,13 +195,13 @@ static int on_event(builder *b, const yaml_event_t *event) {
         return 0;
     case YAML_SCALAR_EVENT:
         refuse_extras(b, event->data.scalar.anchor, event->data.scalar.tag, place);
-        return on_scalar(b, event, place);
+        return count_node(b, place) ? MR_ERROR_CONFIG : on_scalar(b, event, place);
     case YAML_SEQUENCE_START_EVENT:
         refuse_extras(b, event->data.sequence_start.anchor, event->data.sequence_start.tag, place);
-        return on_start(b, MR_YAML_LIST, place);
+        return count_node(b, place) ? MR_ERROR_CONFIG : on_start(b, MR_YAML_LIST, place);
     case YAML_MAPPING_START_EVENT:
         refuse_extras(b, event->data.mapping_start.anchor, event->data.mapping_start.tag, place);
-        return on_start(b, MR_YAML_MAP, place);
+        return count_node(b, place) ? MR_ERROR_CONFIG : on_start(b, MR_YAML_MAP, place);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         b->depth--;

@@ -1,7 +1,8 @@
 /* YAML as a tree with the place of every key and value.
  *
  * Only what configuration needs: one document of maps, lists and scalars. Anchors, aliases, tags, duplicate keys and
- * a second document are refused, as are texts over 1 MiB, nesting over 32 and bytes that are not UTF-8. All nodes
+ * a second document are refused, as are texts over 1 MiB, nesting over 32, more than 200,000 keys and values, and bytes that
+ * are not UTF-8. All nodes
  * live in the caller's arena. Scalars keep their text; what it means is decided by who reads it (option.h, value.h).
  *
  * Errors go to the diagnostics, as many at once as the text allows. */
@@ -13,7 +14,7 @@
 #include "engine/config/arena.h"
 #include "millrace/diagnostics.h"
 
-enum { MR_YAML_MAX_BYTES = 1024 * 1024, MR_YAML_MAX_DEPTH = 32 };
+enum { MR_YAML_MAX_BYTES = 1024 * 1024, MR_YAML_MAX_DEPTH = 32, MR_YAML_MAX_NODES = 200000 };
 
 typedef enum mr_yaml_kind { MR_YAML_SCALAR, MR_YAML_LIST, MR_YAML_MAP } mr_yaml_kind;
 

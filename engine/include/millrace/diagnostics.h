@@ -40,6 +40,8 @@ typedef struct mr_diagnostics {
 /* Adds one (printf style message); `hint` may be NULL and is copied. Returns `status`. */
 int mr_diagnose(mr_diagnostics *diagnostics, mr_severity severity, int status, mr_place place, const char *hint,
                 const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* Whether more are found than will ever be shown: further ones are only counted, whatever their words. */
+bool mr_diagnostics_full(const mr_diagnostics *diagnostics);
 /* Sorts by file, line and column. */
 void mr_diagnostics_sort(mr_diagnostics *diagnostics);
 /* Keeps the first `most`, errors before warnings where there is not room for both. */
