@@ -47,36 +47,55 @@ static int plan_vector(state *s, const options *o) {
     return MR_OK;
 }
 
-static int load(state *s, const options *o, bool brief, const mr_planned_input *input, int batch) {
+static int open_model(state *s, const options *o, bool brief, size_t *output) {
     const mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = brief, .tensor = o->tensor};
-    const size_t port = 0;
-    size_t output = 0;
     int status = mr_model_open(&s->model, &params);
     if (!status && s->model->input_count != 1)
         status = mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs; features takes one, infer takes any number",
                          s->model->file, s->model->input_count);
-    if (!status)
-        status = choose_output(s->model, o->tensor, &output);
-    if (!status)
-        status = mr_call_plan(&s->call, s->model, input, &port, batch, &output, 1);
+    return status ? status : choose_output(s->model, o->tensor, output);
+}
+
+static const size_t only_port = 0;
+
+static int plan_call(state *s, const options *o, const mr_planned_input *input, int batch, size_t output) {
+    int status = mr_call_plan(&s->call, s->model, input, &only_port, batch, &output, 1);
     return status ? status : plan_vector(s, o);
+}
+
+/* Bytes of one call's block, and where in it the model writes. A pooled tensor is only passed through; it goes behind the
+ * vectors, in the same buffer. */
+static size_t block_bytes(const state *s, const options *o, size_t *raw_at) {
+    size_t vectors = (size_t)s->call.batch * mr_tensor_bytes(&s->vector);
+    *raw_at = o->pool == POOL_AVERAGE ? (vectors + 63) / 64 * 64 : 0;
+    return *raw_at + s->call.output_bytes;
 }
 
 static int negotiate(mr_negotiation *n) {
     state s = {0};
     const mr_format vector = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){0});
+    mr_planned_input known;
+    size_t output = 0, raw_at;
     n->outputs[0].set = mr_format_set_of(&vector);
+    n->unread = n->offline;
     if (n->offline)
         return MR_OK;
-    int status = load(&s, n->options, true, &n->inputs[0], n->batch);
+    int status = open_model(&s, n->options, true, &output);
     if (!status)
+        status = mr_call_take(n, s.model, &only_port);
+    if (!status && mr_call_foresees(n, &known)) {
+        status = plan_call(&s, n->options, &known, n->batch, output);
         n->outputs[0].set = mr_format_set_of(&s.vector);
+        n->outputs[0].buffer_bytes = block_bytes(&s, n->options, &raw_at);
+    }
     mr_model_close(&s.model);
     return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
 }
 
 static int open_stage(mr_stage *self) {
-    return load(self->state, self->options, false, &self->inputs[0], self->batch);
+    size_t output = 0;
+    int status = open_model(self->state, self->options, false, &output);
+    return status ? status : plan_call(self->state, self->options, &self->inputs[0], self->batch, output);
 }
 
 static void close_stage(mr_stage *self) {
@@ -112,12 +131,9 @@ static int emit(const state *s, mr_io *io, size_t index, mr_buffer *buffer, uint
 static int process(mr_stage *self, mr_io *io) {
     const state *s = self->state;
     const options *o = self->options;
-    bool pooled = o->pool == POOL_AVERAGE;
-    size_t vector_bytes = mr_tensor_bytes(&s->vector), count = mr_io_count(io);
-    /* A pooled tensor is only passed through; it goes behind the vectors, in the same buffer. */
-    size_t raw_at = pooled ? ((size_t)s->call.batch * vector_bytes + 63) / 64 * 64 : 0;
+    size_t vector_bytes = mr_tensor_bytes(&s->vector), count = mr_io_count(io), raw_at = 0;
     mr_buffer *buffer = NULL;
-    int status = mr_io_buffer(io, 0, raw_at + s->call.output_bytes, &buffer);
+    int status = mr_io_buffer(io, 0, block_bytes(s, o, &raw_at), &buffer);
     if (!status)
         status = mr_call_run(&s->call, io, buffer->data + raw_at);
     for (size_t i = 0; i < count && !status; i++)
@@ -151,7 +167,10 @@ static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payloa
 static const mr_port inputs[] = {
     {.name = "in", .help = "tensors of the model's input shape, without its batch dimension", .accepts = tensors},
     {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame"}, {0}};
+static const mr_format_set vectors[] = {
+    {.payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_F32), .layouts = MR_IN_SET(MR_LAYOUT_FLAT), .rank = 1},
+    {.payload = MR_PAYLOAD_ANY}};
+static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame", .accepts = vectors}, {0}};
 
 const mr_stage_type mr_features_stage = {
     .name = "features",

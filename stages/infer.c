@@ -51,32 +51,62 @@ static int choose_outputs(const mr_model *model, const mr_strings *names, size_t
     return MR_OK;
 }
 
-static int load(state *s, const options *o, bool brief, const mr_planned_input *inputs, size_t input_count,
-                int batch) {
+/* How the model is fed and what of it is kept. */
+typedef struct choice {
+    size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
+} choice;
+
+static int open_model(state *s, const options *o, bool brief, const mr_planned_input *inputs, size_t input_count,
+                      int batch, choice *c) {
     const mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = brief};
-    size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count = 0;
     if (batch > 1 && input_count > 1)
         return mr_fail(MR_ERROR_CONFIG, "joined inputs cannot be batched; leave batch out");
     int status = mr_model_open(&s->model, &params);
     if (!status)
-        status = match_ports(s->model, inputs, input_count, port);
-    if (!status)
-        status = choose_outputs(s->model, &o->outputs, outputs, &output_count);
-    return status ? status : mr_call_plan(&s->call, s->model, inputs, port, batch, outputs, output_count);
+        status = match_ports(s->model, inputs, input_count, c->port);
+    return status ? status : choose_outputs(s->model, &o->outputs, c->outputs, &c->output_count);
+}
+
+/* As add_tensors: last first. Before the inputs are known, what the model declares must do. */
+static int promise(mr_negotiation *n, const state *s, const choice *c, bool planned) {
+    bool batched = mr_call_is_batched(s->model, &n->inputs[c->port[0]]);
+    int status = MR_OK;
+    for (size_t i = c->output_count; i-- > 0 && !status;) {
+        const mr_model_tensor *tensor = &s->model->outputs[c->outputs[i]];
+        mr_format_set set = planned ? mr_format_set_of(&s->call.output[i]) : mr_call_item_set(tensor, batched);
+        status = mr_promise_result(n, 0, MR_RESULT_TENSOR, tensor->name, &set);
+    }
+    return status;
 }
 
 static int negotiate(mr_negotiation *n) {
     state s = {0};
+    choice c;
+    mr_planned_input known[MR_MODEL_MAX_TENSORS];
     n->outputs[0].follows = 0;
+    n->unread = n->offline;
+    n->outputs[0].more_results |= n->offline;
     if (n->offline)
         return MR_OK;
-    int status = load(&s, n->options, true, n->inputs, n->input_count, n->batch);
+    int status = open_model(&s, n->options, true, n->inputs, n->input_count, n->batch, &c);
+    if (!status)
+        status = mr_call_take(n, s.model, c.port);
+    bool planned = !status && mr_call_foresees(n, known);
+    if (planned)
+        status = mr_call_plan(&s.call, s.model, known, c.port, n->batch, c.outputs, c.output_count);
+    n->outputs[0].buffer_bytes = s.call.output_bytes;
+    if (!status)
+        status = promise(n, &s, &c, planned);
     mr_model_close(&s.model);
     return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
 }
 
 static int open_stage(mr_stage *self) {
-    return load(self->state, self->options, false, self->inputs, self->input_count, self->batch);
+    state *s = self->state;
+    choice c;
+    int status = open_model(s, self->options, false, self->inputs, self->input_count, self->batch, &c);
+    return status ? status
+                  : mr_call_plan(&s->call, s->model, self->inputs, c.port, self->batch, c.outputs, c.output_count);
 }
 
 static void close_stage(mr_stage *self) {

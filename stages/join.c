@@ -5,11 +5,37 @@
 #include "stages/list.h"
 #include "stages/payload.h"
 
+/* As add_results below: of what an input's frames carry, that which those of the first do not, oldest first. */
+static int promise_results(mr_negotiation *negotiation, const mr_planned_input *input) {
+    const mr_planned_result *end = input->results;
+    for (; end; end = end->next) {
+        const mr_planned_result *ours = negotiation->outputs[0].results;
+        while (ours && ours != end)
+            ours = ours->next;
+        if (ours)
+            break;
+    }
+    while (end != input->results) {
+        const mr_planned_result *oldest = input->results;
+        while (oldest->next != end)
+            oldest = oldest->next;
+        int status = mr_promise_result(negotiation, 0, oldest->kind, oldest->name, &oldest->set);
+        if (status)
+            return status;
+        end = oldest;
+    }
+    negotiation->outputs[0].more_results |= input->more_results;
+    return MR_OK;
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     if (negotiation->input_count < 2)
         return mr_refuse(negotiation, NULL, "only one input: name two or more, as in join: {a: ..., b: ...}");
     negotiation->outputs[0].follows = 0;
-    return MR_OK;
+    int status = MR_OK;
+    for (size_t i = 1; i < negotiation->input_count && !status; i++)
+        status = promise_results(negotiation, &negotiation->inputs[i]);
+    return status;
 }
 
 static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {

@@ -1,10 +1,20 @@
 /* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is kernels/preprocess.h's;
  * this file says which options there are. */
+#include <stdio.h>
+#include <string.h>
+
 #include "stages/list.h"
 #include "stages/resizer.h"
 
 enum { ORDER_RGB, ORDER_BGR, ORDER_GRAY };
 enum { NORMALIZE_NONE, NORMALIZE_UNIT, NORMALIZE_SIGNED, NORMALIZE_IMAGENET };
+
+static const char *const orders[] = {"rgb", "bgr", "gray", NULL};
+/* As the options name them; auto first. */
+static const char *const dtype_names[] = {"auto", "f32", "f16", "u8", NULL};
+static const mr_dtype dtypes[] = {MR_DTYPE_ANY, MR_DTYPE_F32, MR_DTYPE_F16, MR_DTYPE_U8};
+static const char *const layout_names[] = {"auto", "nchw", "nhwc", NULL};
+static const mr_layout layouts[] = {MR_LAYOUT_ANY, MR_LAYOUT_NCHW, MR_LAYOUT_NHWC};
 
 typedef struct roi_options {
     bool given;
@@ -12,7 +22,7 @@ typedef struct roi_options {
 } roi_options;
 
 typedef struct options {
-    mr_size size;
+    mr_size size; /* 0x0: as those behind take it */
     int fit;
     double crop_fraction;
     roi_options roi;
@@ -43,10 +53,11 @@ static void fill_normalization(mr_preprocess_params *params, const options *o) {
     }
 }
 
-static mr_preprocess_params make_params(const options *o) {
-    static const mr_dtype dtypes[] = {MR_DTYPE_F32, MR_DTYPE_F16, MR_DTYPE_U8};
-    mr_preprocess_params params = {.width = o->size.width,
-                                   .height = o->size.height,
+/* `output` is what planning has made of size, dtype and layout. */
+static mr_preprocess_params make_params(const options *o, const mr_format *output) {
+    bool last = output->layout == MR_LAYOUT_NHWC;
+    mr_preprocess_params params = {.width = (int32_t)output->dims[last ? 1 : 2],
+                                   .height = (int32_t)output->dims[last ? 0 : 1],
                                    .fit = (mr_fit)o->fit,
                                    .crop_fraction = o->crop_fraction,
                                    .interpolation = (mr_interpolation)o->interpolation,
@@ -55,8 +66,8 @@ static mr_preprocess_params make_params(const options *o) {
                                    .sar = o->sar,
                                    .bgr = o->order == ORDER_BGR,
                                    .gray = o->order == ORDER_GRAY,
-                                   .dtype = dtypes[o->dtype],
-                                   .layout = o->layout == 1 ? MR_LAYOUT_NHWC : MR_LAYOUT_NCHW};
+                                   .dtype = output->dtype,
+                                   .layout = output->layout};
     if (o->roi.given) {
         params.roi.x = (int32_t)o->roi.x;
         params.roi.y = (int32_t)o->roi.y;
@@ -86,11 +97,15 @@ static int check_colors(mr_negotiation *n, const options *o) {
     return MR_OK;
 }
 
+static bool normalizes(const options *o) {
+    return o->mean.count > 0 || o->std.count > 0 || o->normalize != NORMALIZE_NONE;
+}
+
 static int check_options(mr_negotiation *n, const options *o) {
     bool own = o->mean.count > 0 || o->std.count > 0;
     if (own && o->normalize != NORMALIZE_NONE)
         return mr_refuse(n, "normalize", "normalize stands beside mean or std, which say the same; keep one of them");
-    if (o->dtype == 2 && (own || o->normalize != NORMALIZE_NONE))
+    if (dtypes[o->dtype] == MR_DTYPE_U8 && normalizes(o))
         return mr_refuse(n, own ? (o->mean.count ? "mean" : "std") : "normalize",
                          "normalised values do not fit dtype u8; use f32 or f16, or leave the normalisation out");
     if (o->order == ORDER_GRAY && o->normalize == NORMALIZE_IMAGENET)
@@ -116,21 +131,111 @@ static int check_roi(mr_negotiation *n, const options *o, const mr_format *in) {
                      (long long)width, (long long)height);
 }
 
+/* ---- what comes out --------------------------------------------------------------------------------------------- */
+
+static int64_t channels_of(const options *o) {
+    return o->order == ORDER_GRAY ? 1 : 3;
+}
+
+static mr_format_set tensor_of(int64_t count, uint32_t of_dtypes, mr_layout layout, const mr_size *size) {
+    mr_bounds channels = {count, count}, rows = {size->height, size->height}, columns = {size->width, size->width};
+    mr_format_set set = {.payload = MR_PAYLOAD_TENSOR, .dtypes = of_dtypes, .layouts = MR_IN_SET(layout), .rank = 3,
+                         .dims = {channels, rows, columns}};
+    if (layout == MR_LAYOUT_NHWC) {
+        set.dims[0] = rows;
+        set.dims[1] = columns;
+        set.dims[2] = channels;
+    }
+    return set;
+}
+
+/* All that the options allow. Where the channels stand is not known before the layout is. */
+static mr_format_set possible(const options *o) {
+    uint32_t whole = normalizes(o) ? 0 : MR_IN_SET(MR_DTYPE_U8);
+    uint32_t some = dtypes[o->dtype] ? MR_IN_SET(dtypes[o->dtype])
+                                     : MR_IN_SET(MR_DTYPE_F32) | MR_IN_SET(MR_DTYPE_F16) | whole;
+    if (layouts[o->layout])
+        return tensor_of(channels_of(o), some, layouts[o->layout], &o->size);
+    return (mr_format_set){.payload = MR_PAYLOAD_TENSOR, .dtypes = some, .rank = 3,
+                           .layouts = MR_IN_SET(MR_LAYOUT_NCHW) | MR_IN_SET(MR_LAYOUT_NHWC)};
+}
+
+static int32_t side(mr_bounds bounds) {
+    return bounds.min == bounds.max && bounds.max <= MR_PREPROCESS_MAX_SIDE ? (int32_t)bounds.max : 0;
+}
+
+/* What of that the stages behind take: first where the channels stand, from that the size. */
+static mr_format_set decided(const options *o, const mr_format_set *wanted) {
+    const int64_t channels = channels_of(o);
+    mr_format_set first = possible(o), both = first;
+    mr_format_set_meet(&first, wanted, &both);
+    bool last = !(both.layouts & MR_IN_SET(MR_LAYOUT_NCHW));
+    if (!layouts[o->layout] && wanted->rank == 3)
+        last |= wanted->dims[2].max == channels && wanted->dims[0].max && wanted->dims[0].min != channels;
+    mr_size size = {side(wanted->dims[last ? 1 : 2]), side(wanted->dims[last ? 0 : 1])};
+    return tensor_of(channels, both.dtypes, last ? MR_LAYOUT_NHWC : MR_LAYOUT_NCHW, o->size.width ? &o->size : &size);
+}
+
+static void append(char *text, size_t bytes, const char *option, const char *value) {
+    size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s%s: %s", used ? ", " : "", option, value);
+}
+
+/* The options as they must be for `wanted`; false where these are not to be had. */
+static bool change(const options *o, const mr_format_set *wanted, options *changed, mr_format *output) {
+    mr_format_set met;
+    *changed = *o;
+    changed->size = (mr_size){0};
+    changed->dtype = changed->layout = 0;
+    for (int gray = 0; gray < 2; gray++) {
+        changed->order = gray ? ORDER_GRAY : o->order == ORDER_GRAY ? ORDER_RGB : o->order;
+        const mr_format_set best = decided(changed, wanted);
+        *output = mr_format_set_common(&best);
+        if (mr_format_set_meet(&best, wanted, &met))
+            return !gray || (o->normalize != NORMALIZE_IMAGENET && o->mean.count < 2 && o->std.count < 2);
+    }
+    return false;
+}
+
+static bool suggest(const void *given, const mr_format_set *wanted, char *text, size_t bytes) {
+    const options *o = given;
+    options changed;
+    mr_format output;
+    char size[32];
+    text[0] = 0;
+    if (!change(o, wanted, &changed, &output))
+        return false;
+    const mr_preprocess_params params = make_params(&changed, &output);
+    snprintf(size, sizeof size, "%dx%d", params.width, params.height);
+    if (params.width && o->size.width && (params.width != o->size.width || params.height != o->size.height))
+        append(text, bytes, "size", size);
+    if (changed.order != o->order)
+        append(text, bytes, "order", orders[changed.order]);
+    if (o->dtype && dtypes[o->dtype] != output.dtype)
+        for (int i = 1; dtype_names[i]; i++)
+            if (dtypes[i] == output.dtype)
+                append(text, bytes, "dtype", dtype_names[i]);
+    if (o->layout && layouts[o->layout] != output.layout)
+        append(text, bytes, "layout", output.layout == MR_LAYOUT_NHWC ? "nhwc" : "nchw");
+    return *text;
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
+    mr_planned_output *output = &n->outputs[0];
     int status = check_options(n, o);
     if (status == MR_OK)
         status = check_roi(n, o, &n->inputs[0].format);
     if (status < 0)
         return status;
-    mr_preprocess_params params = make_params(o);
-    const mr_format output = mr_preprocess_output(&params);
-    n->outputs[0].set = mr_format_set_of(&output);
+    output->set = output->wanted ? decided(o, output->wanted) : possible(o);
+    output->chosen = true;
+    output->unfixed = "write its size, as in size: 224x224";
     return MR_OK;
 }
 
 static int open_stage(mr_stage *self) {
-    const mr_preprocess_params params = make_params(self->options);
+    const mr_preprocess_params params = make_params(self->options, &self->outputs[0]);
     return mr_resizer_init(self->state, &params);
 }
 
@@ -144,10 +249,7 @@ static void close_stage(mr_stage *self) {
 
 static const char *const fits[] = {"stretch", "center-crop", "letterbox", NULL};
 static const char *const interpolations[] = {"nearest", "bilinear", "bicubic", "area", NULL};
-static const char *const orders[] = {"rgb", "bgr", "gray", NULL};
 static const char *const normalizations[] = {"none", "unit", "signed", "imagenet", NULL};
-static const char *const dtypes[] = {"f32", "f16", "u8", NULL};
-static const char *const layouts[] = {"nchw", "nhwc", NULL};
 
 static const mr_option roi_fields[] = {
     {.name = "x", .kind = MR_OPTION_INT, .offset = offsetof(roi_options, x), .fallback = "0", .max = 32767,
@@ -162,8 +264,8 @@ static const mr_option roi_fields[] = {
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(size), .kind = MR_OPTION_SIZE, .required = true, .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
-     .help = "width and height of the result"},
+    {FIELD(size), .kind = MR_OPTION_SIZE, .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
+     .help = "width and height of the result; where not given, what the model behind takes"},
     {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
      .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with bars"},
     {FIELD(crop_fraction), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.01, .max = 1.0,
@@ -188,14 +290,20 @@ static const mr_option table[] = {
      .help = "subtracted from values in 0..255: one value, or red, green, blue whatever the order"},
     {FIELD(std), .kind = MR_OPTION_DOUBLES,
      .help = "what the difference is divided by: one value, or red, green, blue whatever the order"},
-    {FIELD(dtype), .kind = MR_OPTION_ENUM, .fallback = "f32", .choices = dtypes, .help = "type of the values"},
-    {FIELD(layout), .kind = MR_OPTION_ENUM, .fallback = "nchw", .choices = layouts,
-     .help = "channels before or behind rows and columns"},
+    {FIELD(dtype), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = dtype_names,
+     .help = "type of the values; auto: what the model behind takes, else f32"},
+    {FIELD(layout), .kind = MR_OPTION_ENUM, .fallback = "auto", .choices = layout_names,
+     .help = "channels before or behind rows and columns; auto: as the model behind takes them, else nchw"},
     MR_OPTIONS_END};
 #undef FIELD
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
-static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {.payload = MR_PAYLOAD_ANY}};
+static const mr_format_set tensors[] = {
+    {.payload = MR_PAYLOAD_TENSOR,
+     .dtypes = MR_IN_SET(MR_DTYPE_F32) | MR_IN_SET(MR_DTYPE_F16) | MR_IN_SET(MR_DTYPE_U8),
+     .layouts = MR_IN_SET(MR_LAYOUT_NCHW) | MR_IN_SET(MR_LAYOUT_NHWC),
+     .rank = 3},
+    {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {
     {.name = "out", .help = "a tensor of 3 channels, or one of gray, with `size` and `dtype`", .accepts = tensors}, {0}};
@@ -212,6 +320,7 @@ const mr_stage_type mr_preprocess_stage = {
     .state_bytes = sizeof(mr_resizer),
     .entry = MR_ENTRY_STATELESS,
     .negotiate = negotiate,
+    .suggest = suggest,
     .open = open_stage,
     .map = map,
     .close = close_stage,

@@ -146,8 +146,8 @@ static void shapes_and_types_that_do_not_fit(void **state) {
     REFUSED(MR_ERROR_CONFIG, "f32 3x6x8", "type: features, model: @/any-batch.onnx", "any-batch.onnx", "\"images\"",
             "3x8x6", "3x6x8", "in");
     REFUSED(MR_ERROR_CONFIG, "f32 4x8x6", "type: features, model: @/free-size.onnx", "3x?x?", "4x8x6");
-    REFUSED(MR_ERROR_CONFIG, "u8 3x8x6", "type: features, model: @/any-batch.onnx", "takes f32 3x8x6", "u8 3x8x6");
-    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/bytes.onnx", "takes u8 5", "f32 5");
+    REFUSED(MR_ERROR_CONFIG, "u8 3x8x6", "type: features, model: @/any-batch.onnx", "takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but in gives tensor u8 3x8x6");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/bytes.onnx", "takes tensor u8 5 (the input", "gives tensor f32 5");
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/doubles.onnx", "\"y\"", "f64");
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/seen.onnx", "\"places\"", "seen.onnx", "depends");
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/batch-of-4.onnx, batch: {size: 8}",

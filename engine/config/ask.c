@@ -9,6 +9,7 @@
 typedef struct asking {
     mr_plan_builder *b;
     const mr_spec_vertex *vertex;
+    mr_plan_need *needs;
     bool refused;
 } asking;
 
@@ -46,6 +47,18 @@ int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option
     return status;
 }
 
+void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...) {
+    asking *ask = negotiation->planner;
+    char text[256];
+    va_list arguments;
+    va_start(arguments, why);
+    vsnprintf(text, sizeof text, why, arguments);
+    va_end(arguments);
+    negotiation->takes[input] = *set;
+    /* Where memory has run out, the message does without. */
+    ask->needs[input].why = mr_arena_print(ask->b->arena, "%s", text);
+}
+
 int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
                       const mr_format_set *set) {
     asking *ask = negotiation->planner;
@@ -80,29 +93,34 @@ static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {
 
 /* What of an input the stage has answered that it takes, where that is less than its port accepts. */
 static bool check_takes(mr_plan_builder *b, int v) {
-    const mr_plan_vertex *vertex = &b->plan->vertices[v];
     mr_format_set met;
     bool fits = true;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->in.item[i]];
         const mr_planned_output *given = &b->plan->vertices[link->from].outputs[link->from_port];
-        const mr_port *ports = vertex->type->inputs;
-        if (mr_format_set_meet(&given->set, &b->needs[v][link->to_port], &met))
+        const mr_plan_need *need = &b->needs[v][link->to_port];
+        if (mr_format_set_meet(&given->set, &need->set, &met))
             continue;
-        mr_plan_misfit(b, link, &ports[ports[0].many ? 0 : link->to_port], &b->needs[v][link->to_port], &given->set);
+        mr_plan_misfit(b, link, mr_plan_port(b, v, link->to_port), need, &given->set);
         fits = false;
     }
     return fits;
 }
 
 /* Before it is asked, a stage takes what its ports accept of what comes. */
-static void prepare_needs(mr_plan_builder *b, int v) {
-    const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    const mr_port *ports = vertex->type->inputs;
-    for (size_t i = 0; i < vertex->input_count; i++) {
-        const mr_port *port = &ports[ports[0].many ? 0 : i];
+static void prepare_takes(mr_plan_builder *b, int v, mr_format_set *takes) {
+    for (size_t i = 0; i < b->plan->vertices[v].input_count; i++) {
+        const mr_port *port = mr_plan_port(b, v, (int)i);
         bool one = !mr_port_accepts_anything(port) && !port->accepts[1].payload;
-        b->needs[v][i] = one ? port->accepts[0] : (mr_format_set){0};
+        takes[i] = one ? port->accepts[0] : (mr_format_set){0};
+        b->needs[v][i] = (mr_plan_need){.by = v};
+    }
+}
+
+static void note_needs(mr_plan_builder *b, int v, const mr_negotiation *n) {
+    for (size_t i = 0; i < n->input_count; i++) {
+        b->needs[v][i].set = n->takes[i];
+        b->needs[v][i].unread = n->unread;
     }
 }
 
@@ -121,7 +139,12 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
 
 bool mr_plan_ask(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
-    asking context = {.b = b, .vertex = b->vertex[v]};
+    asking context = {.b = b, .vertex = b->vertex[v], .needs = b->needs[v]};
+    mr_format_set *takes = mr_arena_array(b->arena, vertex->input_count, sizeof *takes);
+    if (!takes) {
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_MEMORY, vertex->mark, NULL, "no memory for a plan");
+        return false;
+    }
     mr_negotiation n = {.id = vertex->id,
                         .options = vertex->options,
                         .offline = b->params.offline,
@@ -130,14 +153,15 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
                         .batch = vertex->batch,
                         .sources = (int)vertex->source_count,
                         .workers = b->plan->workers,
-                        .takes = b->needs[v],
+                        .takes = takes,
                         .outputs = vertex->outputs,
                         .entry = vertex->type->entry,
                         .blocking = vertex->type->blocking,
                         .planner = &context};
     if (!vertex->is_source)
-        prepare_needs(b, v);
+        prepare_takes(b, v, takes);
     int status = vertex->type->negotiate ? vertex->type->negotiate(&n) : MR_OK;
+    note_needs(b, v, &n);
     if (status < 0 && !context.refused)
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, vertex->mark, NULL, "%s.%s: %s",
                     vertex->is_source ? "sources" : "stages", vertex->id, mr_message());

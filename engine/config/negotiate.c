@@ -1,6 +1,6 @@
 /* Formats, in three passes over the graph: forward, each stage is told what can come and answers what it gives and takes;
- * backward, what stages take narrows what those before them may choose; forward again, choices are made and stages behind a
- * choice are asked once more. Each pass looks at every link once. */
+ * backward (needs.c), what stages take narrows what those before them may choose; forward again (choose.c), choices are made
+ * and stages behind a choice are asked once more. Each pass looks at every link once. */
 #include "engine/config/negotiate.h"
 
 #include <string.h>
@@ -42,10 +42,12 @@ static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_i
     }
     if (!input->from) {
         *input = (mr_planned_input){.port = input->port, .from = b->vertex[link->from]->id, .set = comes,
-                                    .results = output->results, .more_results = output->more_results};
+                                    .settled = !b->hangs[link->from], .results = output->results,
+                                    .more_results = output->more_results};
         return true;
     }
     merge_results(input, output);
+    input->settled &= !b->hangs[link->from];
     if (mr_format_set_widen(&input->set, &comes))
         return true;
     if (mr_port_accepts_anything(port) || b->unknown[link->from]) {
@@ -56,22 +58,21 @@ static bool take_link(mr_plan_builder *b, const mr_plan_link *link, mr_planned_i
     return false;
 }
 
-static const mr_port *port_of(const mr_plan_builder *b, int v, int input) {
+const mr_port *mr_plan_port(const mr_plan_builder *b, int v, int input) {
     const mr_port *ports = b->vertex[v]->type->inputs;
     return &ports[ports[0].many ? 0 : input];
 }
 
-/* Fills what comes in from what the stages before give. */
-static bool read_inputs(mr_plan_builder *b, int v, mr_planned_input *inputs) {
+bool mr_plan_read_inputs(mr_plan_builder *b, int v, mr_planned_input *inputs) {
     bool fits = true;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->in.item[i]];
-        fits = take_link(b, link, &inputs[link->to_port], port_of(b, v, link->to_port)) && fits;
+        fits = take_link(b, link, &inputs[link->to_port], mr_plan_port(b, v, link->to_port)) && fits;
     }
     return fits;
 }
 
-static void finish_inputs(mr_plan_vertex *vertex, mr_planned_input *inputs) {
+void mr_plan_set_inputs(mr_plan_vertex *vertex, mr_planned_input *inputs) {
     for (size_t i = 0; i < vertex->input_count; i++)
         inputs[i].format = mr_format_set_common(&inputs[i].set);
     vertex->inputs = inputs;
@@ -89,12 +90,12 @@ static int gather_inputs(mr_plan_builder *b, int v, bool *fits) {
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < count; i++)
         inputs[i].port = !many ? ports[i].name : spec->joins ? spec->inputs[i].port : ports[0].name;
-    *fits = read_inputs(b, v, inputs);
+    *fits = mr_plan_read_inputs(b, v, inputs);
     /* A port whose input was not found, which is diagnosed, has nothing to be asked about. */
     for (size_t i = 0; i < count; i++)
         *fits = *fits && inputs[i].from;
     vertex->input_count = count;
-    finish_inputs(vertex, inputs);
+    mr_plan_set_inputs(vertex, inputs);
     return MR_OK;
 }
 
@@ -122,15 +123,19 @@ static void assume(mr_plan_vertex *vertex, size_t port) {
         mr_format_set_meet(&said->accepts[0], &input->set, &output->set);
 }
 
-static int prepare_outputs(mr_plan_builder *b, int v) {
-    mr_plan_vertex *vertex = &b->plan->vertices[v];
-    vertex->output_count = (size_t)mr_port_count(vertex->type->outputs);
-    if (!vertex->outputs)
-        vertex->outputs = mr_arena_array(b->arena, vertex->output_count, sizeof *vertex->outputs);
-    if (!vertex->outputs)
-        return MR_ERROR_MEMORY;
+void mr_plan_assume_outputs(mr_plan_vertex *vertex) {
     for (size_t i = 0; i < vertex->output_count; i++)
         assume(vertex, i);
+}
+
+static int make_outputs(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    vertex->output_count = (size_t)mr_port_count(vertex->type->outputs);
+    vertex->outputs = mr_arena_array(b->arena, vertex->output_count, sizeof *vertex->outputs);
+    b->wanted[v] = mr_arena_array(b->arena, vertex->output_count, sizeof **b->wanted);
+    if (!vertex->outputs || !b->wanted[v])
+        return MR_ERROR_MEMORY;
+    mr_plan_assume_outputs(vertex);
     return MR_OK;
 }
 
@@ -138,6 +143,17 @@ static int prepare_outputs(mr_plan_builder *b, int v) {
  * hangs on more. */
 static bool gives_one_thing(const mr_stage_type *type) {
     return !type->inputs && !mr_port_accepts_anything(&type->outputs[0]) && !type->outputs[1].name;
+}
+
+static bool hangs_on_choice(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    for (size_t i = 0; i < vertex->output_count; i++)
+        if (vertex->outputs[i].chosen)
+            return true;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+        if (b->hangs[b->link[b->in.item[i]].from])
+            return true;
+    return false;
 }
 
 /* ---- forward -------------------------------------------------------------------------------------------------- */
@@ -149,7 +165,7 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
         b->unknown[v] = true;
         return MR_OK;
     }
-    if ((!vertex->is_source && gather_inputs(b, v, &fits)) || prepare_outputs(b, v))
+    if ((!vertex->is_source && gather_inputs(b, v, &fits)) || make_outputs(b, v))
         return MR_ERROR_MEMORY;
     vertex->entry = vertex->type->entry;
     /* A stage whose options or inputs are wrong is not asked: it would complain of what is none of its own. */
@@ -160,110 +176,11 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
     if (!wrong)
         wrong = !mr_plan_ask(b, v);
     b->unknown[v] = wrong && !gives_one_thing(vertex->type);
+    b->hangs[v] = hangs_on_choice(b, v);
     return MR_OK;
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------------- */
-
-/* What one consumer takes narrows what an output may choose, or the input that it passes on; what is neither chosen nor
- * passed on comes as it comes, and must be taken whole. */
-static void ask_for(mr_plan_builder *b, int v, const mr_plan_link *link) {
-    mr_plan_vertex *vertex = &b->plan->vertices[v];
-    mr_planned_output *output = &vertex->outputs[link->from_port];
-    const mr_format_set *need = &b->needs[link->to][link->to_port];
-    mr_format_set *narrowed = output->chosen ? &output->set
-                              : output->follows >= 0 ? &b->needs[v][output->follows]
-                                                     : NULL;
-    mr_format_set met;
-    bool fits = narrowed ? mr_format_set_meet(narrowed, need, &met)
-                         : mr_format_set_meet(&output->set, need, &met) && !mr_format_set_exceeds(&output->set, need);
-    if (!fits)
-        mr_plan_misfit(b, link, port_of(b, link->to, link->to_port), need, narrowed ? narrowed : &output->set);
-    else if (narrowed)
-        *narrowed = met;
-}
-
-static void narrow(mr_plan_builder *b, int v) {
-    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
-        const mr_plan_link *link = &b->link[b->out.item[i]];
-        if (b->asked[link->to] && !b->unknown[link->to] && !b->unknown[v])
-            ask_for(b, v, link);
-    }
-}
-
-/* ---- choices -------------------------------------------------------------------------------------------------- */
-
-/* The first member in the order of preference; what has only one, or is open, stays. */
-static uint32_t prefer(uint32_t members, const int *order, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (members & MR_IN_SET(order[i]))
-            return MR_IN_SET(order[i]);
-    return members & -members;
-}
-
-static void choose(mr_plan_builder *b, int v, mr_planned_output *output) {
-    static const int dtypes[] = {MR_DTYPE_F32, MR_DTYPE_F16, MR_DTYPE_U8};
-    static const int layouts[] = {MR_LAYOUT_NCHW, MR_LAYOUT_NHWC, MR_LAYOUT_FLAT};
-    char text[MR_FORMAT_SET_TEXT];
-    mr_format_set *set = &output->set;
-    set->dtypes = prefer(set->dtypes, dtypes, 3);
-    set->layouts = prefer(set->layouts, layouts, 3);
-    set->pixels = prefer(set->pixels, NULL, 0);
-    if (!mr_format_set_is_fixed(set))
-        mr_plan_error(b, b->plan->vertices[v].mark, output->unfixed,
-                      "%s can give any %s, and nothing behind it says which", b->vertex[v]->id,
-                      mr_plan_describe(set, text, sizeof text));
-}
-
-/* Reads the inputs anew; a stage is asked again where a choice has narrowed them. */
-static int settle(mr_plan_builder *b, int v) {
-    mr_plan_vertex *vertex = &b->plan->vertices[v];
-    mr_planned_input *inputs = mr_arena_array(b->arena, vertex->input_count, sizeof *inputs);
-    if (!inputs)
-        return MR_ERROR_MEMORY;
-    bool changed = false;
-    for (size_t i = 0; i < vertex->input_count; i++)
-        inputs[i].port = vertex->inputs[i].port;
-    read_inputs(b, v, inputs);
-    for (size_t i = 0; i < vertex->input_count; i++)
-        changed = changed || !mr_format_set_holds(&inputs[i].set, &vertex->inputs[i].set);
-    if (!changed)
-        return MR_OK;
-    finish_inputs(vertex, inputs);
-    if (prepare_outputs(b, v))
-        return MR_ERROR_MEMORY;
-    b->unknown[v] = !mr_plan_ask(b, v);
-    return MR_OK;
-}
-
-/* Whether a choice stands before the vertex, so that its inputs may have been narrowed. */
-static bool *find_choices(mr_plan_builder *b) {
-    bool *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
-    for (int v = 0; behind && v < b->count; v++)
-        for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
-            const mr_plan_link *link = &b->link[b->in.item[i]];
-            const mr_planned_output *output = output_of(b, link);
-            behind[v] = behind[v] || behind[link->from] || (output && output->chosen);
-        }
-    return behind;
-}
-
-static int make_choices(mr_plan_builder *b) {
-    bool *behind = find_choices(b);
-    if (!behind)
-        return MR_ERROR_MEMORY;
-    for (int v = 0; v < b->count; v++) {
-        mr_plan_vertex *vertex = &b->plan->vertices[v];
-        if (!b->asked[v] || b->unknown[v])
-            continue;
-        if (behind[v] && settle(b, v))
-            return MR_ERROR_MEMORY;
-        for (size_t j = 0; !b->unknown[v] && j < vertex->output_count; j++)
-            if (vertex->outputs[j].chosen)
-                choose(b, v, &vertex->outputs[j]);
-    }
-    return MR_OK;
-}
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static int note_formats(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
@@ -280,16 +197,17 @@ static int note_formats(mr_plan_builder *b) {
 int mr_plan_negotiate(mr_plan_builder *b) {
     b->asked = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->asked);
     b->needs = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->needs);
-    if (!b->asked || !b->needs)
+    b->wanted = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->wanted);
+    b->hangs = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->hangs);
+    if (!b->asked || !b->needs || !b->wanted || !b->hangs)
         return MR_ERROR_MEMORY;
     size_t errors = b->diagnostics->errors;
     for (int v = 0; v < b->count; v++)
         if (negotiate_vertex(b, v))
             return MR_ERROR_MEMORY;
-    for (int v = b->count - 1; v >= 0; v--)
-        narrow(b, v);
+    mr_plan_narrow(b);
     /* What is chosen for stages that do not fit would only be complained of once more. */
-    if (b->diagnostics->errors == errors && make_choices(b))
+    if (b->diagnostics->errors == errors && mr_plan_choose(b))
         return MR_ERROR_MEMORY;
     return note_formats(b);
 }

@@ -20,6 +20,15 @@ typedef struct mr_plan_fan {
     int *start, *item;
 } mr_plan_fan;
 
+/* What is taken of an input, or wanted of an output that may choose. */
+typedef struct mr_plan_need {
+    mr_format_set set;
+    const char *why;  /* "the input \"images\" of a.onnx"; NULL where there is no more to say */
+    int by;           /* the vertex that takes no more than this; of an output that nothing has narrowed, its own */
+    mr_place place;   /* where that vertex names what it comes from */
+    bool unread;      /* more would be known, were files opened */
+} mr_plan_need;
+
 typedef struct mr_plan_builder {
     mr_plan *plan;
     mr_spec *spec;
@@ -34,7 +43,9 @@ typedef struct mr_plan_builder {
     mr_plan_fan in, out;    /* links into and out of each vertex; once ordered */
     bool *unknown;          /* vertices of which nobody knows what comes out, since something is wrong there */
     bool *asked;            /* vertices that have answered */
-    mr_format_set **needs;  /* [vertex][input]: what it, and all that its frames go on to, takes */
+    bool *hangs;            /* vertices that may choose, or stand behind one that may; until the choice is made */
+    mr_plan_need **needs;   /* [vertex][input]: what it, and all that its frames go on to, takes */
+    mr_plan_need **wanted;  /* [vertex][output]: what all that follows takes, where it is chosen */
 } mr_plan_builder;
 
 #define mr_plan_error(builder, place, hint, ...)                                                                     \
@@ -56,10 +67,6 @@ bool mr_port_accepts_anything(const mr_port *port);
 bool mr_port_accepts(const mr_port *port, const mr_format_set *set, mr_format_set *met);
 /* Whether some of what is known to come lies outside of what is taken. */
 bool mr_format_set_exceeds(const mr_format_set *comes, const mr_format_set *taken);
-/* The place of that port takes `takes` (NULL: what it accepts), but what comes is `given`; names both ends and the stages
- * that would convert. */
-void mr_plan_misfit(mr_plan_builder *builder, const mr_plan_link *link, const mr_port *port,
-                    const mr_format_set *takes, const mr_format_set *given);
 /* "packets", "pictures", ... or the set in full. */
 const char *mr_plan_describe(const mr_format_set *set, char *text, size_t bytes);
 

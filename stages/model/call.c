@@ -19,31 +19,78 @@ static mr_shape item_shape(const mr_call *call, const mr_shape *shape) {
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
+/* Rank 3 with one, three or four of something at one end is a picture. */
+static mr_layout layout_of(const mr_format_set *set) {
+    const int64_t first = set->dims[0].max, last = set->dims[2].max;
+    bool channels_first = first == 1 || first == 3 || first == 4, channels_last = last == 1 || last == 3 || last == 4;
+    return set->rank != 3 || channels_first == channels_last ? MR_LAYOUT_ANY
+           : channels_first                                  ? MR_LAYOUT_NCHW
+                                                             : MR_LAYOUT_NHWC;
+}
+
+mr_format_set mr_call_item_set(const mr_model_tensor *tensor, bool batched) {
+    const int skip = batched && tensor->shape.rank ? 1 : 0;
+    mr_format_set set = {.payload = MR_PAYLOAD_TENSOR, .rank = tensor->shape.rank - skip,
+                         .dtypes = tensor->dtype ? MR_IN_SET(tensor->dtype) : 0};
+    for (int i = 0; i < set.rank && i < MR_MAX_RANK; i++)
+        if (tensor->shape.dims[i + skip] > 0)
+            set.dims[i] = (mr_bounds){tensor->shape.dims[i + skip], tensor->shape.dims[i + skip]};
+    return set;
+}
+
+bool mr_call_is_batched(const mr_model *model, const mr_planned_input *first) {
+    int rank = model->inputs[0].shape.rank, given = first->set.payload == MR_PAYLOAD_TENSOR ? first->set.rank : 0;
+    return given ? rank == given + 1 : rank > 1;
+}
+
+int mr_call_take(mr_negotiation *n, const mr_model *model, const size_t *port) {
+    bool batched = mr_call_is_batched(model, &n->inputs[port[0]]);
+    for (size_t i = 0; i < model->input_count; i++) {
+        const mr_model_tensor *tensor = &model->inputs[i];
+        char text[MR_SHAPE_TEXT];
+        if (tensor->dtype == MR_DTYPE_ANY || tensor->shape.rank - batched > MR_MAX_RANK)
+            return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s is %s %s, which a frame cannot hold", tensor->name,
+                           model->file, tensor->type, mr_shape_print(&tensor->shape, text, sizeof text));
+        mr_format_set set = mr_call_item_set(tensor, batched);
+        mr_layout layout = layout_of(&set);
+        set.layouts = layout ? MR_IN_SET(layout) : 0;
+        mr_take(n, port[i], &set, "the input \"%s\" of %s", tensor->name, model->file);
+    }
+    return MR_OK;
+}
+
+bool mr_call_foresees(const mr_negotiation *n, mr_planned_input *known) {
+    for (size_t i = 0; i < n->input_count; i++) {
+        mr_format_set met = n->inputs[i].set;
+        known[i] = n->inputs[i];
+        if (!mr_format_set_meet(&n->inputs[i].set, &n->takes[i], &met))
+            return false;
+        known[i].format = mr_format_set_common(&met);
+        if (!n->inputs[i].settled && !mr_format_set_is_fixed(&met))
+            return false;
+    }
+    return true;
+}
+
 static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, const mr_planned_input *input) {
     char wanted[MR_SHAPE_TEXT], given[MR_FORMAT_TEXT];
     mr_shape item = item_shape(call, &tensor->shape);
-    return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s takes %s %s but %s gives a %s", tensor->name,
-                   call->model->file, tensor->type, mr_shape_print(&item, wanted, sizeof wanted), input->from,
-                   mr_format_print(&input->format, given, sizeof given));
+    return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s takes %s %s, and its size must be known, but %s gives a %s",
+                   tensor->name, call->model->file, tensor->type, mr_shape_print(&item, wanted, sizeof wanted),
+                   input->from, mr_format_print(&input->format, given, sizeof given));
 }
 
-/* Fixes the shape of one input from what the model says and what the link gives. */
+/* Fixes the shape of one input from what the model says and what the link gives, which fit each other. */
 static int fix_input(mr_call *call, size_t index, const mr_planned_input *input, mr_shape *shape) {
     const mr_model_tensor *tensor = &call->model->inputs[index];
     const mr_format *format = &input->format;
     mr_shape item = item_shape(call, &tensor->shape);
-    bool fits = format->payload == MR_PAYLOAD_TENSOR && tensor->dtype != MR_DTYPE_ANY &&
-                (format->dtype == tensor->dtype || format->dtype == MR_DTYPE_ANY) &&
-                (format->rank == item.rank || format->rank == 0);
-    for (int i = 0; i < item.rank && fits; i++) {
-        int64_t given = format->rank ? format->dims[i] : 0;
-        fits = item.dims[i] < 0 ? given > 0 : given == 0 || given == item.dims[i];
+    for (int i = 0; i < item.rank; i++) {
         if (item.dims[i] < 0)
-            item.dims[i] = given;
+            item.dims[i] = format->rank ? format->dims[i] : 0;
+        if (item.dims[i] <= 0)
+            return refuse_input(call, tensor, input);
     }
-    fits &= item.rank <= MR_MAX_RANK;
-    if (!fits)
-        return refuse_input(call, tensor, input);
     call->input[index] = mr_tensor_format(tensor->dtype, format->layout, item.rank, item.dims);
     *shape = (mr_shape){.rank = tensor->shape.rank};
     shape->dims[0] = call->batch;
@@ -54,8 +101,7 @@ static int fix_input(mr_call *call, size_t index, const mr_planned_input *input,
 /* The batch that the model insists on, or the planned one. */
 static int choose_batch(mr_call *call, const mr_planned_input *first, int batch) {
     const mr_model_tensor *tensor = &call->model->inputs[0];
-    call->batched =
-        tensor->shape.rank == first->format.rank + 1 || (first->format.rank == 0 && tensor->shape.rank > 1);
+    call->batched = mr_call_is_batched(call->model, first);
     int64_t fixed = call->batched ? tensor->shape.dims[0] : 1;
     call->batch = fixed > 0 ? (int)fixed : batch;
     if (fixed > 4096)

@@ -163,7 +163,8 @@ class Editor(Case):
     def test_mistakes_are_marked(self):
         text = self.TEXT % FILE.name
         for old, new, line, words in (("nonref", "nonrefs", 9, '"nonkey"'), ("size: 224x224", "size: big", 13, "pattern"),
-                                      ("    size: 224x224\n", "", 10, 'Missing property "size"'),
+                                      ("type: jsonl, input: small, features: true", "type: images, input: small", 15,
+                                       'Missing property "path"'),
                                       ("features: true", "feature: true", 15, "feature"),
                                       ("type: preprocess", "type: preproces", 11, "preprocess"),
                                       ("input: lobby", "queue: 0", 8, "minimum of 1")):

@@ -69,6 +69,9 @@ typedef struct mr_stage_type {
     bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
+    /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none would.
+     * For the hint where formats do not fit. May be NULL. */
+    bool (*suggest)(const void *options, const mr_format_set *wanted, char *text, size_t bytes);
     int (*open)(mr_stage *self);
     int (*process)(mr_stage *self, mr_io *io);
     int (*shape)(mr_stage *self, const mr_frame *input, mr_format *output); /* with map; NULL: the planned output */
@@ -92,6 +95,7 @@ typedef struct mr_planned_input {
     const char *from;          /* id of the stage it comes from */
     mr_format_set set;         /* all that may come */
     mr_format format;          /* what all of it has in common; zero where it differs */
+    bool settled;              /* while planning: false where a choice stands before, which may still narrow it */
     const mr_planned_result *results; /* that all of it carries, newest first */
     bool more_results;         /* it may carry others that are not known */
 } mr_planned_input;
@@ -101,6 +105,8 @@ typedef struct mr_planned_output {
     mr_format_set set;         /* all that may come out */
     bool chosen;               /* the stage can give any one member of `set`: the planner chooses one that suits all that
                                   come behind, and mr_stage.outputs says which. Else whatever of it comes, comes */
+    const mr_format_set *wanted; /* NULL when asked first; with `chosen` asked again, this is what all behind take of it. An
+                                  answer that fixes more than the planner could (what follows from what) is welcome */
     int follows;               /* the input whose frames go on here in the format they came in; -1: none. What those behind
                                   need is then asked of that input */
     const char *unfixed;       /* with `chosen`: what to write where nothing behind says what it takes; may be NULL */
@@ -110,7 +116,8 @@ typedef struct mr_planned_output {
 } mr_planned_output;
 
 /* Planning asks each stage in the order of the graph: told what can come in, it answers what can come out and what it takes
- * of its inputs. It is asked again where something behind it has narrowed what comes in. */
+ * of its inputs. It is asked once more, and no more than that, where a choice has narrowed what comes in or what it shall
+ * give; not where its own `takes` had said exactly what then came. */
 struct mr_negotiation {
     const char *id;            /* of the stage */
     const void *options;
@@ -130,6 +137,8 @@ struct mr_negotiation {
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
+    bool unread;               /* offline: a file that was not opened would say more of what it takes, so that nothing may be
+                                  complained of that is open only for this reason */
     void *planner;             /* private */
 };
 
@@ -138,6 +147,9 @@ struct mr_negotiation {
 int mr_refuse(mr_negotiation *negotiation, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Says what an input takes, and why, in a few words (printf style) that stand in messages: the input "images" of a.onnx. */
+void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 /* Says that frames on that output carry one more result; `name` is copied. MR_ERROR_MEMORY. */
 int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
