@@ -179,6 +179,8 @@ static int process(mr_stage *self, mr_io *io) {
     if (status)
         return status;
     fill(frame, &state->packet);
+    if (from->realtime)
+        mr_io_set_due(io, frame, state->due_ns);
     state->held = false;
     state->next.seq++;
     return mr_io_emit(io, 0, frame);

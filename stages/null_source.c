@@ -100,6 +100,8 @@ static int process(mr_stage *self, mr_io *io) {
     if (status)
         return status;
     frame->pts_ns = pts_ns;
+    if (given->rate > 0)
+        mr_io_set_due(io, frame, at->start_ns + pts_ns);
     frame->flags = MR_FRAME_KEY;
     fill(at, frame);
     at->next++;

@@ -37,7 +37,7 @@ static mr_link *make_link(int capacity, mr_policy policy) {
     mr_link *link = NULL;
     const mr_link_params params = {
         .source_count = 2, .sources = sources, .lane_count = 2, .capacity = capacity,
-        .policy = policy, .stage = "consumer", .wake = count_wake,
+        .refill = capacity / 2, .policy = policy, .stage = "consumer", .wake = count_wake,
     };
     assert_int_equal(mr_link_create(&link, &params), MR_OK);
     mr_link_expect(link, 0);

@@ -59,13 +59,14 @@ static void set_vertex(mr_plan_builder *b, int v) {
         .source = spec->is_source ? (uint32_t)v : 0,
         .policy = (mr_policy)spec->common.queue.when_full,
         .on_error = (mr_on_error)spec->common.on_error,
+        .deadline_ns = spec->common.deadline_ns,
     };
     place_on_device(vertex, spec->is_source || !spec->common.device ? "cpu" : spec->common.device);
     check_device(b, spec);
     set_batch(b, vertex, spec);
     vertex->queue = spec->common.queue.size > 0 ? (int)spec->common.queue.size : DEFAULT_QUEUE;
-    /* A batch gathers in the queue: less room than its size would never let it fill. */
-    if (vertex->queue < vertex->batch)
+    /* The next batch waits in the queue while the calls before it are under way. */
+    if (spec->common.queue.size == 0 && vertex->queue < vertex->batch)
         vertex->queue = vertex->batch;
 }
 

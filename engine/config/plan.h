@@ -103,6 +103,7 @@ typedef struct mr_plan_vertex {
     int batch;                      /* most frames of one call; 1 without `batch:` */
     int64_t batch_timeout_ns;
     int queue;                      /* frames of one source that each input link holds */
+    int gathered;                   /* frames of one source that batches may hold on one way here, its own included */
     mr_policy policy;               /* of its input links when full */
     mr_on_error on_error;
     int output_buffers;             /* for output 0 of one instance; see above */
@@ -111,6 +112,7 @@ typedef struct mr_plan_vertex {
     double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
     bool paced;                     /* sources: it keeps to that rate */
     int64_t frames;                 /* sources: how many will come; 0: unknown */
+    int64_t deadline_ns;            /* sources: from when a frame is due until no work is begun on it; 0: none */
     size_t output_count;
     mr_planned_output *outputs;
     mr_format *formats;             /* one for each output: what all its frames have in common */

@@ -28,22 +28,18 @@ static int64_t cap(int64_t value) {
 }
 
 /* Where one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue
- * it would stop the stage that feeds both, and the batch would never fill. */
-static int lengthen_joins(mr_plan_builder *b) {
-    int64_t *gathered = mr_arena_array(b->arena, (size_t)b->count, sizeof *gathered);
-    if (!gathered)
-        return MR_ERROR_MEMORY;
+ * it would stop the stage that feeds both, and the batch would never fill. What the author wrote stands (lint_batches.c). */
+static void lengthen_joins(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
-            int64_t before = gathered[b->link[b->in.item[i]].from];
-            gathered[v] = before > gathered[v] ? before : gathered[v];
+            int before = b->plan->vertices[b->link[b->in.item[i]].from].gathered;
+            vertex->gathered = before > vertex->gathered ? before : vertex->gathered;
         }
-        if (vertex->input_count > 1 && vertex->queue < gathered[v])
-            vertex->queue = (int)cap(gathered[v]);
-        gathered[v] = cap(gathered[v] + (vertex->batch > 1 ? vertex->batch : 0));
+        if (vertex->input_count > 1 && b->vertex[v]->common.queue.size == 0 && vertex->queue < vertex->gathered)
+            vertex->queue = vertex->gathered;
+        vertex->gathered = (int)cap(vertex->gathered + (vertex->batch > 1 ? vertex->batch : 0));
     }
-    return MR_OK;
 }
 
 /* Frames without a payload of ours (packets, results) are small: more of them may wait, so that stages that feed each
@@ -76,8 +72,9 @@ static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const
 
 int mr_plan_sizes(mr_plan_builder *b) {
     holding *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
-    if (!behind || lengthen_joins(b))
+    if (!behind)
         return MR_ERROR_MEMORY;
+    lengthen_joins(b);
     lengthen_small(b);
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];

@@ -61,6 +61,7 @@ typedef struct mr_spec_common {
     mr_spec_queue queue;
     mr_spec_batch batch;
     int64_t in_flight; /* 0: not said */
+    int64_t deadline_ns; /* of sources; 0: none */
     int on_error;      /* mr_on_error */
 } mr_spec_common;
 

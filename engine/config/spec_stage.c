@@ -153,6 +153,10 @@ static const mr_option batch_fields[] = {
 const mr_option mr_source_keys[] = {
     {.name = "type", .kind = MR_OPTION_STRING, .elsewhere = true, .fallback = MR_SPEC_SOURCE_TYPE,
      .help = "what kind of source this is"},
+    {.name = "deadline", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_common, deadline_ns), .min = 1000,
+     .max = 3600e9,
+     .help = "of sources that keep to a clock: so long after a frame was due no stage begins work on it any more; it is "
+             "dropped as late"},
     MR_OPTIONS_END,
 };
 const mr_option mr_stage_keys[] = {

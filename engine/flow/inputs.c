@@ -1,4 +1,5 @@
-/* What a call gets: frames are taken from the link until the batch is full, its time is up, or nothing more can join. */
+/* What a call gets: frames are taken from the link until the batch is full, its time is up, or nothing more can join. What is
+ * late by then is dropped, before work is spent on it. */
 #include <string.h>
 
 #include "engine/flow/graph.h"
@@ -17,11 +18,52 @@ int mr_input_ready(mr_instance *instance, const mr_frame *frame, mr_task *task) 
     return 0;
 }
 
+/* Whether packets of that frame's source are passed over until the next key frame. */
+static bool *skips(mr_instance *instance, const mr_frame *frame) {
+    const uint32_t *sources = instance->vertex->sources;
+    size_t low = 0, high = instance->self.source == MR_SOURCE_NONE ? instance->vertex->source_count : 1;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (sources[middle] <= frame->identity.source)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &instance->skipping[low];
+}
+
+/* Of packets those go that no other refers to. The others are still decoded, since what follows is made of them, and their
+ * pictures go behind that; but where even that is late by the whole deadline again, all go up to a key frame in time. */
+static const char *packet_lateness(mr_instance *instance, const mr_frame *packet, int64_t late_ns) {
+    bool *skipping = skips(instance, packet);
+    if (*skipping && packet->flags & MR_FRAME_KEY && late_ns <= 0)
+        *skipping = false;
+    if (*skipping)
+        return "gop";
+    if (late_ns <= 0)
+        return NULL;
+    if (packet->flags & MR_FRAME_DISPOSABLE || (packet->media && packet->media->still))
+        return "late";
+    *skipping = late_ns > instance->graph->plan->vertices[packet->identity.source].deadline_ns;
+    return *skipping ? "late" : NULL;
+}
+
+const char *mr_input_late(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
+    if (!frame->deadline_ns || !instance->sheds)
+        return NULL;
+    int64_t late_ns = mr_executor_now_ns(task->executor) - frame->deadline_ns;
+    if (frame->format.payload == MR_PAYLOAD_PACKET)
+        return packet_lateness(instance, frame, late_ns);
+    return late_ns > 0 ? "late" : NULL;
+}
+
 /* Why a frame is not to be processed; NULL where it is. */
-static const char *refusal(const mr_instance *instance) {
+static const char *refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed))
         return "stopped";
-    return atomic_load_explicit(&instance->failed, memory_order_relaxed) ? "failed" : NULL;
+    if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
+        return "failed";
+    return mr_input_late(instance, frame, task);
 }
 
 /* Drops an input that is not to be processed, or cannot be. */
@@ -47,7 +89,7 @@ static void take_from_inbox(mr_instance *instance) {
 /* Moves the first frame of the inbox into the slot, or drops it. False: it is not ready; `task` will be woken. */
 static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
     mr_item *item = &instance->inbox[instance->inbox_first];
-    const char *reason = refusal(instance);
+    const char *reason = refusal(instance, item->frame, task);
     if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);
     } else {
@@ -63,12 +105,34 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
     return true;
 }
 
+/* Drops what has become late while its batch gathered. */
+static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *task) {
+    size_t kept = 0;
+    for (size_t i = 0; i < slot->frame_count; i++) {
+        mr_item item = {.frame = slot->frames[i], .entered_ns = slot->entered_ns[i]};
+        const char *reason = mr_input_late(instance, item.frame, task);
+        if (reason) {
+            refuse(instance, slot, &item, instance->self.id, reason);
+            continue;
+        }
+        slot->frames[kept] = item.frame;
+        slot->entered_ns[kept++] = item.entered_ns;
+    }
+    slot->frame_count = kept;
+}
+
+/* Before a join, what is gone counts as if it were there: the other ways to the join hold as many frames as the batches on
+ * the way there may gather, and no more. */
+static bool is_full(const mr_instance *instance, const mr_slot *slot) {
+    size_t gone = instance->tells_gone ? slot->mark_count + slot->output_count : 0;
+    return slot->frame_count + gone >= (size_t)instance->self.batch;
+}
+
 /* A batch that is not full leaves when its time is up or when every source has ended. */
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
-    size_t batch = (size_t)instance->self.batch;
     if (slot->frame_count == 0)
-        return slot->mark_count > 0;
-    if (slot->frame_count == batch || mr_link_ended(instance->ports[0]))
+        return slot->mark_count > 0 || slot->output_count > 0;
+    if (is_full(instance, slot) || mr_link_ended(instance->ports[0]))
         return true;
     if (instance->vertex->batch_timeout_ns <= 0)
         return false;
@@ -83,7 +147,8 @@ static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
 
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
     size_t batch = (size_t)instance->self.batch;
-    while (slot->frame_count < batch && fill_inbox(instance, batch - slot->frame_count)) {
+    shed_gathered(instance, slot, task);
+    while (!is_full(instance, slot) && fill_inbox(instance, batch - slot->frame_count)) {
         mr_item *item = &instance->inbox[instance->inbox_first];
         if (item->kind == MR_ITEM_FRAME) {
             if (!take_frame(instance, slot, task))

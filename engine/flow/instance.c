@@ -109,6 +109,7 @@ static int call_external(mr_instance *instance, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     frame->identity = (mr_identity){.source = instance->self.source, .seq = instance->claimed - 1};
     frame->born_ns = io->now_ns;
+    mr_io_set_due(io, frame, io->now_ns);
     int status = mr_ledger_open(instance->graph->ledger, instance->self.source, &frame->receipt);
     return status ? status : mr_io_forward(io, 0);
 }

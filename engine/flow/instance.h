@@ -97,6 +97,8 @@ struct mr_instance {
     pthread_mutex_t lock;
     bool shared;             /* several entries: the lock is taken */
     bool tells_gone;         /* a join comes behind: what goes no further leaves a mark */
+    bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are delivered */
+    bool *skipping;          /* for each source here: late packets are passed over until the next key frame */
     bool opens_itself;       /* by its own thread, when that first runs */
     bool tried;              /* it has done so */
     bool opened;             /* open was called, so close is to be */
@@ -160,6 +162,8 @@ void mr_slot_add_frame(mr_slot *slot, const mr_item *item);
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason);
 
+/* inputs.c: why a frame is dropped for its lateness, "late" or "gop"; NULL where it is not. */
+const char *mr_input_late(mr_instance *instance, const mr_frame *frame, const mr_task *task);
 /* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake `task`. */
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task);
 /* join.c: the same for stages with several ports: one frame of each, matched by identity. */

@@ -136,6 +136,7 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     made->pts_ns = from->pts_ns;
     made->duration_ns = from->duration_ns;
     made->born_ns = from->born_ns;
+    made->deadline_ns = from->deadline_ns;
     made->format.payload = MR_PAYLOAD_RESULTS;
     if (from->media)
         made->media = mr_media_ref(from->media);
@@ -198,9 +199,15 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
     made->identity = *identity;
     made->identity.source = instance->self.source;
     made->born_ns = io->now_ns;
+    mr_io_set_due(io, made, io->now_ns);
     made->format.payload = MR_PAYLOAD_RESULTS;
     *frame = made;
     return MR_OK;
+}
+
+void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns) {
+    int64_t deadline_ns = io->instance->vertex->deadline_ns;
+    frame->deadline_ns = deadline_ns ? due_ns + deadline_ns : 0;
 }
 
 int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result) {

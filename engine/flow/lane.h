@@ -5,8 +5,6 @@
 
 #include "engine/flow/link.h"
 
-enum { MR_LANE_WAITERS = 4 };
-
 typedef struct mr_lane {
     mr_item *ring;
     uint32_t room;           /* of the ring; a power of two */
@@ -17,8 +15,8 @@ typedef struct mr_lane {
     bool waits_for_key;      /* packets are dropped until the next key frame */
     bool listed;             /* among the link's lanes that have items */
     struct mr_lane *next;
-    mr_task *waiter[MR_LANE_WAITERS];
-    uint32_t waiter_count;
+    mr_task **waiter;        /* producers that found it full, the first first */
+    uint32_t waiter_count, waiter_room;
 } mr_lane;
 
 /* Makes the ring twice as large, or, without memory for that, discards the gone marks in it. */

@@ -40,6 +40,9 @@ static int create_parts(mr_instance *instance) {
     instance->pools = mr_calloc(vertex->output_count + 1, sizeof *instance->pools);
     if (!instance->entries || !instance->ports || !instance->pools)
         return MR_ERROR_MEMORY;
+    size_t sources = instance->self.source == MR_SOURCE_NONE ? vertex->source_count : 1;
+    if (!(instance->skipping = mr_calloc(sources + 1, sizeof *instance->skipping)))
+        return MR_ERROR_MEMORY;
     if (vertex->type->state_bytes && !(instance->self.state = mr_calloc(1, vertex->type->state_bytes)))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < instance->entry_count; i++) {
@@ -148,6 +151,7 @@ void mr_instance_destroy(mr_instance **instance) {
             mr_pool_release(&gone->pools[port].pool[i]);
     mr_free(gone->pools);
     mr_free(gone->entries);
+    mr_free(gone->skipping);
     mr_free(gone->self.state);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->pool_lock);

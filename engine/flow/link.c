@@ -1,6 +1,7 @@
 #include "engine/flow/link.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/flow/lane.h"
@@ -60,6 +61,7 @@ static void empty_lane(mr_lane *lane) {
             mr_frame_unref(&item.frame);
     }
     mr_free(lane->ring);
+    mr_free(lane->waiter);
 }
 
 void mr_link_destroy(mr_link **link) {
@@ -108,12 +110,28 @@ static mr_lane *unlist_first(mr_link *link) {
     return lane;
 }
 
+static bool room_for_waiter(mr_lane *lane) {
+    if (lane->waiter_count < lane->waiter_room)
+        return true;
+    uint32_t room = lane->waiter_room ? lane->waiter_room * 2 : 4;
+    mr_task **waiter = mr_realloc(lane->waiter, room * sizeof *waiter);
+    if (!waiter)
+        return false;
+    lane->waiter = waiter;
+    lane->waiter_room = room;
+    return true;
+}
+
+/* Without memory to remember it by, a producer comes back by itself. */
 static void add_waiter(mr_lane *lane, mr_task *producer) {
+    static const int64_t again_ns = 1000000;
     for (uint32_t i = 0; i < lane->waiter_count; i++)
         if (lane->waiter[i] == producer)
             return;
-    if (producer && lane->waiter_count < MR_LANE_WAITERS)
+    if (producer && room_for_waiter(lane))
         lane->waiter[lane->waiter_count++] = producer;
+    else if (producer)
+        mr_task_wake_at(producer, mr_executor_now_ns(producer->executor) + again_ns);
 }
 
 /* Applies the policy to a frame that finds its lane full. False: the producer must wait. */
@@ -149,14 +167,14 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
     return admitted;
 }
 
-/* Producers that wait are woken once half of the lane is free, so that they do not run for one frame at a time. */
-static uint32_t take_waiters(mr_link *link, mr_lane *lane, mr_task **tasks) {
-    if (!lane->waiter_count || (int)lane->frames > link->params.capacity / 2)
+/* Takes those that are to be woken, at most `room`; the others' turn comes when what these give has been taken. */
+static uint32_t take_waiters(mr_link *link, mr_lane *lane, mr_task **tasks, uint32_t room) {
+    if (!lane->waiter_count || (int)lane->frames > link->params.refill)
         return 0;
-    uint32_t count = lane->waiter_count;
-    for (uint32_t i = 0; i < count; i++)
-        tasks[i] = lane->waiter[i];
-    lane->waiter_count = 0;
+    uint32_t count = lane->waiter_count < room ? lane->waiter_count : room;
+    memcpy(tasks, lane->waiter, count * sizeof *tasks);
+    lane->waiter_count -= count;
+    memmove(lane->waiter, lane->waiter + count, lane->waiter_count * sizeof *tasks);
     return count;
 }
 
@@ -174,12 +192,12 @@ size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
     uint32_t task_count = 0;
     size_t popped = 0;
     pthread_mutex_lock(&link->lock);
-    while (popped < count && link->head && task_count <= WAKE_AT_ONCE - MR_LANE_WAITERS) {
+    while (popped < count && link->head && task_count < WAKE_AT_ONCE) {
         mr_lane *lane = unlist_first(link);
         take_first(link, lane, &items[popped++]);
         if (lane->count)
             list_lane(link, lane);
-        task_count += take_waiters(link, lane, tasks + task_count);
+        task_count += take_waiters(link, lane, tasks + task_count, WAKE_AT_ONCE - task_count);
     }
     pthread_mutex_unlock(&link->lock);
     for (uint32_t i = 0; i < task_count; i++)
@@ -200,11 +218,11 @@ bool mr_link_head(mr_link *link, uint32_t source, mr_item *item) {
 }
 
 void mr_link_take(mr_link *link, uint32_t source, mr_item *item) {
-    mr_task *tasks[MR_LANE_WAITERS];
+    mr_task *tasks[WAKE_AT_ONCE];
     pthread_mutex_lock(&link->lock);
     mr_lane *lane = lane_of(link, source);
     take_first(link, lane, item);
-    uint32_t task_count = take_waiters(link, lane, tasks);
+    uint32_t task_count = take_waiters(link, lane, tasks, WAKE_AT_ONCE);
     pthread_mutex_unlock(&link->lock);
     for (uint32_t i = 0; i < task_count; i++)
         mr_task_wake(tasks[i]);

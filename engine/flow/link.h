@@ -3,8 +3,8 @@
  * A lane holds frames, at most `capacity` of them, and marks, which take no room: gone (a frame that will not come, so
  * that joins need not wait for it) and end (nothing more comes from that source). Order within a lane is kept.
  *
- * When a lane is full, the policy decides: block leaves the frame with the producer, who is woken when half of the lane
- * is free; drop-oldest and drop-newest drop in the name of the consuming stage and leave a gone mark. Of compressed
+ * When a lane is full, the policy decides: block leaves the frame with the producer, who is woken when enough of the lane
+ * is free that he need not run for one frame at a time; drop-oldest and drop-newest drop in the name of the consuming stage and leave a gone mark. Of compressed
  * packets, those that no other refers to go first; else everything up to the next key frame goes (reason "gop"), since
  * it could not be decoded.
  *
@@ -33,6 +33,7 @@ typedef struct mr_link_params {
     const uint32_t *sources;  /* those whose frames come here, ascending */
     size_t lane_count;
     int capacity;             /* frames a lane */
+    int refill;               /* producers that wait are woken once no more frames than this are left in a lane */
     mr_policy policy;
     const char *stage;        /* id of the consumer, in whose name frames are dropped */
     void (*wake)(void *context); /* there is something new for the consumer */

@@ -77,6 +77,15 @@ static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *come
     return count;
 }
 
+/* How many frames are left in a lane when its producers are woken: half of it; but before a join they are woken whenever the
+ * batches on other ways may lack a frame. */
+static int refill(const mr_plan_vertex *vertex) {
+    int half = vertex->queue / 2, lacking = vertex->gathered - 1;
+    if (vertex->input_count < 2 || lacking < half)
+        return half;
+    return lacking < vertex->queue ? lacking : vertex->queue - 1;
+}
+
 /* One link into one instance's port; enters it in the port's table for each source it takes. */
 static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const uint32_t *sources, size_t count) {
     const mr_plan_vertex *vertex = instance->vertex;
@@ -85,7 +94,8 @@ static int add_link(mr_graph *graph, mr_instance *instance, size_t port, const u
         .source_count = graph->plan->source_count,
         .sources = sources,
         .lane_count = count,
-        .capacity = vertex->queue > 0 ? vertex->queue : 4,
+        .capacity = vertex->queue,
+        .refill = refill(vertex),
         .policy = vertex->policy,
         .stage = vertex->id,
         .wake = mr_instance_wake,
@@ -172,6 +182,15 @@ static int create_routes(mr_graph *graph) {
     return MR_OK;
 }
 
+/* A stage sheds what is late if anything comes behind it: else the work is done, and the frame is delivered, late or not. */
+static void mark_shedders(mr_graph *graph) {
+    for (size_t i = 0; i < graph->instance_count; i++) {
+        mr_instance *instance = graph->instances[i];
+        for (size_t port = 0; port < instance->vertex->output_count; port++)
+            instance->sheds |= instance->routes[port].consumer_count > 0;
+    }
+}
+
 /* A stage tells what is gone if a join comes anywhere behind it. Vertices are in topological order. */
 static void mark_tellers(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
@@ -221,6 +240,7 @@ int mr_graph_wire(mr_graph *graph) {
         return status;
     expect_ends(graph);
     mark_tellers(graph);
+    mark_shedders(graph);
     return MR_OK;
 }
 

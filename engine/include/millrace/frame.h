@@ -142,6 +142,7 @@ typedef struct mr_frame {
     int64_t dts_ns;      /* packets: decoding time */
     int64_t duration_ns; /* 0 unknown */
     int64_t born_ns;     /* when the source emitted it, on the pipeline's clock */
+    int64_t deadline_ns; /* on the same clock: after it no work is begun on the frame; 0: none */
     uint32_t flags;
     mr_media *media;     /* may be NULL */
     mr_result *results;  /* newest first; may be NULL */

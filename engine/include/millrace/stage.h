@@ -213,6 +213,8 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
 int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
+/* Sources that keep to a clock: the frame was due at `due_ns`, from when on its deadline counts; unless said, from now. */
+void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
 /* Adds an empty result to a frame that is not yet emitted; for classes, with room for `capacity`. Never NULL-valued on
  * MR_OK. */
 int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result);
