@@ -207,6 +207,7 @@ const mr_stage_type mr_media_source = {
     .state_bytes = sizeof(media_state),
     .entry = MR_ENTRY_SHARED,
     .blocking = true,
+    .paced_by = "realtime: true",
     .negotiate = negotiate,
     .open = open_media,
     .process = process,

@@ -133,6 +133,7 @@ const mr_stage_type mr_null_source = {
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_PER_SOURCE,
+    .paced_by = "a rate, such as rate: 25",
     .negotiate = negotiate,
     .open = open_source,
     .process = process,

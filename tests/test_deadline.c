@@ -107,6 +107,139 @@ static void many_ways_into_a_slow_sink_go_on(void **state) {
     run_once(text, 0, check_wide_merge);
 }
 
+/* ---- deadlines ---------------------------------------------------------------------------------------------------- */
+
+static const int64_t MS = 1000000;
+
+static uint64_t line_frames(const mr_summary *sums, const char *stage, const char *reason) {
+    for (size_t i = 0; i < sums->line_count; i++)
+        if (strcmp(sums->lines[i].stage, stage) == 0 && strcmp(sums->lines[i].reason, reason) == 0)
+            return sums->lines[i].frames;
+    return 0;
+}
+
+/* A stage that takes four times as long as a frame's place in time: three of four must go, and what is begun is begun in
+ * time, so that it ends at most 4 ms behind its deadline; the sink delivers it nevertheless. */
+static void check_shed(const mr_summary *sums) {
+    assert_int_equal(sums->in, 200);
+    assert_int_equal(sums->delivered + sums->dropped, 200);
+    assert_int_equal(line_frames(sums, "late", "late"), sums->dropped);
+    assert_in_range(sums->delivered, 48, 54);
+    bool behind = false;
+    for (size_t i = 0; i < collection_count; i++) {
+        assert_true(collection[i].late_ns <= 4 * MS);
+        behind = behind || collection[i].late_ns > 0;
+    }
+    assert_true(behind);
+    assert_true(collection[collection_count - 1].identity.seq >= 190);
+}
+
+static void late_frames_are_shed_before_work(void **state) {
+    (void)state;
+    run_with_all_seeds("version: 1\npipeline: late\n"
+                       "sources: {a: {type: count, frames: 200, period: 1ms, deadline: 3ms}}\n"
+                       "stages:\n"
+                       "  one: {type: scale, input: a}\n"
+                       "  late: {type: slow, input: one, period: 4ms}\n"
+                       "  out: {type: collect, input: late}\n",
+                       check_shed);
+}
+
+static void check_unhurried(const mr_summary *sums) {
+    assert_int_equal(sums->delivered, 50);
+    for (size_t i = 0; i < collection_count; i++)
+        assert_true(collection[i].late_ns > 0);
+}
+
+/* Nothing comes behind the sink: the work is done, and is not thrown away. */
+static void a_sink_delivers_what_is_late(void **state) {
+    (void)state;
+    run_with_all_seeds("version: 1\npipeline: sink\n"
+                       "sources: {a: {type: count, frames: 50, period: 10ms, deadline: 3ms}}\n"
+                       "stages:\n"
+                       "  late: {type: slow, input: a, period: 5ms}\n"
+                       "  out: {type: collect, input: late}\n",
+                       check_unhurried);
+}
+
+static void check_shed_before_join(const mr_summary *sums) {
+    assert_int_equal(sums->delivered + sums->dropped, 200);
+    assert_true(sums->delivered >= 40);
+    assert_int_equal(collection_count, sums->delivered);
+}
+
+/* What is shed on one way does not stop the other, nor the join behind both, nor one behind that. */
+static void joins_do_not_wait_for_what_was_shed(void **state) {
+    (void)state;
+    run_with_all_seeds("version: 1\npipeline: joins\n"
+                       "sources: {a: {type: count, frames: 200, period: 1ms, deadline: 6ms}}\n"
+                       "stages:\n"
+                       "  one: {type: scale, input: a}\n"
+                       "  late: {type: slow, input: one, period: 4ms, queue: 1}\n"
+                       "  both: {type: meet, join: {left: late, right: one}}\n"
+                       "  again: {type: meet, join: {left: both, right: one}}\n"
+                       "  out: {type: collect, input: again}\n",
+                       check_shed_before_join);
+}
+
+static void check_late_in_batch(const mr_summary *sums) {
+    assert_int_equal(sums->delivered + sums->dropped, 40);
+    assert_true(line_frames(sums, "many", "late") >= 37);
+    assert_true(largest_batch < 4);
+}
+
+static void check_in_time(const mr_summary *sums) {
+    assert_int_equal(sums->delivered, 40);
+}
+
+/* Four frames take six milliseconds to come, in which the first becomes late: it goes, and the batch never fills. */
+static void frames_become_late_while_their_batch_gathers(void **state) {
+    (void)state;
+    const char *text = "version: 1\npipeline: batch\n"
+                       "sources: {a: {type: count, frames: 40, period: 2ms, deadline: 3ms}}\n"
+                       "stages:\n"
+                       "  many: {type: batcher, input: a, batch: {size: 4%s}}\n"
+                       "  out: {type: collect, input: many}\n";
+    char made[512];
+    snprintf(made, sizeof made, text, "");
+    run_with_all_seeds(made, check_late_in_batch);
+    snprintf(made, sizeof made, text, ", timeout: 1ms");
+    run_with_all_seeds(made, check_in_time);
+}
+
+/* Every packet that was taken can be decoded: since the last key frame, all that others refer to were taken. Disposable ones
+ * go first. After a group that was given up the next one is taken again. */
+static void check_packets(const mr_summary *sums) {
+    uint64_t expected = 0, groups = 0;
+    assert_int_equal(sums->delivered + sums->dropped, 1000);
+    for (size_t i = 0; i < collection_count; i++) {
+        uint64_t seq = collection[i].identity.seq;
+        if (collection[i].flags & MR_FRAME_KEY) {
+            groups++;
+            expected = seq + 2;
+        } else if (!(collection[i].flags & MR_FRAME_DISPOSABLE)) {
+            assert_int_equal(seq, expected);
+            expected = seq + 2;
+        } else {
+            assert_true(seq < expected);
+        }
+    }
+    assert_in_range(groups, 20, 99);
+    assert_true(line_frames(sums, "late", "late") > 0);
+    assert_true(line_frames(sums, "late", "gop") > 0);
+    assert_true(collection[collection_count - 1].identity.seq >= 900);
+}
+
+static void packets_are_shed_so_that_the_rest_can_be_decoded(void **state) {
+    (void)state;
+    run_with_all_seeds("version: 1\npipeline: packets\n"
+                       "sources: {a: {type: count, frames: 1000, period: 1ms, gop: 10, deadline: 3ms}}\n"
+                       "stages:\n"
+                       "  late: {type: slow, input: a, period: 3ms}\n"
+                       "  out: {type: collect, input: late}\n",
+                       check_packets);
+}
+
 static void ignore(void *context, mr_log_level level, const char *line) {
     (void)context;
     (void)level;
@@ -124,6 +257,11 @@ int main(void) {
         cmocka_unit_test(a_gate_before_a_batch_does_not_stop_a_join),
         cmocka_unit_test(a_batch_fills_from_a_short_queue),
         cmocka_unit_test(many_ways_into_a_slow_sink_go_on),
+        cmocka_unit_test(late_frames_are_shed_before_work),
+        cmocka_unit_test(a_sink_delivers_what_is_late),
+        cmocka_unit_test(joins_do_not_wait_for_what_was_shed),
+        cmocka_unit_test(frames_become_late_while_their_batch_gathers),
+        cmocka_unit_test(packets_are_shed_so_that_the_rest_can_be_decoded),
     };
     return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

@@ -12,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/config/lint.h"
 #include "engine/config/plan.h"
+#include "millrace/status.h"
 #include "tests/support/fakes.h"
 
 #define HEAD "version: 1\npipeline: p\n"
@@ -150,6 +152,89 @@ static void merges_of_other_sources_are_fine(void **state) {
            "    hint: lead a to every input of the join, or to none\n");
 }
 
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+#define TENSORS "format: 'f32 3x8x8'"
+
+static void batches_that_fill_are_fine(void **state) {
+    (void)state;
+    expect(HEAD "sources:\n"
+                "  a: {type: 'null', frames: 3, " TENSORS "}\n"
+                "  b: {type: 'null', frames: 5, rate: 25, " TENSORS "}\n"
+                "  c: {type: 'null', rate: 25, deadline: 300ms, " TENSORS "}\n"
+                "stages:\n"
+                "  exact: {type: features, input: [a, b], model: net.onnx, batch: 8}\n"
+                "  twice: {type: features, input: [a, again], model: net.onnx, batch: 6}\n"
+                "  again: {type: 'null', input: a}\n"
+                "  timed: {type: features, input: c, model: net.onnx, batch: {size: 64, timeout: 40ms}}\n"
+                "  mixed: {type: features, input: [a, c], model: net.onnx, batch: 2}\n"
+                "  out: {type: jsonl, input: [exact, twice, timed, mixed]}\n",
+           "");
+}
+
+/* Batches before the fork hold back both ways alike; so do batches behind a join. */
+static void queues_of_joins_may_be_short_where_nothing_gathers(void **state) {
+    (void)state;
+    expect(HEAD "sources: {a: {type: 'null', " TENSORS "}}\n"
+                "stages:\n"
+                "  learn: {type: features, input: a, model: net.onnx, batch: 8}\n"
+                "  x: {type: 'null', input: learn}\n"
+                "  y: {type: 'null', input: learn}\n"
+                "  both: {type: join, join: {x: x, y: y}, queue: 1}\n"
+                "  more: {type: infer, input: both, model: net.onnx, batch: 8}\n"
+                "  out: {type: jsonl, input: more}\n",
+           "");
+}
+
+/* ---- measured costs ---------------------------------------------------------------------------------------------- */
+
+static const char costly[] = HEAD
+    "sources:\n"
+    "  cam: {uri: cam.mp4, realtime: true, deadline: 20ms}\n"
+    "  calm: {uri: calm.mp4, realtime: true, deadline: 40ms}\n"
+    "stages:\n"
+    "  decode: {input: [cam, calm]}\n"
+    "  small: {type: preprocess, input: decode, size: 8}\n"
+    "  learn: {type: features, input: small, model: net.onnx, batch: {size: 4, timeout: 5ms}}\n"
+    "  both: {type: join, join: {a: small, b: learn}}\n"
+    "  out: {type: jsonl, input: both}\n";
+
+/* decode 2 ms, small 0.5, learn 4 x 3 + 5 of waiting, both 0.001, out 1: 20.501 ms; the way round learn is shorter. */
+static void measured_costs_are_held_against_deadlines(void **state) {
+    (void)state;
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = costly};
+    assert_int_equal(mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 2, .offline = true}, &diagnostics), MR_OK);
+    assert_int_equal(diagnostics.count, 0);
+    const char *const order[] = {"cam", "calm", "decode", "small", "learn", "both", "out"};
+    int64_t cost_ns[] = {0, 0, 2000000, 500000, 3000000, 1000, 1000000};
+    assert_int_equal(plan->vertex_count, 7);
+    for (size_t v = 0; v < 7; v++)
+        assert_string_equal(plan->vertices[v].id, order[v]);
+    assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
+    char *said = printed(&diagnostics);
+    assert_string_equal(said,
+                        "p.yaml:4:49: warning: sources.cam.deadline: 20ms is less than the 20.5ms that its frames were "
+                        "measured to take on their longest way: decode 2ms, small 500us, learn 17ms, both 1us, out 1ms\n"
+                        "    hint: write a deadline of more than 20.5ms, or make these stages faster\n");
+    free(said);
+    mr_diagnostics_fini(&diagnostics);
+    cost_ns[4] = 2000000;
+    assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
+    assert_int_equal(diagnostics.count, 0);
+    mr_plan_destroy(&plan);
+}
+
+static void times_have_their_units(void **state) {
+    (void)state;
+    char text[32];
+    assert_string_equal(mr_lint_print_time(33333333, text, sizeof text), "33.33ms");
+    assert_string_equal(mr_lint_print_time(2500, text, sizeof text), "2.5us");
+    assert_string_equal(mr_lint_print_time(7, text, sizeof text), "7ns");
+    assert_string_equal(mr_lint_print_time(90000000000, text, sizeof text), "90s");
+}
+
 /* ---- speed ------------------------------------------------------------------------------------------------------- */
 
 static double milliseconds(void) {
@@ -190,6 +275,10 @@ int main(void) {
         cmocka_unit_test(joins_that_complete_are_fine),
         cmocka_unit_test(merges_before_a_sink_are_fine),
         cmocka_unit_test(merges_of_other_sources_are_fine),
+        cmocka_unit_test(batches_that_fill_are_fine),
+        cmocka_unit_test(queues_of_joins_may_be_short_where_nothing_gathers),
+        cmocka_unit_test(measured_costs_are_held_against_deadlines),
+        cmocka_unit_test(times_have_their_units),
         cmocka_unit_test(large_pipelines_are_checked_quickly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,3 +43,7 @@ int mr_lint_plan(mr_plan_builder *b, bool linked) {
         return MR_ERROR_MEMORY;
     return linked ? mr_lint_joins(b) : MR_OK;
 }
+
+int mr_lint_sizes(mr_plan_builder *b) {
+    return mr_lint_deadlines(b) || mr_lint_batches(b) ? MR_ERROR_MEMORY : MR_OK;
+}

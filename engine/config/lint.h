@@ -23,4 +23,24 @@ int mr_lint_files(struct mr_plan_builder *builder);
 /* lint_joins.c: joins whose inputs can never carry the same frame, or not in one order. */
 int mr_lint_joins(struct mr_plan_builder *builder);
 
+/* Once queues and batches are decided, of a pipeline without errors: the checks below. MR_OK or MR_ERROR_MEMORY. */
+int mr_lint_sizes(struct mr_plan_builder *builder);
+
+/* lint_batches.c: batches that never fill, or for which frames wait without end; queues of joins that are too short for the
+ * batches on the way there. */
+int mr_lint_batches(struct mr_plan_builder *builder);
+/* How long a frame may wait for its batch to fill: as long as `timeout`, or as the batch takes where that is known to be
+ * less; 0 where neither is known. */
+int64_t mr_lint_batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex);
+/* lint_deadline.c: deadlines of sources that keep to no clock, or shorter than the wait for batches. */
+int mr_lint_deadlines(struct mr_plan_builder *builder);
+
+/* Warns, at its place, of each deadline that is shorter than what a frame takes on the longest way from its source: the
+ * measured cost of each stage (`cost_ns` by vertex: nanoseconds inside it for one frame; a batch takes so much for each of
+ * its frames) and the wait for batches. MR_OK or MR_ERROR_MEMORY. */
+int mr_lint_costs(const mr_plan *plan, const int64_t *cost_ns, mr_diagnostics *diagnostics);
+
+/* Writes a time for people, to four digits: "33.33ms"; returns `text`. */
+const char *mr_lint_print_time(int64_t ns, char *text, size_t bytes);
+
 #endif

@@ -155,7 +155,7 @@ static int build(mr_plan_builder *b) {
         return MR_OK;
     for (int v = 0; v < b->count; v++)
         set_calls(b, v);
-    return mr_plan_sizes(b);
+    return mr_plan_sizes(b) || mr_lint_sizes(b) ? MR_ERROR_MEMORY : MR_OK;
 }
 
 int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics) {

@@ -42,6 +42,14 @@ typedef struct mr_subscription {
     void *context;
 } mr_subscription;
 
+/* How long a frame takes from its begin at a vertex to its begin at the last stage behind that drops what is late, by the
+ * shorter of the last two calls of each. */
+typedef struct mr_need {
+    _Atomic int64_t ns;
+    size_t count;
+    int *behind; /* vertices that take what comes from here and drop what is late */
+} mr_need;
+
 struct mr_graph {
     const mr_plan *plan;
     mr_executor *executor;
@@ -51,6 +59,7 @@ struct mr_graph {
     mr_instance **instances;        /* in the order of the plan's vertices */
     mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes that source's frames */
     size_t *first_inlet;            /* by vertex */
+    mr_need *needs;                 /* by vertex; NULL where no source has a deadline */
     mr_route **routes;              /* [vertex][output port] */
     mr_source_state *sources;
     mr_subscription *subscriptions; /* by vertex */
@@ -101,6 +110,11 @@ void mr_graph_fail(mr_graph *graph, int status, const char *message);
 void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message);
 /* The container says how many frames will come in from a source. */
 void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames);
+/* deadline.c: which stages drop what is late, and room for what frames need; routes are made. */
+int mr_graph_create_needs(mr_graph *graph);
+void mr_graph_destroy_needs(mr_graph *graph);
+/* A call of that instance took so long. */
+void mr_graph_note_call(mr_graph *graph, mr_instance *instance, int64_t spent_ns);
 /* Counts a delivered frame: latency, classes. */
 void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns);
 

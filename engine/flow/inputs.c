@@ -18,52 +18,13 @@ int mr_input_ready(mr_instance *instance, const mr_frame *frame, mr_task *task) 
     return 0;
 }
 
-/* Whether packets of that frame's source are passed over until the next key frame. */
-static bool *skips(mr_instance *instance, const mr_frame *frame) {
-    const uint32_t *sources = instance->vertex->sources;
-    size_t low = 0, high = instance->self.source == MR_SOURCE_NONE ? instance->vertex->source_count : 1;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (sources[middle] <= frame->identity.source)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &instance->skipping[low];
-}
-
-/* Of packets those go that no other refers to. The others are still decoded, since what follows is made of them, and their
- * pictures go behind that; but where even that is late by the whole deadline again, all go up to a key frame in time. */
-static const char *packet_lateness(mr_instance *instance, const mr_frame *packet, int64_t late_ns) {
-    bool *skipping = skips(instance, packet);
-    if (*skipping && packet->flags & MR_FRAME_KEY && late_ns <= 0)
-        *skipping = false;
-    if (*skipping)
-        return "gop";
-    if (late_ns <= 0)
-        return NULL;
-    if (packet->flags & MR_FRAME_DISPOSABLE || (packet->media && packet->media->still))
-        return "late";
-    *skipping = late_ns > instance->graph->plan->vertices[packet->identity.source].deadline_ns;
-    return *skipping ? "late" : NULL;
-}
-
-const char *mr_input_late(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
-    if (!frame->deadline_ns || !instance->sheds)
-        return NULL;
-    int64_t late_ns = mr_executor_now_ns(task->executor) - frame->deadline_ns;
-    if (frame->format.payload == MR_PAYLOAD_PACKET)
-        return packet_lateness(instance, frame, late_ns);
-    return late_ns > 0 ? "late" : NULL;
-}
-
 /* Why a frame is not to be processed; NULL where it is. */
 static const char *refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed))
         return "stopped";
     if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
         return "failed";
-    return mr_input_late(instance, frame, task);
+    return mr_deadline_refusal(instance, frame, task);
 }
 
 /* Drops an input that is not to be processed, or cannot be. */
@@ -108,11 +69,11 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
 /* Drops what has become late while its batch gathered. */
 static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *task) {
     size_t kept = 0;
+    int64_t now = slot->frame_count ? mr_executor_now_ns(task->executor) : 0;
     for (size_t i = 0; i < slot->frame_count; i++) {
         mr_item item = {.frame = slot->frames[i], .entered_ns = slot->entered_ns[i]};
-        const char *reason = mr_input_late(instance, item.frame, task);
-        if (reason) {
-            refuse(instance, slot, &item, instance->self.id, reason);
+        if (mr_deadline_passed(instance, item.frame, now)) {
+            refuse(instance, slot, &item, instance->self.id, "late");
             continue;
         }
         slot->frames[kept] = item.frame;

@@ -44,6 +44,8 @@ static mr_slot *claim(mr_instance *instance, mr_task *task) {
     if (!gather(instance, slot, task))
         return NULL;
     slot->state = MR_SLOT_RUNNING;
+    if (instance->graph->needs)
+        slot->begun_ns = mr_executor_now_ns(task->executor);
     instance->claimed++;
     return slot;
 }
@@ -186,6 +188,7 @@ static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns
     add_relaxed(&entry->in, slot->frame_count);
     if (slot->frame_count > atomic_load_explicit(&entry->most_frames, memory_order_relaxed))
         atomic_store_explicit(&entry->most_frames, slot->frame_count, memory_order_relaxed);
+    mr_graph_note_call(entry->instance->graph, entry->instance, now_ns - slot->begun_ns);
     for (size_t i = 0; i < slot->frame_count; i++)
         mr_histogram_add(&entry->latency, now_ns - slot->entered_ns[i]);
 }

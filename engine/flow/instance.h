@@ -40,6 +40,7 @@ typedef enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_RUNNING, MR_SLOT_DONE, MR_SLO
 typedef struct mr_slot {
     mr_slot_state state;
     bool processed;        /* the stage type has consumed the inputs */
+    int64_t begun_ns;      /* when it was given them */
     size_t frame_count;
     mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
     int64_t *entered_ns;   /* when each entered the queue */
@@ -98,7 +99,9 @@ struct mr_instance {
     bool shared;             /* several entries: the lock is taken */
     bool tells_gone;         /* a join comes behind: what goes no further leaves a mark */
     bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are delivered */
-    bool *skipping;          /* for each source here: late packets are passed over until the next key frame */
+    bool *skipping;          /* for each source here: packets are passed over until a key frame in time */
+    int untried;             /* frames dropped since they would be late, though they are not yet */
+    _Atomic int64_t last_ns; /* that the last call took */
     bool opens_itself;       /* by its own thread, when that first runs */
     bool tried;              /* it has done so */
     bool opened;             /* open was called, so close is to be */
@@ -162,8 +165,10 @@ void mr_slot_add_frame(mr_slot *slot, const mr_item *item);
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason);
 
-/* inputs.c: why a frame is dropped for its lateness, "late" or "gop"; NULL where it is not. */
-const char *mr_input_late(mr_instance *instance, const mr_frame *frame, const mr_task *task);
+/* deadline.c: why no work is to be begun on a frame that is next, "late" or "gop"; NULL where it is in time. */
+const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task);
+/* deadline.c: whether a frame that was in time when it was taken is late now. Never true of packets. */
+bool mr_deadline_passed(const mr_instance *instance, const mr_frame *frame, int64_t now_ns);
 /* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake `task`. */
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task);
 /* join.c: the same for stages with several ports: one frame of each, matched by identity. */

@@ -93,7 +93,7 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, uint32_t source,
     int ready = all_ready(instance, at, task, &failed);
     if (ready == 0)
         return WAITS;
-    const char *stage = instance->self.id, *reason = mr_input_late(instance, at->item[0].frame, task);
+    const char *stage = instance->self.id, *reason = mr_deadline_refusal(instance, at->item[0].frame, task);
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed)) {
         reason = "stopped";
     } else if (ready < 0) {

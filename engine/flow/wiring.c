@@ -182,15 +182,6 @@ static int create_routes(mr_graph *graph) {
     return MR_OK;
 }
 
-/* A stage sheds what is late if anything comes behind it: else the work is done, and the frame is delivered, late or not. */
-static void mark_shedders(mr_graph *graph) {
-    for (size_t i = 0; i < graph->instance_count; i++) {
-        mr_instance *instance = graph->instances[i];
-        for (size_t port = 0; port < instance->vertex->output_count; port++)
-            instance->sheds |= instance->routes[port].consumer_count > 0;
-    }
-}
-
 /* A stage tells what is gone if a join comes anywhere behind it. Vertices are in topological order. */
 static void mark_tellers(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
@@ -240,8 +231,7 @@ int mr_graph_wire(mr_graph *graph) {
         return status;
     expect_ends(graph);
     mark_tellers(graph);
-    mark_shedders(graph);
-    return MR_OK;
+    return mr_graph_create_needs(graph);
 }
 
 void mr_graph_unwire(mr_graph *graph) {
@@ -255,6 +245,7 @@ void mr_graph_unwire(mr_graph *graph) {
         mr_free(graph->inlets[i]);
     mr_free(graph->inlets);
     mr_free(graph->first_inlet);
+    mr_graph_destroy_needs(graph);
     for (size_t v = 0; graph->routes && v < plan->vertex_count; v++) {
         for (size_t port = 0; graph->routes[v] && port < plan->vertices[v].output_count; port++)
             mr_free(graph->routes[v][port].links);

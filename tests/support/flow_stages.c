@@ -19,7 +19,7 @@ void flow_stages_reset(void) {
 }
 
 typedef struct options {
-    int64_t frames, fail_at, every, period_ns;
+    int64_t frames, fail_at, every, period_ns, gop;
 } options;
 
 static const mr_option option_table[] = {
@@ -28,6 +28,7 @@ static const mr_option option_table[] = {
     {.name = "every", .kind = MR_OPTION_INT, .offset = offsetof(options, every), .fallback = "2", .help = "One of."},
     {.name = "period", .kind = MR_OPTION_DURATION, .offset = offsetof(options, period_ns), .fallback = "0ms",
      .help = "Time a frame."},
+    {.name = "gop", .kind = MR_OPTION_INT, .offset = offsetof(options, gop), .fallback = "0", .help = "Packets."},
     MR_OPTIONS_END,
 };
 
@@ -43,8 +44,19 @@ typedef struct count_state {
 } count_state;
 
 static int count_negotiate(mr_negotiation *negotiation) {
+    const options *given = negotiation->options;
     negotiation->outputs[0].set = results_only;
+    if (given->gop)
+        negotiation->outputs[0].set.payload = MR_PAYLOAD_PACKET;
+    negotiation->paced = given->period_ns > 0;
+    negotiation->rate = negotiation->paced ? 1e9 / (double)given->period_ns : 0;
+    negotiation->frames = given->frames;
     return MR_OK;
+}
+
+static uint32_t packet_flags(int64_t gop, uint64_t seq) {
+    int64_t at = (int64_t)seq % gop;
+    return at == 0 ? MR_FRAME_KEY : at % 2 ? MR_FRAME_DISPOSABLE : 0;
 }
 
 static int count_process(mr_stage *self, mr_io *io) {
@@ -54,15 +66,22 @@ static int count_process(mr_stage *self, mr_io *io) {
         return MR_END;
     if ((int64_t)state->next == given->fail_at)
         return mr_fail(MR_ERROR_DATA, "frame %d cannot be read", (int)state->next);
+    if (state->next == 0)
+        state->due_ns = mr_io_now_ns(io);
     if (mr_io_now_ns(io) < state->due_ns) {
         mr_io_wake_at(io, state->due_ns);
         return MR_WAIT;
     }
-    state->due_ns += given->period_ns;
     mr_frame *frame;
     int status = mr_io_originate(io, &(mr_identity){.seq = state->next}, &frame);
     if (status)
         return status;
+    mr_io_set_due(io, frame, state->due_ns);
+    if (given->gop) {
+        frame->format.payload = MR_PAYLOAD_PACKET;
+        frame->flags = packet_flags(given->gop, state->next);
+    }
+    state->due_ns += given->period_ns;
     state->next++;
     return mr_io_emit(io, 0, frame);
 }
@@ -198,7 +217,9 @@ static int collect_process(mr_stage *self, mr_io *io) {
     pthread_mutex_lock(&lock);
     if (collection_count < COLLECT_ROOM) {
         collected *entry = &collection[collection_count++];
-        *entry = (collected){.identity = frame->identity, .first = strcmp(self->id, "first") == 0};
+        *entry = (collected){.identity = frame->identity, .first = strcmp(self->id, "first") == 0,
+                             .late_ns = frame->deadline_ns ? mr_io_now_ns(io) - frame->deadline_ns : 0,
+                             .flags = frame->flags};
         if (frame->format.payload == MR_PAYLOAD_TENSOR)
             entry->value = *(const uint64_t *)(const void *)frame->plane[0].data;
     }

@@ -4,7 +4,7 @@
 
 #include "millrace/millrace.h"
 
-/* Types: `count` (source: `frames`, every `period`, fails behind `fail_at`), `pass`, `gate` (lets one of `every` through),
+/* Types: `count` (source: `frames`, every `period`, fails behind `fail_at`; packets in groups of `gop`), `pass`, `gate` (lets one of `every` through),
  * `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors through the device's stream), `batcher` (notes
  * its batch sizes), `slow` (takes `period` of the clock for each frame), `broken` (fails at `fail_at`), `meet` (joins),
  * `forgetful` (loses frames without a word), `laggard` (asks for its first output last), `collect` (sink; fails at `fail_at`). */
@@ -15,6 +15,8 @@ typedef struct collected {
     mr_identity identity;
     uint64_t value; /* of scale's tensor; 0 where there is none */
     bool first;     /* by the collector called "first" */
+    int64_t late_ns; /* behind its deadline; 0 without one */
+    uint32_t flags;
 } collected;
 enum { COLLECT_ROOM = 100000 };
 extern collected collection[COLLECT_ROOM];

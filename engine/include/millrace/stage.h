@@ -68,6 +68,7 @@ typedef struct mr_stage_type {
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
     bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
+    const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing does */
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
     /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none would.
      * For the hint where formats do not fit. May be NULL. */
