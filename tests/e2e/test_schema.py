@@ -24,6 +24,7 @@ OF_FORM = re.compile(
     r"cannot be the id|nested more than")
 UNSEEN = {
     "size-zero.yaml": "the range of a value such as 0x224 is within a text",
+    "deadline-zero.yaml": "and so is that of a duration such as 0s",
     "duplicate-option.yaml": "JSON has no key twice; a YAML language server marks it by itself",
 }
 
