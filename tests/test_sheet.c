@@ -252,6 +252,19 @@ static drawn *start(const mr_sheet_style *style) {
     return d;
 }
 
+/* A width that suffices changes nothing; one that does not is told. */
+static void stop_at_width(drawn *d) {
+    int width = d->sheet.width, height = d->sheet.height, layers = d->sheet.layer_count;
+    for (int less = 0; less < 3; less++) {
+        mr_sheet_fini(&d->sheet);
+        d->style.most = width - less * (width - 1) / 2;
+        assert_int_equal(mr_sheet_make(&d->sheet, &d->style), MR_OK);
+        assert_int_equal(d->sheet.layer_count, layers);
+        assert_true(less == 0 || d->sheet.width > d->style.most);
+        assert_true(less > 0 || (d->sheet.width == width && d->sheet.height == height));
+    }
+}
+
 static void random_sheets(const mr_sheet_style *style) {
     print_message("seeds 0 to %d\n", ROUNDS - 1);
     for (int round = 0; round < ROUNDS; round++) {
@@ -260,6 +273,7 @@ static void random_sheets(const mr_sheet_style *style) {
         make_graph(d, round % 4 ? 12 : MOST_BOXES, round % 4 ? 24 : MOST_ARROWS / 4);
         assert_int_equal(mr_sheet_make(&d->sheet, &d->style), MR_OK);
         check(d);
+        stop_at_width(d);
         mr_sheet_fini(&d->sheet);
         test_free(d);
     }

@@ -116,6 +116,7 @@ static int try(drawing *d, bool grouped, int columns) {
     style.grouped = d->grouped = grouped;
     style.limit = columns;
     style.head = grouped ? 2 : 0;
+    style.most = d->view->width;
     for (int g = 0; g < d->graph->group_count; g++) {
         int width = (int)strlen(d->graph->group[g]) + 2;
         style.group_least = width > style.group_least ? width : style.group_least;

@@ -116,7 +116,11 @@ int mr_sheet_tap_x(const mr_sheet_work *w, const mr_sheet_tap *tap) {
 
 int mr_sheet_make(mr_sheet *sheet, const mr_sheet_style *style) {
     mr_sheet_work w = {.sheet = sheet, .style = *style, .arena = &sheet->arena};
-    if (mr_sheet_find_nets(&w) || mr_sheet_find_layers(&w) || list_items(&w) || list_layers(&w) || list_taps(&w) ||
+    if (mr_sheet_find_nets(&w) || mr_sheet_find_layers(&w) || mr_sheet_find_least_width(&w))
+        return MR_ERROR_MEMORY;
+    if (style->most && sheet->width > style->most)
+        return MR_OK;
+    if (list_items(&w) || list_layers(&w) || list_taps(&w) ||
         list_wires(&w) || mr_sheet_find_order(&w) || mr_sheet_find_places(&w))
         return MR_ERROR_MEMORY;
     return mr_sheet_route(&w);

@@ -28,6 +28,7 @@ static int measure(mr_sheet_work *w) {
         int ends = side[2 * b] > side[2 * b + 1] ? side[2 * b] : side[2 * b + 1];
         int least = sheet->box[b].least;
         w->footprint[b] = ends && ends + w->style.inset > least ? ends + w->style.inset : least;
+        sheet->box[b].width = w->footprint[b];
     }
     return MR_OK;
 }
@@ -143,5 +144,49 @@ int mr_sheet_find_layers(mr_sheet_work *w) {
     if (close_gaps(w))
         return MR_ERROR_MEMORY;
     span_nets(w);
+    return MR_OK;
+}
+
+/* ---- the least width ------------------------------------------------------------------------------------------- */
+
+/* What stands in one layer of one group. */
+typedef struct row {
+    int boxes, width; /* of boxes, labels included */
+    int rails;
+} row;
+
+static int least_width_of(const mr_sheet_style *style, const row *one) {
+    int items = one->boxes + one->rails, gap = style->box_gap;
+    /* A rail between two boxes keeps them apart with gaps of its own. */
+    if (one->boxes == 0 || (one->rails && style->rail_gap < gap))
+        gap = style->rail_gap;
+    return items ? one->width + one->rails * style->cell + (items - 1) * gap : 0;
+}
+
+int mr_sheet_find_least_width(mr_sheet_work *w) {
+    mr_sheet *sheet = w->sheet;
+    int ranges = w->style.grouped ? sheet->group_count : 1;
+    row *rows = mr_arena_array(w->arena, (size_t)(sheet->layer_count + 1) * (size_t)ranges, sizeof *rows);
+    if (!rows)
+        return MR_ERROR_MEMORY;
+    for (int b = 0; b < sheet->box_count; b++) {
+        row *at = &rows[sheet->box[b].layer * ranges + (w->style.grouped ? sheet->box[b].group : 0)];
+        at->boxes++;
+        at->width += w->footprint[b];
+    }
+    for (int n = 0; n < sheet->net_count; n++) {
+        rows[(w->net[n].first + 1) * ranges + w->net[n].group].rails++;
+        rows[w->net[n].last * ranges + w->net[n].group].rails--;
+    }
+    sheet->width = (ranges - 1) * w->style.group_gap;
+    for (int g = 0; g < ranges; g++) {
+        int widest = w->style.grouped ? w->style.group_least : 0;
+        for (int layer = 0; layer < sheet->layer_count; layer++) {
+            rows[layer * ranges + g].rails += layer ? rows[(layer - 1) * ranges + g].rails : 0;
+            int width = least_width_of(&w->style, &rows[layer * ranges + g]);
+            widest = width > widest ? width : widest;
+        }
+        sheet->width += widest + (w->style.grouped ? 2 * w->style.group_pad : 0);
+    }
     return MR_OK;
 }

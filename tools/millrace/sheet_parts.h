@@ -54,6 +54,8 @@ typedef struct mr_sheet_work {
 /* Each answers MR_OK or MR_ERROR_MEMORY. */
 int mr_sheet_find_nets(mr_sheet_work *work);   /* arrows -> nets and ends */
 int mr_sheet_find_layers(mr_sheet_work *work); /* layer of each box and net */
+/* What the layers take at least; sheet.width. */
+int mr_sheet_find_least_width(mr_sheet_work *work);
 int mr_sheet_find_order(mr_sheet_work *work);  /* places of items in their layers */
 int mr_sheet_find_places(mr_sheet_work *work); /* x of items and ends */
 int mr_sheet_route(mr_sheet_work *work);       /* y of everything, and lines */
