@@ -218,8 +218,8 @@ static void devices_are_resolved(void **state) {
                               "  out: {type: trash, input: learn}\n");
     assert_string_equal(vertex(plan, "open")->device, "cpu");
     assert_null(vertex(plan, "open")->device_reason);
-    assert_string_equal(vertex(plan, "shrink")->device, "cpu");
-    assert_non_null(vertex(plan, "shrink")->device_reason);
+    assert_string_equal(vertex(plan, "shrink")->device, "sim:12");
+    assert_string_equal(vertex(plan, "shrink")->device_reason, "with learn, so that nothing is copied between them");
     assert_string_equal(vertex(plan, "learn")->device, "sim:12");
     mr_plan_destroy(&plan);
 }

@@ -62,14 +62,15 @@ static void a_pipeline_is_read(void **state) {
     assert_true(open->common.queue.given);
     assert_int_equal(open->common.queue.size, 7);
     assert_int_equal(open->common.queue.when_full, MR_POLICY_BLOCK);
-    assert_string_equal(open->common.device, "cpu");
+    assert_int_equal(open->common.device.count, 0);
     const fake_shrink *small = shrink->options;
     assert_int_equal(small->size.width, 64);
     assert_int_equal(small->size.height, 32);
     assert_true(small->region.given);
     assert_int_equal(small->region.width, 5);
     assert_int_equal(small->mean.count, 3);
-    assert_string_equal(shrink->common.device, "sim:0");
+    assert_int_equal(shrink->common.device.count, 1);
+    assert_string_equal(shrink->common.device.item[0], "sim:0");
     assert_int_equal(shrink->common.in_flight, 3);
     assert_int_equal(learn->common.batch.size, 8);
     assert_int_equal(learn->common.batch.timeout_ns, 20000000);

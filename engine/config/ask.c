@@ -131,7 +131,8 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->rate = n->rate;
     vertex->paced = n->paced;
     vertex->frames = n->frames;
-    vertex->output_buffers = n->retained; /* plan_sizes.c adds the rest */
+    vertex->retained = n->retained;
+    vertex->scratch.bytes = n->scratch_bytes;
     for (size_t i = 0; i < vertex->output_count; i++)
         if (vertex->outputs[i].follows >= 0)
             vertex->outputs[i].set = vertex->inputs[vertex->outputs[i].follows].set;

@@ -6,35 +6,11 @@
 #include "engine/base/thread.h"
 #include "engine/config/lint.h"
 #include "engine/config/plan_builder.h"
-#include "engine/device/device.h"
 #include "millrace/status.h"
 
 enum { DEFAULT_QUEUE = 4, DEFAULT_IN_FLIGHT = 2 };
 
 /* ---- vertices ------------------------------------------------------------------------------------------------- */
-
-static void place_on_device(mr_plan_vertex *vertex, const char *wanted) {
-    bool automatic = strcmp(wanted, "auto") == 0;
-    snprintf(vertex->device, sizeof vertex->device, "%s", automatic ? "cpu" : wanted);
-    if (automatic)
-        vertex->device_reason = "the processors, which every machine has";
-}
-
-/* What computes on the host could not wait for a device; and no stage type has a CUDA variant in this version: said here,
- * before a frame is copied to a GPU in vain. */
-static void check_device(mr_plan_builder *b, const mr_spec_vertex *spec) {
-    const char *device = spec->common.device;
-    const mr_yaml *said = device ? mr_yaml_get(spec->node, "device") : NULL;
-    if (!said || !spec->type || strcmp(device, "cpu") == 0 || strcmp(device, "auto") == 0 ||
-        mr_device_check_name(device))
-        return;
-    if (!spec->type->map && !spec->type->streams)
-        mr_plan_error(b, said->place, "take `device` away", "stages.%s.device: %s works on the host's processors only",
-                      spec->id, spec->type->name);
-    else if (strncmp(device, "cuda", 4) == 0)
-        mr_plan_error(b, said->place, "write cpu; sim:0 does the same work asynchronously, as a GPU would",
-                      "stages.%s.device: %s has no CUDA kernel in this version", spec->id, spec->type->name);
-}
 
 static void set_batch(mr_plan_builder *b, mr_plan_vertex *vertex, const mr_spec_vertex *spec) {
     const mr_spec_batch *batch = &spec->common.batch;
@@ -61,8 +37,6 @@ static void set_vertex(mr_plan_builder *b, int v) {
         .on_error = (mr_on_error)spec->common.on_error,
         .deadline_ns = spec->common.deadline_ns,
     };
-    place_on_device(vertex, spec->is_source || !spec->common.device ? "cpu" : spec->common.device);
-    check_device(b, spec);
     set_batch(b, vertex, spec);
     vertex->queue = spec->common.queue.size > 0 ? (int)spec->common.queue.size : DEFAULT_QUEUE;
     /* The next batch waits in the queue while the calls before it are under way. */
@@ -82,8 +56,9 @@ static void set_calls(mr_plan_builder *b, int v) {
     vertex->entries = parallel ? b->plan->workers : 1;
     if (wanted > 0 && vertex->entries > wanted)
         vertex->entries = (int)wanted;
-    /* Two calls for each worker: while the first of them is unfinished, others may go on behind it. */
-    vertex->in_flight = wanted > 0 ? (int)wanted : DEFAULT_IN_FLIGHT * vertex->entries;
+    /* Two calls for each worker, or each device: while the first of them is unfinished, others may go on behind it. */
+    int calls = vertex->entries > (int)vertex->device_count ? vertex->entries : (int)vertex->device_count;
+    vertex->in_flight = wanted > 0 ? (int)wanted : DEFAULT_IN_FLIGHT * calls;
 }
 
 static int list_vertices(mr_plan_builder *b) {
@@ -104,20 +79,26 @@ static int list_vertices(mr_plan_builder *b) {
     return MR_OK;
 }
 
-static int list_edges(mr_plan_builder *b) {
+int mr_plan_list_edges(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
     plan->edges = mr_arena_array(b->arena, b->link_count, sizeof *plan->edges);
-    plan->vertices = mr_arena_array(b->arena, (size_t)b->count, sizeof *plan->vertices);
-    if (!plan->edges || !plan->vertices)
+    if (!plan->edges)
         return MR_ERROR_MEMORY;
     plan->edge_count = b->link_count;
-    plan->vertex_count = (size_t)b->count;
-    plan->source_count = b->spec->source_count;
     for (size_t i = 0; i < b->link_count; i++)
         plan->edges[i] = (mr_plan_edge){.from = b->link[i].from,
                                         .from_port = b->link[i].from_port,
                                         .to = b->link[i].to,
                                         .to_port = b->link[i].to_port};
+    return MR_OK;
+}
+
+static int create_vertices(mr_plan_builder *b) {
+    b->plan->vertices = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->plan->vertices);
+    if (!b->plan->vertices)
+        return MR_ERROR_MEMORY;
+    b->plan->vertex_count = (size_t)b->count;
+    b->plan->source_count = b->spec->source_count;
     for (int v = 0; v < b->count; v++)
         set_vertex(b, v);
     return MR_OK;
@@ -146,7 +127,7 @@ static int build(mr_plan_builder *b) {
     /* Without an order there is nothing more to find out. */
     if (b->diagnostics->errors > before_order)
         return MR_OK;
-    if (list_edges(b) || mr_plan_reach(b) || mr_plan_negotiate(b))
+    if (mr_plan_list_edges(b) || create_vertices(b) || mr_plan_reach(b) || mr_plan_negotiate(b) || mr_plan_place(b))
         return MR_ERROR_MEMORY;
     if (mr_lint_plan(b, linked))
         return MR_ERROR_MEMORY;
@@ -155,7 +136,10 @@ static int build(mr_plan_builder *b) {
         return MR_OK;
     for (int v = 0; v < b->count; v++)
         set_calls(b, v);
-    return mr_plan_sizes(b) || mr_lint_sizes(b) ? MR_ERROR_MEMORY : MR_OK;
+    /* What is left to the planner hangs on how much memory each stage needs, and what that is hangs on the copies. */
+    if (mr_plan_sizes(b) || mr_plan_pools(b) || mr_plan_place_auto(b) || mr_plan_insert_copies(b) || mr_plan_sizes(b))
+        return MR_ERROR_MEMORY;
+    return mr_lint_sizes(b) || mr_plan_memory(b) ? MR_ERROR_MEMORY : MR_OK;
 }
 
 int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics) {

@@ -19,7 +19,7 @@ typedef struct mr_plan_edge {
 } mr_plan_edge;        /* it carries what the output port gives: vertices[from].outputs[from_port].set */
 
 /* What a vertex is that the planner has put in itself: it brings frames, with the tensors among their results, from one
- * memory into another, and changes nothing else. Its type is `copy` (engine/device/copy.h), its id "decode->sim:0", and its
+ * memory into another, and changes nothing else. Its type is `copy` (engine/data/copy.h), its id "decode->sim:0", and its
  * `place` and `mark` those of the first stage that reads what it brings. There is one for each output port and device (or
  * list of devices) that reads it, whatever number of stages do. */
 typedef enum mr_copy_kind {
@@ -93,6 +93,7 @@ typedef struct mr_plan_vertex {
     const char *device_reason;      /* why, where the YAML left a choice to the planner; else NULL */
     size_t device_count;            /* at least 1; more: frames are spread over them */
     const int *devices;             /* in plan->devices */
+    int turn;                       /* several devices: so many frames in a row go to the same one */
     mr_copy_kind copy;
     int instances;
     mr_entry entry;
@@ -106,6 +107,7 @@ typedef struct mr_plan_vertex {
     int gathered;                   /* frames of one source that batches may hold on one way here, its own included */
     mr_policy policy;               /* of its input links when full */
     mr_on_error on_error;
+    int retained;                   /* buffers that an instance keeps for itself, as negotiated */
     int output_buffers;             /* for output 0 of one instance; see above */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
@@ -159,5 +161,8 @@ void mr_plan_destroy(mr_plan **plan);
 /* Before the plan is used: lets its stages write nowhere. Files become /dev/null, folders become folders of the stages' ids
  * below `folder`, which are made. MR_ERROR_IO or MR_ERROR_MEMORY. */
 int mr_plan_discard_output(mr_plan *plan, const char *folder);
+
+/* Whether a text can stand in mr_plan_params.assume; MR_ERROR_USAGE where it cannot. */
+int mr_plan_check_assumption(const char *text);
 
 #endif

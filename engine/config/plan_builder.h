@@ -1,4 +1,4 @@
-/* Between the files that make a plan (plan.c, plan_links.c, plan_order.c, negotiate.c, plan_sizes.c); nobody else
+/* Between the files that make a plan (plan.c, plan_links.c, plan_order.c, negotiate.c, and plan_*.c); nobody else
  * includes this.
  *
  * Vertices are numbered as the YAML has them, sources first, until plan_order.c has put the stages in topological
@@ -42,6 +42,8 @@ typedef struct mr_plan_builder {
     mr_plan_link *link;     /* grouped by `to` */
     mr_plan_fan in, out;    /* links into and out of each vertex; once ordered */
     bool *unknown;          /* vertices of which nobody knows what comes out, since something is wrong there */
+    mr_index device_names;  /* names and aliases to plan->devices */
+    size_t device_room;
     bool *asked;            /* vertices that have answered */
     bool *hangs;            /* vertices that may choose, or stand behind one that may; until the choice is made */
     mr_plan_need **needs;   /* [vertex][input]: what it, and all that its frames go on to, takes */
@@ -56,7 +58,32 @@ int mr_plan_resolve_links(mr_plan_builder *builder);  /* names -> link */
 int mr_plan_order(mr_plan_builder *builder);          /* cycles; vertex and link in topological order; in and out */
 int mr_plan_reach(mr_plan_builder *builder);          /* which sources reach which vertex */
 int mr_plan_negotiate(mr_plan_builder *builder);      /* formats */
-int mr_plan_sizes(mr_plan_builder *builder);          /* queues of joins, output_buffers */
+int mr_plan_place(mr_plan_builder *builder);          /* devices, and stages on those that they name */
+int mr_plan_sizes(mr_plan_builder *builder);          /* queues of joins, output_buffers; may be called again */
+int mr_plan_pools(mr_plan_builder *builder);          /* what pools there are, from output_buffers; may be called again */
+int mr_plan_place_auto(mr_plan_builder *builder);     /* stages whose device is the planner's choice; needs pools */
+int mr_plan_insert_copies(mr_plan_builder *builder);  /* numbers vertices and links anew */
+int mr_plan_memory(mr_plan_builder *builder);         /* pools, totals and limits */
+
+/* plan.c, plan_order.c: plan->edges from link; in and out from link. */
+int mr_plan_list_edges(mr_plan_builder *builder);
+int mr_plan_list_fans(mr_plan_builder *builder);
+
+/* plan_devices.c */
+bool mr_plan_is_cuda(const mr_plan_device *device);
+bool mr_plan_works_on_devices(const mr_stage_type *type);
+bool mr_plan_is_auto(const mr_spec_vertex *spec);
+/* Whether the device is there, where that can be known, and how much memory it has; a message where it is not. */
+int mr_plan_probe(mr_plan_builder *builder, mr_plan_device *device);
+/* Diagnoses why the stage cannot compute on that device, which it names at `place`. */
+void mr_plan_check_device(mr_plan_builder *builder, const mr_spec_vertex *spec, mr_place place, int device);
+void mr_plan_name_device(mr_plan_builder *builder, mr_plan_vertex *vertex);
+/* The least of its limit and its memory; 0: neither is known. */
+uint64_t mr_plan_most_bytes(const mr_plan_device *device);
+/* plan_copies.c */
+bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
+/* plan_memory.c: about what the vertex takes of its device's memory, with what is brought there for it. */
+uint64_t mr_plan_estimate(const mr_plan_builder *builder, int vertex);
 
 /* How many ports there are; NULL has none. */
 int mr_port_count(const mr_port *ports);

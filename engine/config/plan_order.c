@@ -22,6 +22,10 @@ static int make_fan(mr_plan_builder *b, mr_plan_fan *fan, bool by_to) {
     return MR_OK;
 }
 
+int mr_plan_list_fans(mr_plan_builder *b) {
+    return make_fan(b, &b->in, true) || make_fan(b, &b->out, false) ? MR_ERROR_MEMORY : MR_OK;
+}
+
 /* Kahn's algorithm; fills `order` with the vertices that are on no cycle and behind none, and says how many. Ties are
  * broken by the order of the YAML. */
 static int sort_vertices(const mr_plan_builder *b, int *order, int *waiting) {
@@ -111,13 +115,13 @@ static int renumber(mr_plan_builder *b, const int *order) {
         }
     b->vertex = vertex;
     b->link = link;
-    return make_fan(b, &b->in, true) || make_fan(b, &b->out, false) ? MR_ERROR_MEMORY : MR_OK;
+    return mr_plan_list_fans(b);
 }
 
 int mr_plan_order(mr_plan_builder *b) {
     int *order = mr_arena_array(b->arena, (size_t)b->count, sizeof *order);
     int *waiting = mr_arena_array(b->arena, (size_t)b->count, sizeof *waiting);
-    if (!order || !waiting || make_fan(b, &b->in, true) || make_fan(b, &b->out, false))
+    if (!order || !waiting || mr_plan_list_fans(b))
         return MR_ERROR_MEMORY;
     if (sort_vertices(b, order, waiting) < b->count)
         return report_cycles(b, waiting);

@@ -17,7 +17,7 @@ static const mr_format_set *carried(const mr_plan_builder *b, const mr_plan_edge
 /* Whether frames may leave a stage in the buffers they came in: where something of the same kind comes out. */
 static bool passes_through(const mr_plan_vertex *vertex, const mr_format_set *in) {
     mr_format_set met;
-    for (size_t i = 0; i < vertex->output_count; i++)
+    for (size_t i = 0; i < vertex->output_count && !vertex->copy; i++)
         if (vertex->outputs[i].set.payload == in->payload && mr_format_set_meet(&vertex->outputs[i].set, in, &met))
             return true;
     return false;
@@ -70,6 +70,15 @@ static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const
     return held;
 }
 
+/* What is brought in lies there until its call is over, or as long as what comes out of the stage in it. */
+static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t after) {
+    bool passes = false;
+    for (size_t i = 0; i < vertex->input_count; i++)
+        passes = passes || passes_through(vertex, &vertex->inputs[i].set);
+    int64_t ports = vertex->input_count > 1 ? (int64_t)vertex->input_count : 1;
+    return (int)cap(making * ports + (passes ? after : 0));
+}
+
 int mr_plan_sizes(mr_plan_builder *b) {
     holding *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
     if (!behind)
@@ -86,8 +95,10 @@ int mr_plan_sizes(mr_plan_builder *b) {
         bool alone = vertex->is_source || vertex->entry == MR_ENTRY_PER_SOURCE;
         int64_t sources = alone ? 1 : (int64_t)vertex->source_count;
         int64_t making = (int64_t)vertex->in_flight * vertex->batch;
-        vertex->output_buffers =
-            (int)cap(vertex->output_buffers + making + behind[v].per_source * sources + behind[v].in_all);
+        int64_t after = behind[v].per_source * sources + behind[v].in_all;
+        vertex->output_buffers = (int)cap(vertex->retained + making + after);
+        if (vertex->device_count > 1)
+            vertex->staging.count = count_staging(vertex, making, after);
     }
     return MR_OK;
 }

@@ -74,6 +74,8 @@ static const mr_option top_options[] = {
      .example = "classify-lobby", .help = "name of the pipeline"},
     {.name = "workers", .kind = MR_OPTION_INT, .offset = offsetof(top_level, workers), .min = 1, .max = 1024,
      .unit = "threads", .help = "threads that run stages; without it one for each core that the process may use"},
+    {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
+     .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys, .help = "where frames come from: a map from ids to sources"},
     {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1, .max = MR_SPEC_MAX_STAGES,
@@ -82,7 +84,9 @@ static const mr_option top_options[] = {
 };
 
 const mr_option *mr_spec_keys(mr_spec_level level) {
-    return level == MR_SPEC_PIPELINE ? top_options : level == MR_SPEC_SOURCE ? mr_source_keys : mr_stage_keys;
+    const mr_option *const tables[] = {[MR_SPEC_PIPELINE] = top_options, [MR_SPEC_SOURCE] = mr_source_keys,
+                                       [MR_SPEC_STAGE] = mr_stage_keys, [MR_SPEC_DEVICE] = mr_device_keys};
+    return tables[level];
 }
 
 static int read_top(mr_spec_parser *p) {
@@ -99,8 +103,7 @@ static int read_top(mr_spec_parser *p) {
 
 /* ---- sources and stages -------------------------------------------------------------------------------------- */
 
-/* Letters, digits, - and _, so that a dot can part a stage from its port; MR_SPEC_ID says the same. */
-static bool id_is_plain(const char *id) {
+bool mr_spec_id_is_plain(const char *id) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
     return *id && *id != '-' && strspn(id, letters) == strlen(id) && strlen(id) <= 64;
 }
@@ -116,7 +119,7 @@ static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml
                              : vertex->place.file;
     if (!vertex->place_text)
         return MR_ERROR_MEMORY;
-    if (!id_is_plain(node->key) || strcmp(node->key, "sources") == 0)
+    if (!mr_spec_id_is_plain(node->key) || strcmp(node->key, "sources") == 0)
         mr_spec_error(p, node->key_place, "use up to 64 letters, digits, - and _; \"sources\" is taken",
                       "\"%s\" cannot be the id of a %s", node->key, is_source ? "source" : "stage");
     return MR_OK;
@@ -217,7 +220,7 @@ static int read_spec(mr_spec_parser *p) {
     int status = read_tree(p);
     if (status)
         return status;
-    if (read_top(p) ||
+    if (read_top(p) || mr_spec_read_devices(p) ||
         read_section(p, "sources", true, MR_SPEC_MAX_SOURCES, &spec->source_count, &spec->sources) ||
         read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p))
         return MR_ERROR_MEMORY;

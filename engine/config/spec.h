@@ -18,16 +18,21 @@
 #include "engine/config/yaml.h"
 #include "millrace/millrace.h"
 
-enum { MR_SPEC_MAX_SOURCES = 10000, MR_SPEC_MAX_STAGES = 1000, MR_SPEC_MAX_PORTS = 16 /* inputs of a join */ };
+enum {
+    MR_SPEC_MAX_SOURCES = 10000,
+    MR_SPEC_MAX_STAGES = 1000,
+    MR_SPEC_MAX_DEVICES = 256,
+    MR_SPEC_MAX_PORTS = 16 /* inputs of a join */
+};
 
 /* The type of a source that does not say, where mr_spec_params names no other. */
 #define MR_SPEC_SOURCE_TYPE "media"
 /* What the id of a source or stage may be, as a regular expression (ECMA 262). */
 #define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
 
-/* The keys of a pipeline's top level, and those that every source and every stage has beside the options of its type: the
- * tables that parsing reads. */
-typedef enum mr_spec_level { MR_SPEC_PIPELINE, MR_SPEC_SOURCE, MR_SPEC_STAGE } mr_spec_level;
+/* The keys of a pipeline's top level, those that every source and every stage has beside the options of its type, and those
+ * of a device under `devices`: the tables that parsing reads. */
+typedef enum mr_spec_level { MR_SPEC_PIPELINE, MR_SPEC_SOURCE, MR_SPEC_STAGE, MR_SPEC_DEVICE } mr_spec_level;
 const mr_option *mr_spec_keys(mr_spec_level level);
 
 /* What a link does when its queue is full. */
@@ -57,13 +62,22 @@ typedef struct mr_spec_batch {
 
 /* The keys that every stage has, beside type, input and join. */
 typedef struct mr_spec_common {
-    const char *device;
+    mr_strings device; /* names of devices or of entries under `devices`, or "auto" alone */
     mr_spec_queue queue;
     mr_spec_batch batch;
     int64_t in_flight; /* 0: not said */
     int64_t deadline_ns; /* of sources; 0: none */
     int on_error;      /* mr_on_error */
 } mr_spec_common;
+
+/* An entry of `devices`. */
+typedef struct mr_spec_device {
+    const char *id;
+    const char *device;   /* what it is, in full: "cpu", "cuda:0", "sim:1" */
+    mr_place place;       /* of its id */
+    int64_t memory_bytes; /* most that buffers may take there; 0: no limit */
+    bool enabled;
+} mr_spec_device;
 
 /* A source or a stage. */
 typedef struct mr_spec_vertex {
@@ -87,6 +101,8 @@ typedef struct mr_spec {
     int workers;               /* 0: not said */
     bool broken;               /* an error was diagnosed */
     const mr_stage_type *const *types;
+    size_t device_count;
+    mr_spec_device *devices;
     size_t source_count;
     mr_spec_vertex *sources;
     size_t stage_count;
@@ -112,5 +128,8 @@ typedef struct mr_spec_params {
  * that mr_plan_create can find those of the graph too; else it is NULL. */
 int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
 void mr_spec_destroy(mr_spec **spec);
+
+/* A device's name with its number: "cuda" is "cuda:0". NULL without memory. */
+const char *mr_device_full_name(mr_arena *arena, const char *name);
 
 #endif

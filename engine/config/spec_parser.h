@@ -1,4 +1,4 @@
-/* Between the files that make a spec (spec.c, spec_stage.c, override.c); nobody else includes this. */
+/* Between the files that make a spec (spec.c, spec_devices.c, spec_stage.c, override.c); nobody else includes this. */
 #ifndef MILLRACE_CONFIG_SPEC_PARSER_H
 #define MILLRACE_CONFIG_SPEC_PARSER_H
 
@@ -26,9 +26,19 @@ typedef struct mr_spec_parser {
 
 /* spec_stage.c: the keys that every source and every stage has. */
 extern const mr_option mr_source_keys[], mr_stage_keys[];
+/* spec_devices.c: those of an entry of `devices`. */
+extern const mr_option mr_device_keys[];
 
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
+
+/* spec.c: whether it is made of letters, digits, - and _, so that a dot can part a stage from its port; as MR_SPEC_ID. */
+bool mr_spec_id_is_plain(const char *id);
+
+/* spec_devices.c: the section `devices`; and whether what a stage writes as `device` names devices. MR_OK or
+ * MR_ERROR_MEMORY; all else is diagnosed. */
+int mr_spec_read_devices(mr_spec_parser *parser);
+void mr_spec_check_device(const mr_spec_parser *parser, mr_spec_vertex *vertex);
 
 /* spec_stage.c: reads one source or stage whose id and node are set. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_read_vertex(mr_spec_parser *parser, mr_spec_vertex *vertex);

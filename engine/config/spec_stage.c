@@ -5,7 +5,6 @@
 #include "engine/config/lint.h"
 #include "engine/config/nearest.h"
 #include "engine/config/spec_parser.h"
-#include "engine/device/device.h"
 #include "millrace/status.h"
 
 /* Whether a name was written. `null` is one here: it is the name of a type. */
@@ -169,8 +168,8 @@ const mr_option mr_stage_keys[] = {
     {.name = "join", .kind = MR_OPTION_PAIRS, .elsewhere = true, .required = true, .unless = "input", .min = 1,
      .max = MR_SPEC_MAX_PORTS, .example = "{picture: decode, boxes: detect}",
      .help = "brings together what belongs to the same frame: a map from inputs to sources or stages"},
-    {.name = "device", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_common, device), .fallback = "cpu",
-     .help = "where the stage computes: cpu, auto, sim:N or cuda:N"},
+    {.name = "device", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_common, device), .fallback = "cpu",
+     .help = "where the stage computes: cpu, sim:N, cuda:N, a name under devices, or auto; a list spreads its frames"},
     {.name = "queue", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, queue), .fields = queue_fields,
      .brief = "size", .help = "the queue of each link into the stage"},
     {.name = "batch", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, batch), .fields = batch_fields,
@@ -203,27 +202,12 @@ static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr
     return MR_OK;
 }
 
-static const char device_hint[] = "write cpu, auto, sim:0 or cuda:0";
-
-static void check_device(const mr_spec_parser *p, const mr_spec_vertex *vertex, const mr_yaml *said) {
-    if (said->kind == MR_YAML_SCALAR && !mr_yaml_is_null(said) && !said->broken &&
-        strcmp(said->text, "auto") != 0 && mr_device_check_name(said->text))
-        mr_spec_error(p, said->place, device_hint, "stages.%s.device: \"%s\" is no device", vertex->id, said->text);
-}
-
 static int read_common(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_option_reader *reader) {
-    const mr_yaml *device = vertex->is_source ? NULL : mr_yaml_get(vertex->node, "device");
     mr_yaml *picked = mr_yaml_new(&p->spec->arena, MR_YAML_MAP, vertex->node->place);
     if (!picked || pick_common(p, vertex, picked))
         return MR_ERROR_MEMORY;
-    vertex->common.device = "cpu";
-    if (device && device->kind == MR_YAML_LIST) {
-        mr_spec_error(p, device->place, device_hint, "stages.%s.device: a stage runs on one device, found a list",
-                      vertex->id);
-        ((mr_yaml *)mr_index_get(&picked->index, "device"))->broken = true;
-    }
-    if (device)
-        check_device(p, vertex, device);
+    if (!vertex->is_source)
+        mr_spec_check_device(p, vertex);
     if (!vertex->is_source)
         mr_lint_queue(mr_index_get(&picked->index, "queue"), vertex->id, p->diagnostics);
     int status = mr_options_read(reader, keys_of(vertex), NULL, picked, &vertex->common);

@@ -275,3 +275,16 @@ const char *mr_value_print_bytes(double value, char *text, size_t bytes) {
                                  {"TiB", 1099511627776.0}};
     return print_unit(value, shown, sizeof shown / sizeof *shown, text, bytes);
 }
+
+const char *mr_value_print_about(uint64_t value, char *text, size_t bytes) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    double scaled = (double)value / 1024;
+    size_t power = 0;
+    for (; scaled >= 1023.95 && power < 3; power++)
+        scaled /= 1024;
+    if (value < 1024)
+        snprintf(text, bytes, "%d bytes", (int)value);
+    else
+        snprintf(text, bytes, "%.1f %s", scaled, units[power]);
+    return text;
+}

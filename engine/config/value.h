@@ -34,5 +34,7 @@ const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes);
 /* Writes a number of nanoseconds or bytes with the largest unit that divides it, 0 with none; returns `text`. */
 const char *mr_value_print_duration(double ns, char *text, size_t bytes);
 const char *mr_value_print_bytes(double value, char *text, size_t bytes);
+/* A number of bytes for people, rounded to one place: "1.5 GiB"; returns `text`. */
+const char *mr_value_print_about(uint64_t value, char *text, size_t bytes);
 
 #endif

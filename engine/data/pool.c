@@ -32,7 +32,7 @@ int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t b
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pool");
     pthread_mutex_init(&made->lock, NULL);
-    made->device = device;
+    made->device = mr_device_ref(device);
     made->memory = memory;
     made->bytes = bytes;
     made->count = count > 0 ? count : 1;
@@ -40,14 +40,22 @@ int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t b
     return MR_OK;
 }
 
-static void destroy(mr_pool *pool) {
-    while (pool->free) {
-        mr_buffer *buffer = pool->free;
-        pool->free = buffer->next;
-        mr_device_free(pool->device, pool->memory, buffer->data);
-        mr_device_count_bytes(pool->device, pool->memory, -(int64_t)pool->bytes);
-        mr_free(buffer);
+static void free_buffer(mr_pool *pool, mr_buffer *buffer) {
+    mr_device_free(pool->device, pool->memory, buffer->data);
+    mr_device_count_bytes(pool->device, pool->memory, -(int64_t)pool->bytes);
+    mr_free(buffer);
+}
+
+static void free_buffers(mr_pool *pool, mr_buffer *list) {
+    while (list) {
+        mr_buffer *gone = list;
+        list = gone->next;
+        free_buffer(pool, gone);
     }
+}
+
+static void destroy(mr_pool *pool) {
+    mr_device_destroy(&pool->device);
     pthread_mutex_destroy(&pool->lock);
     mr_free(pool);
 }
@@ -59,7 +67,13 @@ void mr_pool_release(mr_pool **pool) {
         return;
     pthread_mutex_lock(&gone->lock);
     gone->released = true;
-    bool last = gone->out == 0;
+    mr_buffer *unused = gone->free;
+    gone->free = NULL;
+    gone->out++; /* Until they are freed, nobody else destroys the pool. */
+    pthread_mutex_unlock(&gone->lock);
+    free_buffers(gone, unused);
+    pthread_mutex_lock(&gone->lock);
+    bool last = --gone->out == 0;
     pthread_mutex_unlock(&gone->lock);
     if (last)
         destroy(gone);
@@ -120,7 +134,11 @@ static int take_waiters(mr_pool *pool, waiter *served) {
 static void give_back(mr_pool *pool, mr_buffer *buffer) {
     waiter served[MR_POOL_WAITERS];
     pthread_mutex_lock(&pool->lock);
-    if (buffer) {
+    if (buffer && pool->released) {
+        pthread_mutex_unlock(&pool->lock);
+        free_buffer(pool, buffer);
+        pthread_mutex_lock(&pool->lock);
+    } else if (buffer) {
         buffer->next = pool->free;
         pool->free = buffer;
     } else {

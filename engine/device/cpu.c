@@ -1,4 +1,5 @@
 /* The host's processors: work is done before submit returns, so every event is done as soon as it is recorded. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/memory.h"
@@ -60,6 +61,10 @@ static int cpu_wait(mr_stream *stream, mr_event *event) {
     return MR_OK;
 }
 
+static void cpu_destroy(mr_device *device) {
+    mr_free(device);
+}
+
 static const mr_device_type cpu_type = {
     .kind = MR_DEVICE_CPU,
     .allocate = cpu_allocate,
@@ -69,9 +74,20 @@ static const mr_device_type cpu_type = {
     .submit = cpu_submit,
     .record = cpu_record,
     .wait = cpu_wait,
+    .destroy = cpu_destroy,
 };
 
 mr_device *mr_device_cpu(void) {
     static mr_device cpu = {.type = &cpu_type, .name = "cpu"};
     return &cpu;
+}
+
+int mr_cpu_create(mr_device **device) {
+    mr_device *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a device");
+    made->type = &cpu_type;
+    snprintf(made->name, sizeof made->name, "cpu");
+    *device = made;
+    return MR_OK;
 }

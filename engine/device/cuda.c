@@ -441,6 +441,20 @@ static int find_device(int index) {
     return MR_OK;
 }
 
+int mr_cuda_probe(int index, uint64_t *memory_bytes) {
+    struct cudaDeviceProp about;
+    *memory_bytes = 0;
+    int status = find_device(index);
+    if (status)
+        return status;
+    cudaError_t error = cudaGetDeviceProperties(&about, index);
+    cudaGetLastError();
+    if (error)
+        return mr_fail(MR_ERROR_DEVICE, "cuda:%d: cannot be asked for its memory: %s", index, cudaGetErrorString(error));
+    *memory_bytes = about.totalGlobalMem;
+    return MR_OK;
+}
+
 int mr_cuda_create(mr_device **device, int index) {
     *device = NULL;
     int status = find_device(index);

@@ -90,10 +90,8 @@ int mr_device_check_name(const char *name) {
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual) {
     const char *rest = "";
     *device = NULL;
-    if (strcmp(name, "cpu") == 0) {
-        *device = mr_device_cpu();
-        return MR_OK;
-    }
+    if (strcmp(name, "cpu") == 0)
+        return mr_cpu_create(device);
     int index = index_of(name, "sim", &rest);
     if (index >= 0)
         return open_sim(device, index, rest, seed, manual);
@@ -103,11 +101,25 @@ int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool man
     return unknown_device(name);
 }
 
+int mr_device_probe(const char *name, uint64_t *memory_bytes) {
+    const char *rest = "";
+    int index = index_of(name, "cuda", &rest);
+    *memory_bytes = 0;
+    return index >= 0 ? mr_cuda_probe(index, memory_bytes) : MR_OK;
+}
+
+mr_device *mr_device_ref(mr_device *device) {
+    atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed);
+    return device;
+}
+
 void mr_device_destroy(mr_device **device) {
     mr_device *gone = *device;
     *device = NULL;
-    if (gone && gone->type->destroy)
-        gone->type->destroy(gone);
+    if (!gone || !gone->type->destroy || gone == mr_device_cpu() ||
+        atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) > 0)
+        return;
+    gone->type->destroy(gone);
 }
 
 /* ---- the table ---------------------------------------------------------------------------------------------------- */
@@ -121,10 +133,9 @@ void mr_device_free(mr_device *device, mr_memory memory, void *data) {
 }
 
 void mr_device_count_bytes(mr_device *device, mr_memory memory, int64_t bytes) {
-    mr_device *owner = memory == MR_MEMORY_HOST ? mr_device_cpu() : device;
-    uint64_t held = atomic_fetch_add(&owner->held_bytes[memory], (uint64_t)bytes) + (uint64_t)bytes;
-    uint64_t most = atomic_load(&owner->most_bytes[memory]);
-    while (bytes > 0 && held > most && !atomic_compare_exchange_weak(&owner->most_bytes[memory], &most, held))
+    uint64_t held = atomic_fetch_add(&device->held_bytes[memory], (uint64_t)bytes) + (uint64_t)bytes;
+    uint64_t most = atomic_load(&device->most_bytes[memory]);
+    while (bytes > 0 && held > most && !atomic_compare_exchange_weak(&device->most_bytes[memory], &most, held))
         ;
 }
 
@@ -167,6 +178,26 @@ static int copy(void *arguments) {
 int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes) {
     const copy_work work = {to, from, bytes};
     return bytes ? mr_stream_submit(stream, copy, &work, sizeof work) : MR_OK;
+}
+
+typedef struct rows_work {
+    uint8_t *to;
+    const uint8_t *from;
+    ptrdiff_t to_stride, from_stride;
+    size_t bytes, rows;
+} rows_work;
+
+static int copy_rows(void *arguments) {
+    const rows_work *work = arguments;
+    for (size_t row = 0; row < work->rows; row++)
+        memcpy(work->to + (ptrdiff_t)row * work->to_stride, work->from + (ptrdiff_t)row * work->from_stride, work->bytes);
+    return MR_OK;
+}
+
+int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                        size_t bytes, size_t rows) {
+    const rows_work work = {to, from, to_stride, from_stride, bytes, rows};
+    return bytes && rows ? mr_stream_submit(stream, copy_rows, &work, sizeof work) : MR_OK;
 }
 
 int mr_stream_record(mr_stream *stream, mr_event *event) {

@@ -10,6 +10,7 @@
 #ifndef MILLRACE_DEVICE_H
 #define MILLRACE_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct mr_device {
     const mr_device_type *type;
     char name[32]; /* "cpu", "sim:0", "cuda:1" */
     int index;
+    atomic_int references; /* beside that of who has opened it */
     _Atomic uint64_t held_bytes[MR_MEMORY_DEVICE + 1], most_bytes[MR_MEMORY_DEVICE + 1]; /* of pools, by kind of memory */
 };
 struct mr_stream {
@@ -46,6 +48,8 @@ struct mr_stream {
 
 /* The device of the host's processors. It always exists and is never destroyed. Work is done before submit returns. */
 mr_device *mr_device_cpu(void);
+/* Another one, so that memory is counted apart. */
+int mr_cpu_create(mr_device **device);
 
 /* Opens a device by name: "cpu", "sim", "sim:N", "cuda", "cuda:N" (without a number: 0). What stands behind a `?` in the
  * name of a simulated device sets its parameters: "sim:0?fail_every=7&max_delay=2000000". With `manual` a simulated
@@ -53,12 +57,17 @@ mr_device *mr_device_cpu(void);
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);
 /* Whether a name is well formed; whether there is such a device shows when it is opened. */
 int mr_device_check_name(const char *name);
-/* Destroys a device on which nothing lives any more; of the cpu only the pointer is cleared. */
+/* Whether there is such a device on this machine, and how many bytes of memory it has (0: not told, of all but CUDA). The
+ * name is well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. */
+int mr_device_probe(const char *name, uint64_t *memory_bytes);
+/* Pools, whose buffers a program may keep for longer than the pipeline, hold references: the last one destroys. */
+mr_device *mr_device_ref(mr_device *device);
+/* Drops the reference of who has opened it, or one of mr_device_ref, and sets it to NULL. Of mr_device_cpu nothing else is
+ * done. */
 void mr_device_destroy(mr_device **device);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
-/* Pools say what they have allocated (or freed: negative), so that the most there ever was is known. Host memory is that of
- * the cpu, whichever device is named. */
+/* Pools say what they have allocated (or freed: negative), so that the most there ever was is known. */
 void mr_device_count_bytes(mr_device *device, mr_memory memory, int64_t bytes);
 uint64_t mr_device_most_bytes(const mr_device *device, mr_memory memory);
 
@@ -71,6 +80,9 @@ enum { MR_WORK_BYTES = 1024 };
 int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
 /* Adds a copy within host memory as work; `from` NULL: zeros. Both must stay until the work is done. */
 int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes);
+/* Adds a copy of `rows` rows of `bytes` bytes each, that begin every so many bytes. */
+int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                        size_t bytes, size_t rows);
 /* Makes a fresh `event` done, with the stream's status, when all work submitted so far is done. */
 int mr_stream_record(mr_stream *stream, mr_event *event);
 /* Work submitted after this runs after `event`, which may be of another device; a failed event fails the next event
@@ -118,5 +130,7 @@ int64_t mr_sim_advance(mr_device *device, int64_t now_ns);
 
 /* MR_ERROR_UNAVAILABLE, with what is wrong, where this build or this machine has no such device. */
 int mr_cuda_create(mr_device **device, int index);
+/* The same, without opening it: only how much memory it has. */
+int mr_cuda_probe(int index, uint64_t *memory_bytes);
 
 #endif

@@ -22,7 +22,7 @@ static int create_parts(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
     graph->sources = mr_calloc(plan->source_count + 1, sizeof *graph->sources);
     graph->subscriptions = mr_calloc(plan->vertex_count + 1, sizeof *graph->subscriptions);
-    graph->devices = mr_calloc(plan->vertex_count + 1, sizeof(mr_device *));
+    graph->devices = mr_calloc(plan->device_count, sizeof(mr_device *));
     if (!graph->sources || !graph->subscriptions || !graph->devices)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
     int status = mr_executor_create(&graph->executor, plan->workers, graph->seed);
@@ -80,14 +80,8 @@ static void destroy_sources(mr_graph *graph) {
 }
 
 static void destroy_devices(mr_graph *graph) {
-    for (size_t v = 0; graph->devices && v < graph->plan->vertex_count; v++) {
-        mr_device *device = graph->devices[v];
-        for (size_t other = v; device && other < graph->plan->vertex_count; other++)
-            if (graph->devices[other] == device)
-                graph->devices[other] = NULL;
-        if (device)
-            mr_device_destroy(&device);
-    }
+    for (size_t d = 0; graph->devices && d < graph->plan->device_count; d++)
+        mr_device_destroy(&graph->devices[d]);
     mr_free(graph->devices);
 }
 

@@ -63,8 +63,7 @@ struct mr_graph {
     mr_route **routes;              /* [vertex][output port] */
     mr_source_state *sources;
     mr_subscription *subscriptions; /* by vertex */
-    size_t device_count;
-    mr_device **devices;            /* by vertex; several may be the same */
+    mr_device **devices;            /* as in the plan; NULL: not used */
 
     pthread_mutex_t lock;           /* guards what follows */
     pthread_cond_t changed;

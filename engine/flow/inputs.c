@@ -2,16 +2,27 @@
  * late by then is dropped, before work is spent on it. */
 #include <string.h>
 
+#include "engine/data/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 
-int mr_input_ready(mr_instance *instance, const mr_frame *frame, mr_task *task) {
+size_t mr_instance_choose_part(const mr_instance *instance, const mr_frame *frame) {
+    if (instance->part_count == 1)
+        return 0;
+    const mr_device *device = mr_copy_device(frame);
+    for (size_t i = 0; i < instance->part_count; i++)
+        if (instance->parts[i].self.device == device)
+            return i;
+    return (size_t)(instance->spread / (uint64_t)instance->vertex->turn % instance->part_count);
+}
+
+int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_frame *frame, mr_task *task) {
     if (!frame->ready)
         return 1;
     if (mr_event_done(frame->ready))
         return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
     /* The same device orders the work itself; the host must not look before the device is done. */
-    if (mr_event_device(frame->ready) == instance->self.device)
+    if (mr_event_device(frame->ready) == mr_slot_part(instance, slot)->self.device)
         return 1;
     if (mr_event_notify(frame->ready, mr_task_waker, task))
         mr_task_wake_at(task, mr_executor_now_ns(task->executor) + 100000); /* Too many wait for it: look again soon. */
@@ -54,7 +65,9 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);
     } else {
-        int ready = mr_input_ready(instance, item->frame, task);
+        if (slot->frame_count == 0)
+            slot->part = mr_instance_choose_part(instance, item->frame);
+        int ready = mr_input_ready(instance, slot, item->frame, task);
         if (ready == 0)
             return false;
         if (ready < 0)

@@ -46,6 +46,8 @@ static mr_slot *claim(mr_instance *instance, mr_task *task) {
     slot->state = MR_SLOT_RUNNING;
     if (instance->graph->needs)
         slot->begun_ns = mr_executor_now_ns(task->executor);
+    if (slot->frame_count)
+        instance->spread += (uint64_t)instance->self.batch;
     instance->claimed++;
     return slot;
 }
@@ -118,13 +120,13 @@ static int call_external(mr_instance *instance, mr_io *io) {
 
 /* Work of this call on an asynchronous device ends with an event; what was emitted is ready when it is done. */
 static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
-    mr_instance *instance = entry->instance;
-    if (instance->self.device->type->kind == MR_DEVICE_CPU)
+    mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
+    if (self->device->type->kind == MR_DEVICE_CPU)
         return MR_OK;
     mr_event_unref(&slot->event);
-    int status = mr_event_create(&slot->event, instance->self.device, &instance->self);
+    int status = mr_event_create(&slot->event, self->device, self);
     if (!status)
-        status = mr_stream_record(entry->stream, slot->event);
+        status = mr_stream_record(entry->streams[slot->part], slot->event);
     for (size_t i = slot->output_next; !status && i < slot->output_count; i++) {
         if (!slot->outputs[i].made)
             continue;
@@ -139,13 +141,15 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
 
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
-    mr_stage *self = &instance->self;
+    mr_stage *self = &mr_slot_part(instance, slot)->self;
     for (size_t i = 0; i < slot->frame_count; i++)
         if (slot->frames[i]->ready && mr_event_device(slot->frames[i]->ready) == self->device)
-            mr_stream_wait(entry->stream, slot->frames[i]->ready);
+            mr_stream_wait(entry->streams[slot->part], slot->frames[i]->ready);
+    int answer = mr_io_bring_in(&entry->io);
     size_t held = slot->held_count;
-    int answer;
-    if (self->type->external)
+    if (answer)
+        ;
+    else if (self->type->external)
         answer = call_external(instance, &entry->io);
     else if (self->type->map)
         answer = call_map(self, &entry->io);
@@ -154,11 +158,9 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     /* It will take them anew; what it has of one pool must not wait for what others have of another. */
     while (answer == MR_ERROR_AGAIN && slot->held_count > held)
         mr_buffer_unref(&slot->held[--slot->held_count]);
-    if (answer >= 0) {
-        int status = mark_ready(entry, slot);
-        answer = status ? status : answer;
-    }
-    return answer;
+    /* Also a call that failed may have given work to the device, which must not outlive what it works on. */
+    int status = answer == MR_ERROR_AGAIN ? MR_OK : mark_ready(entry, slot);
+    return answer >= 0 && status ? status : answer;
 }
 
 /* Stages faster than this are measured at one call of so many, so that reading the clock of the thread, which takes the
@@ -214,7 +216,7 @@ static void pass_mark_on(mr_instance *instance, mr_slot *slot, const mr_item *ma
  * called again once what it gave is gone; MR_ERROR_AGAIN: once there is a buffer. */
 static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
-    mr_stage *self = &instance->self;
+    mr_stage *self = &mr_slot_part(instance, slot)->self;
     for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
         mr_item *mark = &slot->marks[slot->mark_next];
         if (mark->kind == MR_ITEM_END && self->type->flush && !atomic_load(&instance->failed)) {

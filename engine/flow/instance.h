@@ -12,6 +12,9 @@
  * An entry never waits. Without input, slot, room or buffer it returns, and whoever supplies that wakes it: a link its
  * consumer or its producers, an event or a pool whoever asked for it.
  *
+ * On several devices each has a part of the instance: the stage type's state there, and pools. A slot goes to the device where
+ * its first frame lies, else to the next in turn; what lies elsewhere its entry brings in, as the first work of the call.
+ *
  * Threads: what is shared by entries is guarded by `lock`, which is taken only where there are several. */
 #ifndef MILLRACE_FLOW_INSTANCE_H
 #define MILLRACE_FLOW_INSTANCE_H
@@ -41,6 +44,8 @@ typedef struct mr_slot {
     mr_slot_state state;
     bool processed;        /* the stage type has consumed the inputs */
     int64_t begun_ns;      /* when it was given them */
+    bool staged;           /* some of the inputs were brought in by work of this call */
+    size_t part;           /* the device that does the work */
     size_t frame_count;
     mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
     int64_t *entered_ns;   /* when each entered the queue */
@@ -57,7 +62,7 @@ typedef struct mr_slot {
     bool awaited;          /* the event will wake an entry */
 } mr_slot;
 
-enum { MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
+enum { MR_BURST = 16, MR_POOLS = 8, MR_OTHER_POOLS = 2, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
 
 struct mr_io {
     mr_instance *instance;
@@ -72,7 +77,7 @@ typedef struct mr_entry_task {
     mr_task task;
     mr_io io;
     mr_slot *slot;       /* unfinished: process is to be called again */
-    mr_stream *stream;
+    mr_stream **streams; /* one for each part */
     _Atomic uint64_t in, out;
     _Atomic int64_t busy_ns;
     _Atomic uint64_t most_frames; /* of one call */
@@ -91,8 +96,18 @@ typedef struct mr_route {
     mr_link *const **links; /* [consumer][source] */
 } mr_route;
 
-struct mr_instance {
+/* What an instance has on one of its devices. */
+typedef struct mr_part {
     mr_stage self;
+    bool opened;          /* open was called, so close is to be */
+    mr_port_pools *pools; /* one an output port, then those of scratch and of staging */
+} mr_part;
+
+struct mr_instance {
+    mr_stage self;           /* of its first part, without its state: what all have in common */
+    size_t part_count;
+    mr_part *parts;
+    uint64_t spread;         /* frames that calls had room for so far: whose turn it is */
     mr_graph *graph;
     const mr_plan_vertex *vertex;
     pthread_mutex_t lock;
@@ -104,7 +119,6 @@ struct mr_instance {
     _Atomic int64_t last_ns; /* that the last call took */
     bool opens_itself;       /* by its own thread, when that first runs */
     bool tried;              /* it has done so */
-    bool opened;             /* open was called, so close is to be */
     atomic_bool ready;       /* it may run: it is open, and has been let go. Until then wakes are for nothing */
     atomic_bool failed;      /* it cannot open, or is a sink that cannot write any more: what comes is dropped */
     atomic_bool complained;  /* its first error was logged */
@@ -126,12 +140,15 @@ struct mr_instance {
     bool reported;           /* its end was reported to the graph */
 
     mr_route *routes;        /* one an output port; owned by the graph */
-    mr_port_pools *pools;    /* one an output port */
     pthread_mutex_t pool_lock;
     size_t entry_count;
     mr_entry_task *entries;
     _Atomic int64_t wake_ns; /* sources: when process asked to be called again */
 };
+
+static inline mr_part *mr_slot_part(const mr_instance *instance, const mr_slot *slot) {
+    return &instance->parts[slot->part];
+}
 
 static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) {
     return &instance->slots[number & (instance->slot_count - 1)];
@@ -143,7 +160,9 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
 void mr_instance_finish(mr_instance *instance);
 /* Calls the stage type's close. The executor must have stopped. */
 void mr_instance_destroy(mr_instance **instance);
-/* Makes its streams on its device and calls the stage type's open. */
+/* Tells it its devices, which are open. */
+void mr_instance_set_devices(mr_instance *instance);
+/* Makes its streams on its devices and calls the stage type's open for each. */
 int mr_instance_open(mr_instance *instance);
 /* Lets it run from now on, and wakes it: whatever came before found nobody. Any thread. */
 void mr_instance_let_go(mr_instance *instance);
@@ -173,8 +192,11 @@ bool mr_deadline_passed(const mr_instance *instance, const mr_frame *frame, int6
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task);
 /* join.c: the same for stages with several ports: one frame of each, matched by identity. */
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task);
-/* Readiness of an input: 1 it may be used, 0 not yet (task will be woken), negative: its producer's device work failed. */
-int mr_input_ready(mr_instance *instance, const mr_frame *frame, mr_task *task);
+/* The part that a call works on whose first frame that is. */
+size_t mr_instance_choose_part(const mr_instance *instance, const mr_frame *frame);
+/* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (task will be woken), negative: its
+ * producer's device work failed. */
+int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_frame *frame, mr_task *task);
 
 /* outputs.c: pushes what finished slots hold, in order, and frees slots whose device work is done. Called with the lock. */
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);
@@ -183,5 +205,7 @@ void mr_slot_reset(mr_slot *slot);
 
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
+/* Brings the call's inputs into the memory of its device, where there are several. MR_ERROR_AGAIN: call again when woken. */
+int mr_io_bring_in(mr_io *io);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/data/copy.h"
 #include "engine/data/pool.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
@@ -36,7 +37,7 @@ int mr_io_entry(const mr_io *io) {
 }
 
 mr_stream *mr_io_stream(const mr_io *io) {
-    return io->entry->stream;
+    return io->entry->streams[io->slot->part];
 }
 
 int64_t mr_io_now_ns(const mr_io *io) {
@@ -44,6 +45,9 @@ int64_t mr_io_now_ns(const mr_io *io) {
 }
 
 /* ---- pools -------------------------------------------------------------------------------------------------------- */
+
+/* Behind the pools of the output ports come these. */
+enum { SCRATCH, STAGING };
 
 static void lock_pools(mr_instance *instance) {
     if (instance->shared)
@@ -62,16 +66,36 @@ static mr_pool *to_front(mr_port_pools *pools, int index) {
     return pools->pool[0] = pool;
 }
 
+/* What is planned for the pools of an output port, or for those behind them. */
+static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    if (which < vertex->output_count)
+        return &vertex->pools[which];
+    return which == vertex->output_count + SCRATCH ? &vertex->scratch : &vertex->staging;
+}
+
+static int create_pool(const mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
+    const mr_plan_pool *plan = planned(instance, which);
+    bool output = which < instance->vertex->output_count;
+    int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->in_flight;
+    mr_device *device =
+        plan->memory == MR_MEMORY_DEVICE ? part->self.device : instance->graph->devices[plan->device];
+    return mr_pool_create(pool, device, plan->memory, bytes, count);
+}
+
 /* The pool of that buffer size. A new size opens a new pool in the place of the one that was unused for longest, which
- * lives on until its last buffer is back. */
-static int find_pool(mr_instance *instance, size_t port, size_t bytes, mr_pool **pool) {
-    mr_port_pools *pools = &instance->pools[port];
+ * lives on until its last buffer is back. What is no larger than planned takes what is planned, so that frames of many sizes
+ * share a pool. */
+static int find_pool(mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
+    mr_port_pools *pools = &part->pools[which];
+    size_t most = planned(instance, which)->bytes;
+    bytes = bytes < most ? most : bytes;
     int index = 0;
     while (index < MR_POOLS - 1 && pools->pool[index] && mr_pool_buffer_bytes(pools->pool[index]) != bytes)
         index++;
     if (!pools->pool[index] || mr_pool_buffer_bytes(pools->pool[index]) != bytes) {
         mr_pool *made = NULL;
-        int status = mr_pool_create(&made, mr_device_cpu(), MR_MEMORY_HOST, bytes, instance->self.output_buffers);
+        int status = create_pool(instance, part, which, bytes, &made);
         if (status)
             return status;
         mr_pool_release(&pools->pool[index]);
@@ -81,11 +105,11 @@ static int find_pool(mr_instance *instance, size_t port, size_t bytes, mr_pool *
     return MR_OK;
 }
 
-static int acquire(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
+static int acquire(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_instance *instance = io->instance;
     mr_pool *pool = NULL;
     lock_pools(instance);
-    int status = find_pool(instance, port, bytes, &pool);
+    int status = find_pool(instance, mr_slot_part(instance, io->slot), which, bytes, &pool);
     if (!status)
         status = mr_pool_acquire(pool, buffer);
     if (status == MR_ERROR_AGAIN)
@@ -112,9 +136,10 @@ static bool hold(mr_slot *slot, mr_buffer *buffer) {
     return true;
 }
 
-int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
+/* A buffer that the slot holds until its device work is done. */
+static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
-    int status = acquire(io, port, bytes, &taken);
+    int status = acquire(io, which, bytes, &taken);
     if (status)
         return status;
     if (!hold(io->slot, taken)) {
@@ -123,6 +148,44 @@ int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
     }
     *buffer = taken;
     return MR_OK;
+}
+
+int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
+    return take(io, port, bytes, buffer);
+}
+
+int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    return take(io, io->instance->vertex->output_count + SCRATCH, bytes, buffer);
+}
+
+/* Puts a copy in the memory of the call's device in the place of an input. */
+static int bring_in(mr_io *io, size_t index, size_t bytes) {
+    mr_slot *slot = io->slot;
+    const mr_device *device = mr_slot_part(io->instance, slot)->self.device;
+    mr_buffer *buffer = NULL;
+    mr_frame *copy = NULL;
+    int status = take(io, io->instance->vertex->output_count + STAGING, bytes, &buffer);
+    if (!status)
+        status = mr_slot_keep(slot, slot->frames[index]);
+    if (!status)
+        status = mr_copy_frame(io, slot->frames[index], device, buffer, &copy);
+    mr_buffer_unref(&buffer);
+    if (status)
+        return status;
+    mr_frame_unref(&slot->frames[index]);
+    slot->frames[index] = copy;
+    slot->staged = true;
+    return MR_OK;
+}
+
+int mr_io_bring_in(mr_io *io) {
+    const mr_instance *instance = io->instance;
+    int status = MR_OK;
+    for (size_t i = 0; instance->part_count > 1 && i < io->slot->frame_count && !status; i++) {
+        size_t bytes = mr_copy_bytes(io->slot->frames[i], mr_slot_part(instance, io->slot)->self.device);
+        status = bytes ? bring_in(io, i, bytes) : MR_OK;
+    }
+    return status;
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------- */
@@ -254,7 +317,7 @@ int mr_io_forward(mr_io *io, size_t index) {
     mr_frame *frame = slot->frames[index];
     slot->settled[index] = true;
     slot->frames[index] = NULL;
-    return emit(io, 0, frame, false);
+    return emit(io, 0, frame, slot->staged);
 }
 
 static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {

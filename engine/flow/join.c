@@ -62,9 +62,10 @@ static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, hea
 }
 
 /* Readiness of all frames that match: as mr_input_ready, of the first that is not 1. */
-static int all_ready(mr_instance *instance, const heads *at, mr_task *task, const mr_frame **failed) {
+static int all_ready(const mr_instance *instance, const mr_slot *slot, const heads *at, mr_task *task,
+                     const mr_frame **failed) {
     for (size_t port = 0; port < instance->port_count; port++) {
-        int ready = mr_input_ready(instance, at->item[port].frame, task);
+        int ready = mr_input_ready(instance, slot, at->item[port].frame, task);
         if (ready != 1) {
             *failed = at->item[port].frame;
             return ready;
@@ -90,7 +91,8 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, cons
 
 static verdict take_match(mr_instance *instance, mr_slot *slot, uint32_t source, const heads *at, mr_task *task) {
     const mr_frame *failed = NULL;
-    int ready = all_ready(instance, at, task, &failed);
+    slot->part = mr_instance_choose_part(instance, at->item[0].frame);
+    int ready = all_ready(instance, slot, at, task, &failed);
     if (ready == 0)
         return WAITS;
     const char *stage = instance->self.id, *reason = mr_deadline_refusal(instance, at->item[0].frame, task);

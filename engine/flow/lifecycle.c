@@ -30,26 +30,42 @@ static int create_slots(mr_instance *instance) {
     return instance->slots ? MR_OK : MR_ERROR_MEMORY;
 }
 
+/* The stage type has a state, and the engine pools, on each device. */
 static int create_parts(mr_instance *instance) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    instance->parts = mr_calloc(vertex->device_count, sizeof *instance->parts);
+    instance->part_count = instance->parts ? vertex->device_count : 0;
+    for (size_t i = 0; i < instance->part_count; i++) {
+        mr_part *part = &instance->parts[i];
+        part->self = instance->self;
+        part->pools = mr_calloc(vertex->output_count + MR_OTHER_POOLS, sizeof *part->pools);
+        if (!part->pools ||
+            (vertex->type->state_bytes && !(part->self.state = mr_calloc(1, vertex->type->state_bytes))))
+            return MR_ERROR_MEMORY;
+    }
+    return instance->parts ? MR_OK : MR_ERROR_MEMORY;
+}
+
+static int create_entries(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->entry_count = vertex->entries > 1 ? (size_t)vertex->entries : 1;
     instance->shared = instance->entry_count > 1;
     instance->burst = instance->shared ? 1 : MR_BURST;
     instance->entries = mr_calloc(instance->entry_count, sizeof *instance->entries);
     instance->ports = mr_calloc(instance->port_count + 1, sizeof(mr_link *));
-    instance->pools = mr_calloc(vertex->output_count + 1, sizeof *instance->pools);
-    if (!instance->entries || !instance->ports || !instance->pools)
+    if (!instance->entries || !instance->ports)
         return MR_ERROR_MEMORY;
     size_t sources = instance->self.source == MR_SOURCE_NONE ? vertex->source_count : 1;
     if (!(instance->skipping = mr_calloc(sources + 1, sizeof *instance->skipping)))
-        return MR_ERROR_MEMORY;
-    if (vertex->type->state_bytes && !(instance->self.state = mr_calloc(1, vertex->type->state_bytes)))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < instance->entry_count; i++) {
         instance->entries[i].instance = instance;
         mr_task_init(&instance->entries[i].task, instance->graph->executor, mr_instance_run, &instance->entries[i]);
     }
-    return create_slots(instance);
+    for (size_t i = 0; i < instance->entry_count; i++)
+        if (!(instance->entries[i].streams = mr_calloc(vertex->device_count, sizeof(mr_stream *))))
+            return MR_ERROR_MEMORY;
+    return MR_OK;
 }
 
 int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source) {
@@ -79,7 +95,7 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
         .output_buffers = vertex->output_buffers,
         .flow = made,
     };
-    if (create_parts(made)) {
+    if (create_parts(made) || create_entries(made) || create_slots(made)) {
         mr_instance_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
     }
@@ -87,14 +103,37 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
     return MR_OK;
 }
 
-int mr_instance_open(mr_instance *instance) {
+void mr_instance_set_devices(mr_instance *instance) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    mr_device **devices = instance->graph->devices;
+    for (size_t i = 0; i < instance->part_count; i++) {
+        mr_stage *self = &instance->parts[i].self;
+        self->device = devices[vertex->devices[i]];
+        if (vertex->output_count == 0)
+            continue;
+        self->output_memory = vertex->pools[0].memory;
+        self->output_device =
+            self->output_memory == MR_MEMORY_DEVICE ? self->device : devices[vertex->pools[0].device];
+    }
+    instance->self.device = instance->parts[0].self.device;
+}
+
+static int open_part(mr_instance *instance, size_t number) {
+    mr_part *part = &instance->parts[number];
     for (size_t i = 0; i < instance->entry_count; i++) {
-        int status = mr_stream_create(instance->self.device, &instance->entries[i].stream);
+        int status = mr_stream_create(part->self.device, &instance->entries[i].streams[number]);
         if (status)
             return status;
     }
-    instance->opened = true;
-    return instance->self.type->open ? instance->self.type->open(&instance->self) : MR_OK;
+    part->opened = true;
+    return part->self.type->open ? part->self.type->open(&part->self) : MR_OK;
+}
+
+int mr_instance_open(mr_instance *instance) {
+    int status = MR_OK;
+    for (size_t i = 0; i < instance->part_count && !status; i++)
+        status = open_part(instance, i);
+    return status;
 }
 
 void mr_instance_let_go(mr_instance *instance) {
@@ -132,27 +171,39 @@ static void destroy_inputs(mr_instance *instance) {
 
 void mr_instance_finish(mr_instance *instance) {
     for (size_t i = 0; instance->entries && i < instance->entry_count; i++)
-        mr_stream_destroy(&instance->entries[i].stream);
+        for (size_t part = 0; instance->entries[i].streams && part < instance->part_count; part++)
+            mr_stream_destroy(&instance->entries[i].streams[part]);
+}
+
+static void destroy_parts(mr_instance *instance) {
+    for (size_t i = 0; i < instance->part_count; i++) {
+        mr_part *part = &instance->parts[i];
+        for (size_t which = 0; part->pools && which < instance->vertex->output_count + MR_OTHER_POOLS; which++)
+            for (int size = 0; size < MR_POOLS; size++)
+                mr_pool_release(&part->pools[which].pool[size]);
+        mr_free(part->pools);
+        mr_free(part->self.state);
+    }
+    mr_free(instance->parts);
 }
 
 void mr_instance_destroy(mr_instance **instance) {
     mr_instance *gone = *instance;
     if (!gone)
         return;
-    if (gone->opened && gone->self.type->close)
-        gone->self.type->close(&gone->self);
+    for (size_t i = 0; i < gone->part_count; i++)
+        if (gone->parts[i].opened && gone->self.type->close)
+            gone->self.type->close(&gone->parts[i].self);
     destroy_slots(gone);
     destroy_inputs(gone);
     mr_instance_finish(gone);
     for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
         mr_task_fini(&gone->entries[i].task);
-    for (size_t port = 0; gone->pools && port < gone->vertex->output_count; port++)
-        for (int i = 0; i < MR_POOLS; i++)
-            mr_pool_release(&gone->pools[port].pool[i]);
-    mr_free(gone->pools);
+    for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
+        mr_free(gone->entries[i].streams);
+    destroy_parts(gone);
     mr_free(gone->entries);
     mr_free(gone->skipping);
-    mr_free(gone->self.state);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->pool_lock);
     mr_free(gone);

@@ -20,6 +20,8 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
         .workers = params->seed ? 1 : params->workers,
         .offline = params->offline,
         .deterministic = params->seed != 0,
+        .assume_count = params->assume_count,
+        .assume = params->assume,
     };
     return mr_plan_load(plan, &spec, &how, diagnostics);
 }
@@ -29,11 +31,11 @@ int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, m
     mr_pipeline *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
-    made->offline = params->offline;
+    made->offline = params->offline || params->assume_count > 0;
     int status = mr_pipeline_plan(&made->plan, params, diagnostics);
     if (!status && params->profile)
         status = mr_plan_discard_output(made->plan, params->profile);
-    if (!status && !params->offline)
+    if (!status && !made->offline)
         status = mr_graph_create(&made->graph, made->plan, params->seed);
     if (!status && made->graph)
         made->graph->profiled = params->profile != NULL;

@@ -48,28 +48,33 @@ static bool delivers(const mr_instance *instance) {
 
 /* ---- devices and threads ------------------------------------------------------------------------------------------ */
 
-static int open_device(mr_graph *graph, size_t v) {
-    const mr_plan_vertex *vertex = &graph->plan->vertices[v];
-    for (size_t other = 0; other < v; other++)
-        if (strcmp(graph->plan->vertices[other].device, vertex->device) == 0) {
-            graph->devices[v] = graph->devices[other];
-            return MR_OK;
-        }
-    int status = mr_device_open(&graph->devices[v], vertex->device, graph->seed, graph->seed != 0);
-    if (status)
+/* The first stage on a device, to say who wants it. */
+static const mr_plan_vertex *first_on(const mr_plan *plan, int device) {
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        for (size_t i = 0; i < plan->vertices[v].device_count; i++)
+            if (plan->vertices[v].devices[i] == device)
+                return &plan->vertices[v];
+    return &plan->vertices[0];
+}
+
+static int open_device(mr_graph *graph, int d) {
+    const char *name = graph->plan->devices[d].name;
+    int status = mr_device_open(&graph->devices[d], name, graph->seed, graph->seed != 0);
+    if (status) {
+        const mr_plan_vertex *vertex = first_on(graph->plan, d);
         return mr_fail(status, "%s: %s: %s", vertex->place, vertex->id, mr_message());
-    bool simulated = graph->seed && graph->devices[v]->type->kind == MR_DEVICE_SIM;
-    return simulated ? mr_executor_add_device(graph->executor, graph->devices[v]) : MR_OK;
+    }
+    bool simulated = graph->seed && graph->devices[d]->type->kind == MR_DEVICE_SIM;
+    return simulated ? mr_executor_add_device(graph->executor, graph->devices[d]) : MR_OK;
 }
 
 static int open_devices(mr_graph *graph) {
     int status = MR_OK;
-    for (size_t v = 0; !status && v < graph->plan->vertex_count; v++)
-        status = open_device(graph, v);
-    for (size_t i = 0; !status && i < graph->instance_count; i++) {
-        mr_instance *instance = graph->instances[i];
-        instance->self.device = graph->devices[instance->vertex - graph->plan->vertices];
-    }
+    for (int d = 0; !status && d < (int)graph->plan->device_count; d++)
+        if (graph->plan->devices[d].used)
+            status = open_device(graph, d);
+    for (size_t i = 0; !status && i < graph->instance_count; i++)
+        mr_instance_set_devices(graph->instances[i]);
     return status;
 }
 

@@ -132,19 +132,16 @@ static int64_t threads_cpu_ns(const mr_graph *graph) {
     return sum;
 }
 
-/* Memory of pools, by device; several vertices may be on one. */
 static void summarize_memory(const mr_graph *graph, mr_summary *summary) {
-    summary->host_bytes = mr_device_most_bytes(mr_device_cpu(), MR_MEMORY_HOST);
-    for (size_t v = 0; v < graph->plan->vertex_count; v++) {
-        mr_device *device = graph->devices[v];
-        bool known = !device || device == mr_device_cpu();
-        for (size_t i = 0; !known && i < v; i++)
-            known = graph->devices[i] == device;
-        if (known)
+    for (size_t d = 0; d < graph->plan->device_count; d++) {
+        const mr_device *device = graph->devices[d];
+        if (!device)
             continue;
+        summary->host_bytes += mr_device_most_bytes(device, MR_MEMORY_HOST);
         summary->pinned_bytes += mr_device_most_bytes(device, MR_MEMORY_PINNED);
-        summary->devices[summary->device_count++] =
-            (mr_device_summary){device->name, mr_device_most_bytes(device, MR_MEMORY_DEVICE)};
+        if (d > 0)
+            summary->devices[summary->device_count++] =
+                (mr_device_summary){graph->plan->devices[d].name, mr_device_most_bytes(device, MR_MEMORY_DEVICE)};
     }
 }
 
@@ -176,7 +173,7 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     made->balanced = true;
     made->sources = mr_calloc(graph->plan->source_count + 1, sizeof *made->sources);
     made->stages = mr_calloc(graph->plan->vertex_count + 1, sizeof *made->stages);
-    made->devices = mr_calloc(graph->plan->vertex_count + 1, sizeof *made->devices);
+    made->devices = mr_calloc(graph->plan->device_count, sizeof *made->devices);
     if (!made->sources || !made->stages || !made->devices) {
         mr_summary_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");

@@ -52,6 +52,9 @@ typedef struct mr_pipeline_params {
     const char *const *inputs;
     const char *output;      /* replaces the path of the only sink that has one; NULL: as written */
     int workers;             /* threads that run stages; 0: as the YAML says, else one for each usable core */
+    size_t assume_count;     /* plan for hardware that need not be there: "cuda:8x80GiB" (eight with so much memory each), "sim:2".
+                                Such a pipeline is only proven, as with `offline` */
+    const char *const *assume;
     bool offline;            /* only prove it: open neither media nor models; it cannot be started */
     const char *profile;     /* not NULL: nothing is written where the YAML says, but to /dev/null, or for stages that write
                                 into folders, below this folder, which is there; and mr_summary tells processor times */
@@ -154,7 +157,7 @@ typedef struct mr_summary {
                                  is that of threads of libraries and devices, and of the program. 0 unless profiled */
     double first_s;           /* from the start until the first frame was delivered; 0: none was */
     uint64_t peak_bytes;      /* resident, of the process */
-    uint64_t host_bytes, pinned_bytes; /* most that buffers of pools took at once, in the whole process */
+    uint64_t host_bytes, pinned_bytes; /* most that buffers of pools took at once */
     uint64_t in, delivered, dropped, absorbed, in_flight;
     bool balanced;            /* in = delivered + dropped + absorbed + in_flight, for every source */
     size_t line_count;        /* dropped and absorbed, over all sources */

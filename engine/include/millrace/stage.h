@@ -67,6 +67,7 @@ typedef struct mr_stage_type {
     bool blocking;               /* process may block: the instance gets a thread */
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
     bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
+    bool cuda;                   /* all that it enqueues has a CUDA variant */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing does */
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
@@ -137,6 +138,7 @@ struct mr_negotiation {
     mr_entry entry;            /* the type's; may be narrowed */
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
+    size_t scratch_bytes;      /* that one call takes with mr_io_scratch, all together; 0: none */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
     bool unread;               /* offline: a file that was not opened would say more of what it takes, so that nothing may be
                                   complained of that is open only for this reason */
@@ -177,6 +179,8 @@ struct mr_stage {
     int batch;
     mr_device *device;
     int output_buffers;          /* buffers planned for output 0 of this instance, `retained` included */
+    mr_memory output_memory;     /* where buffers of output 0 lie, and whose memory that is: for a stage with pools of its own */
+    mr_device *output_device;
     int64_t work_bytes;          /* private: reserved for the engine */
     void *flow;                  /* private */
 };
@@ -208,10 +212,13 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN where all of its buffers
  * are in use: return that from process; the same inputs are offered again when one is free. */
 int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
-/* A buffer of at least `bytes` from the pool of that output port, for a result, a batch or scratch; as mr_io_acquire. The
- * reference is the caller's; the engine keeps one more until the device has done the call's work. A call takes all its
- * buffers before it submits any work: where it answers MR_ERROR_AGAIN, the engine lets go of those it took. */
+/* A buffer of at least `bytes` from the pool of that output port, for a result or a batch; as mr_io_acquire. The reference is
+ * the caller's; the engine keeps one more until the device has done the call's work. A call takes all its buffers before it
+ * submits any work: where it answers MR_ERROR_AGAIN, the engine lets go of those it took. A stage that calls this, or whose
+ * frames need more than their format tells, plans mr_planned_output.buffer_bytes. */
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
+/* The same for memory that only this call works in; once a call. Planned as mr_negotiation.scratch_bytes. */
+int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
 int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
 /* Sources that keep to a clock: the frame was due at `due_ns`, from when on its deadline counts; unless said, from now. */

@@ -1,0 +1,132 @@
+/* `device: auto`: stages are placed one after the other in the order of the graph, each where a neighbour is, so that nothing
+ * is copied between them, or on the first device that can take it; else on the processors. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/plan_builder.h"
+#include "millrace/status.h"
+
+/* A search for a stage's device, and what was said against those that were not taken. */
+typedef struct search {
+    mr_plan_builder *b;
+    int v;
+    uint64_t bytes; /* that it would take */
+    const uint64_t *taken; /* by stages placed before, by device */
+    char against[512];
+} search;
+
+static void object(search *s, const char *name, const char *why) {
+    size_t length = strlen(s->against);
+    snprintf(s->against + length, sizeof s->against - length, "%s%s %s", length ? ", " : "", name, why);
+}
+
+uint64_t mr_plan_most_bytes(const mr_plan_device *device) {
+    uint64_t limit = device->limit_bytes, memory = device->memory_bytes;
+    return !limit || (memory && memory < limit) ? memory : limit;
+}
+
+/* Why a device cannot take the stage; NULL where it can. */
+static const char *objection(search *s, int d) {
+    mr_plan_device *device = &s->b->plan->devices[d];
+    const mr_stage_type *type = s->b->plan->vertices[s->v].type;
+    if (!device->enabled)
+        return "is disabled";
+    if (mr_plan_is_cuda(device) && !type->cuda && !s->b->plan->assumed)
+        return "has no kernel for it in this version";
+    if (mr_plan_probe(s->b, device))
+        return "is not there";
+    uint64_t most = mr_plan_most_bytes(device);
+    return most && s->taken[d] + s->bytes > most ? "has not memory enough" : NULL;
+}
+
+/* Puts the stage where a neighbour is, if it can be there. */
+static bool join_neighbour(search *s, const mr_plan_vertex *neighbour) {
+    mr_plan_vertex *vertex = &s->b->plan->vertices[s->v];
+    if (neighbour->devices[0] == 0 || (neighbour->device_count > 1 && vertex->entry != MR_ENTRY_STATELESS))
+        return false;
+    for (size_t i = 0; i < neighbour->device_count; i++)
+        if (objection(s, neighbour->devices[i]))
+            return false;
+    vertex->devices = neighbour->devices;
+    vertex->device_count = neighbour->device_count;
+    vertex->device_reason = mr_arena_print(s->b->arena, "with %s, so that nothing is copied between them", neighbour->id);
+    return true;
+}
+
+static bool join_any_neighbour(search *s) {
+    const mr_plan_builder *b = s->b;
+    for (int i = b->in.start[s->v]; i < b->in.start[s->v + 1]; i++)
+        if (join_neighbour(s, &b->plan->vertices[b->link[b->in.item[i]].from]))
+            return true;
+    for (int i = b->out.start[s->v]; i < b->out.start[s->v + 1]; i++)
+        if (join_neighbour(s, &b->plan->vertices[b->link[b->out.item[i]].to]))
+            return true;
+    return false;
+}
+
+static int take_first(search *s) {
+    mr_plan_builder *b = s->b;
+    mr_plan_vertex *vertex = &b->plan->vertices[s->v];
+    int *device = mr_arena_array(b->arena, 1, sizeof *device);
+    if (!device)
+        return MR_ERROR_MEMORY;
+    for (int d = 1; d < (int)b->plan->device_count && !*device; d++) {
+        /* What only another stage names is that stage's. */
+        if (!b->plan->devices[d].alias && !b->plan->devices[d].assumed)
+            continue;
+        const char *why = objection(s, d);
+        if (why)
+            object(s, b->plan->devices[d].name, why);
+        else
+            *device = d;
+    }
+    bool found = *device != 0;
+    if (!found && !*s->against)
+        object(s, "no other device", "is named under devices");
+    vertex->devices = device;
+    vertex->device_reason =
+        mr_arena_print(b->arena, "%s%s%s%s", found ? "the first device that can take it" : "the processors: ",
+                       found && *s->against ? " (" : "", s->against, found && *s->against ? ")" : "");
+    return MR_OK;
+}
+
+/* Where a device without a CUDA variant was taken, since it is only assumed. */
+static void warn_of_kernels(mr_plan_builder *b, int v) {
+    for (size_t i = 0; i < b->plan->vertices[v].device_count; i++)
+        if (mr_plan_is_cuda(&b->plan->devices[b->plan->vertices[v].devices[i]])) {
+            mr_plan_check_device(b, b->vertex[v], mr_yaml_get(b->vertex[v]->node, "device")->place,
+                                 b->plan->vertices[v].devices[i]);
+            return;
+        }
+}
+
+static int place_auto(mr_plan_builder *b, int v, uint64_t *taken) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    search s = {.b = b, .v = v, .bytes = mr_plan_estimate(b, v), .taken = taken};
+    if (!mr_plan_works_on_devices(vertex->type)) {
+        vertex->device_reason = mr_arena_print(b->arena, "the processors: %s works nowhere else", vertex->type->name);
+    } else if (!join_any_neighbour(&s) && take_first(&s)) {
+        return MR_ERROR_MEMORY;
+    }
+    mr_plan_name_device(b, vertex);
+    warn_of_kernels(b, v);
+    return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;
+}
+
+int mr_plan_place_auto(mr_plan_builder *b) {
+    uint64_t *taken = mr_arena_array(b->arena, b->plan->device_count, sizeof *taken);
+    if (!taken)
+        return MR_ERROR_MEMORY;
+    for (int turn = 0; turn < 2; turn++)
+        for (int v = 0; v < b->count; v++) {
+            const mr_plan_vertex *vertex = &b->plan->vertices[v];
+            /* First what stages that name their device take there. */
+            if (mr_plan_is_auto(b->vertex[v]) != (turn == 1))
+                continue;
+            if (turn == 1 && place_auto(b, v, taken))
+                return MR_ERROR_MEMORY;
+            for (size_t i = 0; i < vertex->device_count; i++)
+                taken[vertex->devices[i]] += mr_plan_estimate(b, v);
+        }
+    return MR_OK;
+}

@@ -1,0 +1,306 @@
+/* Which devices there are to plan with, and which of them each stage computes on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/config/plan_builder.h"
+#include "engine/config/value.h"
+#include "engine/device/device.h"
+#include "millrace/status.h"
+
+enum { MOST_ASSUMED = 256 };
+
+/* ---- the list of devices ------------------------------------------------------------------------------------------ */
+
+/* The entry of that name, alias or full name; -1 where there is none. */
+static int find_device(const mr_plan_builder *b, const char *name) {
+    const mr_plan_device *found = mr_index_get(&b->device_names, name);
+    return found ? (int)(found - b->plan->devices) : -1;
+}
+
+/* Adds a device that is not in the list; answers its position, or MR_ERROR_MEMORY. */
+static int add_device(mr_plan_builder *b, const mr_plan_device *device) {
+    mr_plan *plan = b->plan;
+    if (plan->device_count == b->device_room) {
+        size_t room = b->device_room ? 2 * b->device_room : 16;
+        mr_plan_device *wider = mr_arena_array(b->arena, room, sizeof *wider);
+        if (!wider)
+            return MR_ERROR_MEMORY;
+        if (plan->device_count)
+            memcpy(wider, plan->devices, plan->device_count * sizeof *wider);
+        plan->devices = wider;
+        b->device_room = room;
+        b->device_names = (mr_index){0};
+        for (size_t i = 0; i < plan->device_count; i++)
+            if (mr_index_put(&b->device_names, b->arena, wider[i].name, &wider[i]) ||
+                (wider[i].alias && mr_index_put(&b->device_names, b->arena, wider[i].alias, &wider[i])))
+                return MR_ERROR_MEMORY;
+    }
+    mr_plan_device *added = &plan->devices[plan->device_count];
+    *added = *device;
+    if (mr_index_put(&b->device_names, b->arena, added->name, added) ||
+        (added->alias && mr_index_put(&b->device_names, b->arena, added->alias, added)))
+        return MR_ERROR_MEMORY;
+    return (int)plan->device_count++;
+}
+
+static int list_named(mr_plan_builder *b) {
+    for (size_t i = 0; i < b->spec->device_count; i++) {
+        const mr_spec_device *from = &b->spec->devices[i];
+        const mr_plan_device device = {.name = from->device,
+                                       .alias = from->id,
+                                       .mark = from->place,
+                                       .enabled = from->enabled,
+                                       .limit_bytes = (uint64_t)from->memory_bytes};
+        if (strcmp(from->device, "cpu") != 0) {
+            if (add_device(b, &device) < 0)
+                return MR_ERROR_MEMORY;
+            continue;
+        }
+        b->plan->devices[0] = device;
+        if (!from->enabled)
+            mr_plan_error(b, from->place, "take `enabled` away", "devices.%s: the processors cannot be disabled",
+                          from->id);
+        if (mr_index_put(&b->device_names, b->arena, from->id, &b->plan->devices[0]))
+            return MR_ERROR_MEMORY;
+    }
+    return MR_OK;
+}
+
+/* "cuda:8x80GiB": eight of them with so much memory each; "sim:2": two. */
+static bool parse_assumption(const char *text, const char **kind, int *count, int64_t *bytes) {
+    char *end;
+    *kind = strncmp(text, "cuda:", 5) == 0 ? "cuda" : strncmp(text, "sim:", 4) == 0 ? "sim" : NULL;
+    if (!*kind || text[strlen(*kind) + 1] < '0' || text[strlen(*kind) + 1] > '9')
+        return false;
+    long number = strtol(text + strlen(*kind) + 1, &end, 10);
+    *count = (int)number;
+    *bytes = 0;
+    if (number < 1 || number > MOST_ASSUMED)
+        return false;
+    return *end == 0 || (*end == 'x' && mr_value_bytes(end + 1, bytes) && *bytes > 0);
+}
+
+int mr_plan_check_assumption(const char *text) {
+    const char *kind;
+    int count;
+    int64_t bytes;
+    if (parse_assumption(text, &kind, &count, &bytes))
+        return MR_OK;
+    return mr_fail(MR_ERROR_USAGE, "--assume takes cuda:COUNT or sim:COUNT, with the memory of each behind it, such as "
+                   "cuda:8x80GiB, not \"%s\"", text);
+}
+
+static int assume(mr_plan_builder *b, const char *text) {
+    const char *kind;
+    int count = 0;
+    int64_t bytes = 0;
+    if (!parse_assumption(text, &kind, &count, &bytes)) {
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, mr_plan_check_assumption(text), (mr_place){0}, NULL, "%s",
+                    mr_message());
+        return MR_OK;
+    }
+    b->plan->assumed = true;
+    for (int i = 0; i < count; i++) {
+        const char *name = mr_arena_print(b->arena, "%s:%d", kind, i);
+        if (!name)
+            return MR_ERROR_MEMORY;
+        int known = find_device(b, name);
+        if (known < 0)
+            known = add_device(b, &(mr_plan_device){.name = name, .enabled = true});
+        if (known < 0)
+            return MR_ERROR_MEMORY;
+        b->plan->devices[known].assumed = true;
+        b->plan->devices[known].memory_bytes = (uint64_t)bytes;
+    }
+    return MR_OK;
+}
+
+static int list_devices(mr_plan_builder *b) {
+    if (add_device(b, &(mr_plan_device){.name = "cpu", .enabled = true, .used = true}) < 0 || list_named(b))
+        return MR_ERROR_MEMORY;
+    b->plan->devices[0].used = true;
+    for (size_t i = 0; i < b->params.assume_count; i++)
+        if (assume(b, b->params.assume[i]))
+            return MR_ERROR_MEMORY;
+    return MR_OK;
+}
+
+/* ---- what can compute where ----------------------------------------------------------------------------------------- */
+
+bool mr_plan_is_cuda(const mr_plan_device *device) {
+    return strncmp(device->name, "cuda:", 5) == 0;
+}
+
+bool mr_plan_works_on_devices(const mr_stage_type *type) {
+    return type->map || type->streams;
+}
+
+int mr_plan_probe(mr_plan_builder *b, mr_plan_device *device) {
+    if (b->params.offline || device->assumed || device->memory_bytes)
+        return MR_OK;
+    return mr_device_probe(device->name, &device->memory_bytes);
+}
+
+void mr_plan_check_device(mr_plan_builder *b, const mr_spec_vertex *spec, mr_place place, int d) {
+    mr_plan_device *device = &b->plan->devices[d];
+    const mr_stage_type *type = spec->type;
+    if (d == 0)
+        return;
+    if (!device->enabled)
+        mr_plan_error(b, place, "take enabled: false away there, or name another device",
+                      "stages.%s.device: %s is disabled (%s:%d:%d)", spec->id, device->name, device->mark.file,
+                      device->mark.line, device->mark.column);
+    else if (!mr_plan_works_on_devices(type))
+        mr_plan_error(b, place, "take `device` away", "stages.%s.device: %s works on the host's processors only",
+                      spec->id, type->name);
+    else if (mr_plan_is_cuda(device) && !type->cuda && b->plan->assumed)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place, NULL,
+                    "stages.%s.device: %s has no CUDA kernel in this version; the plan holds for one that has", spec->id,
+                    type->name);
+    else if (mr_plan_is_cuda(device) && !type->cuda)
+        mr_plan_error(b, place, "write cpu; sim:0 does the same work asynchronously, as a GPU would",
+                      "stages.%s.device: %s has no CUDA kernel in this version", spec->id, type->name);
+    else if (mr_plan_probe(b, device))
+        mr_plan_error(b, place, "name a device that is there, or plan for others with --assume", "stages.%s.device: %s",
+                      spec->id, mr_message());
+}
+
+/* ---- named devices -------------------------------------------------------------------------------------------------- */
+
+static int named(mr_plan_builder *b, const char *name) {
+    int found = find_device(b, name);
+    if (found >= 0)
+        return found;
+    const char *full = mr_device_full_name(b->arena, name);
+    found = full ? find_device(b, full) : MR_ERROR_MEMORY;
+    return !full || found >= 0 ? found : add_device(b, &(mr_plan_device){.name = full, .enabled = true});
+}
+
+static mr_place place_of(const mr_spec_vertex *spec, size_t i) {
+    const mr_yaml *said = mr_yaml_get(spec->node, "device");
+    if (said->kind != MR_YAML_LIST)
+        return said->place;
+    const mr_yaml *item = said->first;
+    while (i-- > 0)
+        item = item->next;
+    return item->place;
+}
+
+void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
+    snprintf(vertex->device, sizeof vertex->device, "%s", b->plan->devices[vertex->devices[0]].name);
+}
+
+/* Adds one name of a list; disabled devices are left out, which the reason tells. */
+static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_spec_vertex *spec = b->vertex[v];
+    mr_place place = place_of(spec, i);
+    int d = named(b, spec->common.device.item[i]);
+    if (d < 0)
+        return d;
+    const mr_plan_device *device = &b->plan->devices[d];
+    if (!device->enabled) {
+        vertex->device_reason = mr_arena_print(b->arena, "%s%s%s is disabled and left out",
+                                               vertex->device_reason ? vertex->device_reason : "",
+                                               vertex->device_reason ? "; " : "", device->name);
+        return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;
+    }
+    for (size_t j = 0; j < vertex->device_count; j++)
+        if (devices[j] == d) {
+            mr_plan_error(b, place, "name each device once", "stages.%s.device: %s is named twice", spec->id,
+                          device->name);
+            return MR_OK;
+        }
+    if (d == 0)
+        mr_plan_error(b, place, "write device: cpu, or leave cpu out of the list",
+                      "stages.%s.device: the processors cannot share a stage with other devices", spec->id);
+    mr_plan_check_device(b, spec, place, d);
+    devices[vertex->device_count++] = d;
+    return MR_OK;
+}
+
+static int take_list(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_spec_vertex *spec = b->vertex[v];
+    int *devices = mr_arena_array(b->arena, spec->common.device.count, sizeof *devices);
+    if (!devices)
+        return MR_ERROR_MEMORY;
+    vertex->device_count = 0;
+    for (size_t i = 0; i < spec->common.device.count; i++)
+        if (take_listed(b, v, i, devices))
+            return MR_ERROR_MEMORY;
+    if (vertex->device_count == 0) {
+        mr_plan_error(b, place_of(spec, 0), "take enabled: false away from one of them",
+                      "stages.%s.device: all devices of the list are disabled", spec->id);
+        vertex->device_count = 1;
+    }
+    vertex->devices = devices;
+    mr_plan_name_device(b, vertex);
+    return MR_OK;
+}
+
+/* Frames of a stage that remembers others must meet in one place. */
+static void check_spread(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    if (vertex->device_count < 2 || vertex->entry == MR_ENTRY_STATELESS)
+        return;
+    mr_plan_error(b, place_of(b->vertex[v], 0), "name one device", "stages.%s.device: %s, so %s cannot be spread over %zu "
+                  "devices", vertex->id,
+                  vertex->entry == MR_ENTRY_PER_SOURCE ? "it remembers earlier frames of each source"
+                                                       : "it remembers earlier frames",
+                  vertex->type->name, vertex->device_count);
+}
+
+static int place_named(mr_plan_builder *b, int v) {
+    static const int processors[] = {0};
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_spec_vertex *spec = b->vertex[v];
+    const mr_strings *names = &spec->common.device;
+    vertex->devices = processors;
+    vertex->device_count = 1;
+    vertex->instances = vertex->entry == MR_ENTRY_PER_SOURCE && !vertex->is_source ? (int)vertex->source_count : 1;
+    mr_plan_name_device(b, vertex);
+    if (vertex->is_source || !spec->type || spec->broken || names->count == 0 || mr_plan_is_auto(spec))
+        return MR_OK;
+    if (mr_yaml_get(spec->node, "device")->kind == MR_YAML_LIST) {
+        if (take_list(b, v))
+            return MR_ERROR_MEMORY;
+        check_spread(b, v);
+        return MR_OK;
+    }
+    int *device = mr_arena_array(b->arena, 1, sizeof *device);
+    if (!device || (*device = named(b, names->item[0])) < 0)
+        return MR_ERROR_MEMORY;
+    vertex->devices = device;
+    mr_plan_name_device(b, vertex);
+    mr_plan_check_device(b, spec, place_of(spec, 0), *device);
+    return MR_OK;
+}
+
+bool mr_plan_is_auto(const mr_spec_vertex *spec) {
+    return spec->common.device.count == 1 && strcmp(spec->common.device.item[0], "auto") == 0;
+}
+
+/* A batch behind stays whole where all of its frames went to one device. */
+static void set_turns(mr_plan_builder *b) {
+    for (int v = b->count - 1; v >= 0; v--) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        vertex->turn = vertex->batch;
+        for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+            const mr_plan_vertex *to = &b->plan->vertices[b->link[b->out.item[i]].to];
+            if (to->device_count > 1 && to->turn > vertex->turn)
+                vertex->turn = to->turn;
+        }
+    }
+}
+
+int mr_plan_place(mr_plan_builder *b) {
+    if (list_devices(b))
+        return MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count; v++)
+        if (place_named(b, v))
+            return MR_ERROR_MEMORY;
+    set_turns(b);
+    return MR_OK;
+}

@@ -1,0 +1,273 @@
+/* What pools take: which there are, where they lie, how large they get, and whether that is more than a device has. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/plan_builder.h"
+#include "engine/config/value.h"
+#include "engine/data/copy.h"
+#include "millrace/status.h"
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------------------------------- */
+
+/* Adds the most that a payload takes; false where that is not known. */
+static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
+    size_t most = mr_format_set_most_bytes(set);
+    *bytes += aligned(most);
+    return most > 0 || set->payload == MR_PAYLOAD_PACKET || set->payload == MR_PAYLOAD_RESULTS;
+}
+
+/* Most bytes of a whole frame with its tensors, as a copy holds it; 0: not known. */
+static uint64_t frame_bytes(const mr_format_set *set, const mr_planned_result *results, bool more_results) {
+    uint64_t bytes = 0;
+    bool known = add_payload(set, &bytes) && !more_results;
+    for (; results; results = results->next)
+        if (results->kind == MR_RESULT_TENSOR)
+            known = add_payload(&results->set, &bytes) && known;
+    return known ? bytes : 0;
+}
+
+/* Whether what comes out of a port lies in buffers of the stage's own, and how large they are; 0: not known. */
+static bool allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes) {
+    const mr_planned_output *output = &vertex->outputs[port];
+    *bytes = aligned(output->buffer_bytes);
+    if (output->buffer_bytes)
+        return true;
+    if (vertex->copy) {
+        *bytes = frame_bytes(&output->set, output->results, output->more_results);
+        return true;
+    }
+    if (vertex->is_source || output->follows >= 0 || output->set.payload == MR_PAYLOAD_PACKET ||
+        output->set.payload == MR_PAYLOAD_RESULTS)
+        return false;
+    *bytes = aligned(mr_format_set_most_bytes(&output->set));
+    return true;
+}
+
+/* ---- pools ---------------------------------------------------------------------------------------------------------- */
+
+/* The device whose copies read a port in host memory, so that it is pinned; 0: none. */
+static int pinned_for(const mr_plan_builder *b, int v, int port) {
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->out.item[i]];
+        const mr_plan_vertex *to = &b->plan->vertices[link->to];
+        if (link->from_port == port && to->devices[0] != 0)
+            return to->devices[0];
+    }
+    return 0;
+}
+
+static void place_pool(const mr_plan_builder *b, int v, int port, mr_plan_pool *pool) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    int home = vertex->devices[0];
+    if (vertex->copy == MR_COPY_DOWNLOAD) {
+        pool->memory = MR_MEMORY_PINNED;
+        pool->device = home;
+    } else if (home) {
+        pool->memory = MR_MEMORY_DEVICE;
+        pool->device = home;
+    } else {
+        pool->device = pinned_for(b, v, port);
+        pool->memory = pool->device ? MR_MEMORY_PINNED : MR_MEMORY_HOST;
+    }
+}
+
+static mr_plan_pool staging_of(const mr_plan_vertex *vertex) {
+    mr_plan_pool pool = {.memory = MR_MEMORY_DEVICE, .device = vertex->devices[0]};
+    bool known = true;
+    for (size_t i = 0; i < vertex->input_count; i++) {
+        const mr_planned_input *input = &vertex->inputs[i];
+        uint64_t bytes = frame_bytes(&input->set, input->results, input->more_results);
+        pool.bytes = bytes > pool.bytes ? bytes : pool.bytes;
+        known = known && bytes > 0;
+    }
+    pool.count = vertex->staging.count;
+    pool.bytes = known ? pool.bytes : 0;
+    return pool;
+}
+
+int mr_plan_pools(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        vertex->pools = mr_arena_array(b->arena, vertex->output_count + 1, sizeof *vertex->pools);
+        if (!vertex->pools)
+            return MR_ERROR_MEMORY;
+        for (size_t port = 0; port < vertex->output_count; port++) {
+            mr_plan_pool *pool = &vertex->pools[port];
+            bool some = allocates(vertex, port, &pool->bytes);
+            pool->count = some ? vertex->output_buffers : 0;
+            place_pool(b, v, (int)port, pool);
+        }
+        vertex->scratch.memory = vertex->devices[0] ? MR_MEMORY_DEVICE : MR_MEMORY_HOST;
+        vertex->scratch.device = vertex->devices[0];
+        vertex->scratch.count = vertex->scratch.bytes ? vertex->in_flight : 0;
+        if (vertex->device_count > 1)
+            vertex->staging = staging_of(vertex);
+    }
+    return MR_OK;
+}
+
+static uint64_t pool_bytes(const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
+    return (uint64_t)pool->count * pool->bytes * (uint64_t)vertex->instances;
+}
+
+uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    uint64_t bytes = pool_bytes(vertex, &vertex->scratch);
+    for (size_t i = 0; i < vertex->output_count; i++)
+        bytes += pool_bytes(vertex, &vertex->pools[i]);
+    /* What a copy would hold for it: in its own slots, in the queue, and in the slots here. */
+    uint64_t frames = 2 + (uint64_t)vertex->queue * vertex->source_count +
+                      (uint64_t)vertex->in_flight * (uint64_t)vertex->batch * (uint64_t)vertex->instances;
+    for (size_t i = 0; i < vertex->input_count; i++) {
+        const mr_planned_input *input = &vertex->inputs[i];
+        bytes += frames * frame_bytes(&input->set, input->results, input->more_results);
+    }
+    return bytes;
+}
+
+/* ---- totals --------------------------------------------------------------------------------------------------------- */
+
+static void add(mr_plan_bytes *total, uint64_t bytes, bool known) {
+    total->bytes += bytes;
+    total->unknown = total->unknown || !known;
+}
+
+static void add_pool(mr_plan *plan, const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
+    uint64_t bytes = pool_bytes(vertex, pool);
+    bool known = pool->bytes > 0;
+    if (pool->count == 0)
+        return;
+    if (pool->memory == MR_MEMORY_HOST)
+        add(&plan->host, bytes, known);
+    if (pool->memory == MR_MEMORY_PINNED)
+        add(&plan->pinned, bytes, known);
+    for (size_t i = 0; pool->memory == MR_MEMORY_DEVICE && i < vertex->device_count; i++)
+        add(&plan->devices[vertex->devices[i]].memory, bytes, known);
+}
+
+static void add_up(mr_plan *plan) {
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &plan->vertices[v];
+        for (size_t i = 0; i < vertex->output_count; i++)
+            add_pool(plan, vertex, &vertex->pools[i]);
+        add_pool(plan, vertex, &vertex->scratch);
+        add_pool(plan, vertex, &vertex->staging);
+        for (size_t i = 0; i < vertex->device_count; i++)
+            plan->devices[vertex->devices[i]].used = true;
+    }
+    plan->devices[0].memory = (mr_plan_bytes){.bytes = plan->host.bytes + plan->pinned.bytes,
+                                              .unknown = plan->host.unknown || plan->pinned.unknown};
+}
+
+/* ---- limits --------------------------------------------------------------------------------------------------------- */
+
+/* The number in the YAML that, made as small as it may be, spares most. */
+typedef struct saving {
+    const char *stage, *key;
+    int value;
+    uint64_t bytes;
+} saving;
+
+static void offer(saving *best, const char *stage, const char *key, int value, uint64_t bytes) {
+    if (bytes > best->bytes)
+        *best = (saving){stage, key, value, bytes};
+}
+
+static void offer_calls(saving *best, const mr_plan_vertex *stage, uint64_t bytes) {
+    if (stage->copy || stage->is_source)
+        return;
+    uint64_t each = bytes * (uint64_t)stage->instances;
+    offer(best, stage->id, "in_flight", stage->in_flight, (uint64_t)(stage->in_flight - 1) * (uint64_t)stage->batch * each);
+    offer(best, stage->id, "batch", stage->batch, (uint64_t)(stage->batch - 1) * (uint64_t)stage->in_flight * each);
+}
+
+static bool lies_on(const mr_plan_vertex *vertex, const mr_plan_pool *pool, int device) {
+    if (pool->memory != MR_MEMORY_DEVICE)
+        return device == 0;
+    for (size_t i = 0; i < vertex->device_count; i++)
+        if (vertex->devices[i] == device)
+            return true;
+    return false;
+}
+
+/* What holds the buffers of one pool: the calls that fill them, and queues and calls of those that read them. */
+static void offer_holders(const mr_plan_builder *b, int v, int port, uint64_t bytes, saving *best) {
+    offer_calls(best, &b->plan->vertices[v], bytes);
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->out.item[i]];
+        const mr_plan_vertex *to = &b->plan->vertices[link->to];
+        if (link->from_port != port || to->copy)
+            continue;
+        uint64_t sources = b->plan->vertices[v].source_count;
+        offer(best, to->id, "queue", to->queue, (uint64_t)(to->queue - 1) * sources * bytes);
+        offer_calls(best, to, bytes);
+    }
+}
+
+static saving find_saving(const mr_plan_builder *b, int device) {
+    saving best = {0};
+    for (int v = 0; v < b->count; v++) {
+        const mr_plan_vertex *vertex = &b->plan->vertices[v];
+        for (size_t i = 0; i < vertex->output_count; i++)
+            if (vertex->pools[i].count && lies_on(vertex, &vertex->pools[i], device))
+                offer_holders(b, v, (int)i, vertex->pools[i].bytes, &best);
+        if (vertex->staging.count && lies_on(vertex, &vertex->staging, device))
+            offer_calls(&best, vertex, vertex->staging.bytes);
+    }
+    return best;
+}
+
+/* Where the limit stands, or else where the device was first asked for. */
+static mr_place place_of(const mr_plan_builder *b, int device) {
+    const mr_plan_device *limited = &b->plan->devices[device];
+    for (int v = 0; v < b->count && !limited->mark.line; v++) {
+        const mr_plan_vertex *vertex = &b->plan->vertices[v];
+        for (size_t i = 0; i < vertex->device_count; i++)
+            if (vertex->devices[i] == device && !vertex->copy)
+                return vertex->mark;
+    }
+    return limited->mark;
+}
+
+enum { BYTES_TEXT = 32 };
+
+static void refuse_memory(mr_plan_builder *b, int d, uint64_t most) {
+    const mr_plan_device *device = &b->plan->devices[d];
+    char needed[BYTES_TEXT], missing[BYTES_TEXT], has[BYTES_TEXT], spares[BYTES_TEXT], hint[256];
+    saving best = find_saving(b, d);
+    mr_value_print_about(best.bytes, spares, sizeof spares);
+    if (best.bytes)
+        snprintf(hint, sizeof hint, "lower %s of %s, which is %d: that spares up to %s", best.key, best.stage, best.value,
+                 spares);
+    else
+        snprintf(hint, sizeof hint, "put some of its stages on another device");
+    mr_value_print_about(device->memory.bytes, needed, sizeof needed);
+    mr_value_print_about(device->memory.bytes - most, missing, sizeof missing);
+    mr_value_print_about(most, has, sizeof has);
+    mr_plan_error(b, place_of(b, d), hint, "%s: buffers may take %s of its memory, and it %s %s: %s are missing",
+                  device->name, needed, most == device->limit_bytes ? "is limited to" : "has", has, missing);
+}
+
+static void check_limit(mr_plan_builder *b, int d) {
+    const mr_plan_device *device = &b->plan->devices[d];
+    uint64_t most = mr_plan_most_bytes(device);
+    if (most && device->memory.bytes > most)
+        refuse_memory(b, d, most);
+    else if (device->limit_bytes && device->memory.unknown)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, device->mark,
+                    "declare the size of what comes in, or plan with the sources at hand",
+                    "devices.%s: its limit cannot be proven, since frames of unknown size lie there", device->alias);
+}
+
+int mr_plan_memory(mr_plan_builder *b) {
+    if (mr_plan_pools(b))
+        return MR_ERROR_MEMORY;
+    add_up(b->plan);
+    for (int d = 0; d < (int)b->plan->device_count; d++)
+        check_limit(b, d);
+    return MR_OK;
+}

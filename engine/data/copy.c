@@ -1,0 +1,201 @@
+#include "engine/data/copy.h"
+
+#include <string.h>
+
+#include "engine/data/store.h"
+#include "engine/device/device.h"
+#include "millrace/status.h"
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+bool mr_copy_is_home(const mr_buffer *buffer, const mr_device *device) {
+    if (!buffer || !device)
+        return !buffer || buffer->memory != MR_MEMORY_DEVICE;
+    return buffer->memory == MR_MEMORY_DEVICE && buffer->device == device;
+}
+
+static bool payload_is_home(const mr_frame *frame, const mr_device *device) {
+    for (int i = 0; i < MR_MAX_PLANES; i++)
+        if (!mr_copy_is_home(frame->plane[i].buffer, device))
+            return false;
+    return true;
+}
+
+static bool result_is_home(const mr_result *result, const mr_device *device) {
+    return result->kind != MR_RESULT_TENSOR || mr_copy_is_home(result->buffer, device);
+}
+
+mr_device *mr_copy_device(const mr_frame *frame) {
+    const mr_buffer *buffer = frame->plane[0].buffer;
+    for (const mr_result *result = frame->results; (!buffer || buffer->memory != MR_MEMORY_DEVICE) && result;
+         result = result->next)
+        if (result->kind == MR_RESULT_TENSOR)
+            buffer = result->buffer;
+    return buffer && buffer->memory == MR_MEMORY_DEVICE ? buffer->device : NULL;
+}
+
+/* Of packets and other payloads without a layout: as many bytes as there are. */
+static size_t payload_bytes(const mr_frame *frame) {
+    size_t bytes = mr_format_bytes(&frame->format);
+    return bytes ? bytes : frame->plane[0].bytes;
+}
+
+size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device) {
+    size_t bytes = payload_is_home(frame, device) ? 0 : aligned(payload_bytes(frame));
+    for (const mr_result *result = frame->results; result; result = result->next)
+        if (!result_is_home(result, device))
+            bytes += aligned(mr_tensor_bytes(&result->format));
+    return bytes;
+}
+
+/* ---- the payload ---------------------------------------------------------------------------------------------------- */
+
+static int copy_planes(mr_stream *stream, const mr_frame *from, mr_frame *to, mr_buffer *buffer) {
+    mr_pixel pixel = from->format.pixel;
+    size_t offset = 0;
+    int status = MR_OK;
+    for (int i = 0; i < mr_pixel_describe(pixel)->planes && !status; i++) {
+        size_t row = mr_plane_row_bytes(pixel, i, from->format.width);
+        size_t stride = mr_plane_stride(pixel, i, from->format.width);
+        size_t rows = (size_t)mr_plane_rows(pixel, i, from->format.height);
+        to->plane[i] = (mr_plane){mr_buffer_ref(buffer), buffer->data + offset, (ptrdiff_t)stride, stride * rows};
+        status = mr_stream_copy_rows(stream, to->plane[i].data, to->plane[i].stride, from->plane[i].data,
+                                     from->plane[i].stride, row, rows);
+        offset += stride * rows;
+    }
+    return status;
+}
+
+static int copy_payload(mr_stream *stream, const mr_frame *from, mr_frame *to, mr_buffer *buffer) {
+    if (from->format.payload == MR_PAYLOAD_PICTURE)
+        return copy_planes(stream, from, to, buffer);
+    size_t bytes = payload_bytes(from);
+    to->plane[0] = (mr_plane){.buffer = mr_buffer_ref(buffer), .data = buffer->data, .bytes = bytes};
+    return mr_stream_copy(stream, buffer->data, from->plane[0].data, bytes);
+}
+
+static void share_payload(const mr_frame *from, mr_frame *to) {
+    for (int i = 0; i < MR_MAX_PLANES; i++) {
+        to->plane[i] = from->plane[i];
+        if (to->plane[i].buffer)
+            mr_buffer_ref(to->plane[i].buffer);
+    }
+}
+
+/* ---- results -------------------------------------------------------------------------------------------------------- */
+
+/* Classes may still be written by work that comes before this on the stream. */
+typedef struct classes_work {
+    mr_result *to;
+    const mr_result *from;
+} classes_work;
+
+static int copy_classes(void *arguments) {
+    const classes_work *work = arguments;
+    work->to->count = work->from->count;
+    if (work->from->count)
+        memcpy(work->to->classes, work->from->classes, work->from->count * sizeof *work->from->classes);
+    return MR_OK;
+}
+
+static int copy_result(mr_io *io, const mr_result *from, const mr_device *device, mr_buffer *buffer, size_t *offset,
+                       mr_frame *to) {
+    mr_result *made = NULL;
+    int status = mr_io_add_result(io, to, from->kind, from->capacity, &made);
+    if (status)
+        return status;
+    made->stage = from->stage;
+    made->name = from->name;
+    made->format = from->format;
+    if (from->kind != MR_RESULT_TENSOR)
+        return mr_stream_submit(mr_io_stream(io), copy_classes, &(classes_work){made, from}, sizeof(classes_work));
+    if (result_is_home(from, device)) {
+        made->buffer = from->buffer ? mr_buffer_ref(from->buffer) : NULL;
+        made->data = from->data;
+        return MR_OK;
+    }
+    size_t bytes = mr_tensor_bytes(&from->format);
+    uint8_t *data = buffer->data + *offset;
+    *offset += aligned(bytes);
+    made->buffer = mr_buffer_ref(buffer);
+    made->data = data;
+    return mr_stream_copy(mr_io_stream(io), data, from->data, bytes);
+}
+
+/* The list anew, oldest first, since each is put in front of the others. */
+static int copy_results(mr_io *io, const mr_result *from, const mr_device *device, mr_buffer *buffer, size_t *offset,
+                        mr_frame *to) {
+    if (!from)
+        return MR_OK;
+    int status = copy_results(io, from->next, device, buffer, offset, to);
+    return status ? status : copy_result(io, from, device, buffer, offset, to);
+}
+
+static bool results_are_home(const mr_frame *frame, const mr_device *device) {
+    for (const mr_result *result = frame->results; result; result = result->next)
+        if (!result_is_home(result, device))
+            return false;
+    return true;
+}
+
+/* ---- together ------------------------------------------------------------------------------------------------------- */
+
+int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_frame **copy) {
+    mr_frame *made = NULL;
+    int status = mr_io_derive(io, from, &made);
+    if (status)
+        return status;
+    size_t offset = 0;
+    made->format = from->format;
+    made->flags = from->flags;
+    made->dts_ns = from->dts_ns;
+    if (payload_is_home(from, device)) {
+        share_payload(from, made);
+    } else {
+        status = copy_payload(mr_io_stream(io), from, made, buffer);
+        offset = aligned(payload_bytes(from));
+    }
+    if (!status && !results_are_home(from, device)) {
+        mr_result_unref(&made->results);
+        status = copy_results(io, from->results, device, buffer, &offset, made);
+    }
+    if (status)
+        mr_frame_unref(&made);
+    *copy = made;
+    return status;
+}
+
+/* ---- the stage type ------------------------------------------------------------------------------------------------- */
+
+static int process(mr_stage *self, mr_io *io) {
+    const mr_copy_options *options = self->options;
+    const mr_device *device = options->to_host ? NULL : self->device;
+    const mr_frame *from = mr_io_input(io);
+    size_t bytes = mr_copy_bytes(from, device);
+    mr_buffer *buffer = NULL;
+    mr_frame *copy = NULL;
+    if (!bytes)
+        return mr_io_forward(io, 0);
+    int status = mr_io_buffer(io, 0, bytes, &buffer);
+    if (!status)
+        status = mr_copy_frame(io, from, device, buffer, &copy);
+    mr_buffer_unref(&buffer);
+    return status ? status : mr_io_emit(io, 0, copy);
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames in one memory"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the same frames in another"}, {0}};
+
+const mr_stage_type mr_copy_stage = {
+    .name = "copy",
+    .summary = "brings frames from one memory into another; put in by the planner",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options_bytes = sizeof(mr_copy_options),
+    .entry = MR_ENTRY_STATELESS,
+    .streams = true,
+    .cuda = true,
+    .process = process,
+};
