@@ -16,7 +16,7 @@ const mr_option mr_device_keys[] = {
     {.name = "device", .kind = MR_OPTION_STRING, .offset = offsetof(device_options, device),
      .help = "what it is: cpu, sim:N or cuda:N; may be left out where the name says so itself"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(device_options, memory_bytes), .min = 1048576,
-     .max = 1125899906842624,
+     .max = 109951162777600,
      .help = "most that buffers may take of its memory; a pipeline that could need more is refused"},
     {.name = "enabled", .kind = MR_OPTION_BOOL, .offset = offsetof(device_options, enabled), .fallback = "true",
      .help = "false: auto and lists leave it out, and no stage may name it alone"},
@@ -87,7 +87,7 @@ static int read_device(mr_spec_parser *p, const mr_yaml *node) {
     char found[64];
     if (!check_id(p, node))
         return MR_OK;
-    if (node->kind != MR_YAML_MAP && !mr_yaml_is_null(node)) {
+    if (node->kind != MR_YAML_MAP) {
         mr_spec_error(p, node->place, "write fast: {device: cuda:0, memory: 4GiB}",
                       "devices.%s: expected a map of options, found %s", node->key,
                       mr_yaml_found(node, found, sizeof found));
@@ -99,7 +99,7 @@ static int read_device(mr_spec_parser *p, const mr_yaml *node) {
                                      .where = mr_arena_print(&spec->arena, "devices.%s", node->key)};
     if (!reader.where || mr_options_default(&reader, mr_device_keys, &given, sizeof given) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
-    int status = node->kind == MR_YAML_MAP ? mr_options_read(&reader, mr_device_keys, NULL, node, &given) : MR_OK;
+    int status = mr_options_read(&reader, mr_device_keys, NULL, node, &given);
     if (status)
         return status == MR_ERROR_MEMORY ? status : MR_OK;
     if (!check_device(p, node, &given))
