@@ -32,6 +32,7 @@ static int64_t cap(int64_t value) {
 static void lengthen_joins(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
+        vertex->gathered = 0;
         for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
             int before = b->plan->vertices[b->link[b->in.item[i]].from].gathered;
             vertex->gathered = before > vertex->gathered ? before : vertex->gathered;
