@@ -71,6 +71,8 @@ static void put_plain(yajl_gen json, const mr_option *option, const char *more) 
     put_types(json, option, more);
     if (types_of(option->kind)[0][0] != 's' || option->kind == MR_OPTION_FORMAT)
         put_limits(json, option);
+    if (option->kind == MR_OPTION_PATH || option->kind == MR_OPTION_URI)
+        mr_json_integer(json, "minLength", 1);
     mr_value_pattern(option->kind, pattern, MR_VALUE_PATTERN);
     if (!*pattern)
         return;

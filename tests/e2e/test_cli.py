@@ -45,8 +45,9 @@ class Words(Case):
     def test_wrong_arguments_are_usage_errors(self):
         for words in ([], ["run"], ["check"], ["inspect"], ["bench"], ["run", "a.yaml", "b.yaml"],
                       ["run", "a.yaml", "--set", "novalue"], ["run", "a.yaml", "--workers", "0"],
-                      ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"], ["schema", "x"],
-                      ["run", "a.yaml", "--output"], ["check", "a.yaml", "--format", "xml"], ["run", "a.yaml", "--quiet=yes"], ["bench", "null", "--frames", "0"]):
+                      ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"],
+                      ["schema", "x"], ["run", "a.yaml", "--output"], ["check", "a.yaml", "--format", "xml"],
+                      ["run", "a.yaml", "--quiet=yes"], ["bench", "null", "--frames", "0"]):
             told = call([MILLRACE, *words])
             self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")
             self.assertNotEqual(told.stderr, "")

@@ -20,8 +20,8 @@ MODELINE = "# yaml-language-server: $schema="
 # What the parser says of mistakes in syntax, keys, types and ranges: those a schema has to see, but for a few.
 OF_FORM = re.compile(
     r"not YAML|not UTF-8|zero byte|second document|no pipeline|file is empty|expected .*, found|is out of range|"
-    r"unknown key|is missing|unknown type|has no type|is a (stage|source), not|it has no input\n|has both|the pipeline has no|"
-    r"cannot be the id|nested more than")
+    r"unknown key|is missing|unknown type|has no type|is a (stage|source), not|it has no input\n|has both|"
+    r"the pipeline has no|cannot be the id|nested more than")
 UNSEEN = {
     "size-zero.yaml": "the range of a value such as 0x224 is within a text",
     "deadline-zero.yaml": "and so is that of a duration such as 0s",
@@ -129,6 +129,64 @@ class Pipelines(Case):
                 self.assertTrue(wrong, f"{path.name} passes, though it is refused:\n{told}")
                 refused += 1
         self.assertGreater(refused, 60)
+
+
+class Values(Case):
+    """The schema beside the parser, which does not know it: each option with each of many values, one pipeline each.
+    What the parser takes the schema takes; what it refuses the schema refuses, but for what is within a text."""
+
+    VALUES = ("true", "false", "yes", "0", "1", "-1", "+7", "4", "300", "70000", "99999999999", "1.5", "-0.25", ".5", "5.",
+              "1e3", "20ms", "1.5 s", "-3s", "2m", "20", "20parsec", "64MiB", "1.5GB", "9000", "12 kB", "30fps", "29.97",
+              "30000/1001", "30/0", "25 /s", "224x224", "224x", "x224", "1x2x3", "I420 1280x720", "f32 3x224x224", "u8",
+              "packet", "I421 8x8", "RGB24 8", "text", "\"\"", "' '", "\"8\"", "\"true\"", "\"20ms\"", "null", "~", "",
+              "[]", "[1]", "[1, 2, 3]", "[1, 2, 3, 4, 5]", "[a, b]", "[a, null]", "[[1]]", "{}", "{a: b}", "{a: [1]}",
+              "{size: 4}", "{size: 4, timeout: 5ms}", "{size: 4, when_full: block}", "{size: many}", "{sizes: 4}",
+              "{x: 1, y: 2, width: 3, height: 4}", "{width: 3}", "${MR_TEST_SET}", "\"${MR_TEST_NONE:-1}\"", "$1", "-")
+    # A value with a unit, in quotes or made of two numbers is one text for a schema, which does not see its range; nor what
+    # a variable holds, nor how a number was written (JSON has one kind), nor a division by 0.
+    UNSEEN = ("5.", "1e3", "+7", "30/0")
+    SPELT = re.compile(r"""^["']|[0-9] ?[a-zA-Z/]|^\$""")
+
+    def pipelines(self):
+        """(what it is, option, its pipeline with %s where the value goes), of options that differ in what they take."""
+        seen = set()
+        for name in sorted({one["name"] for one in json.loads(call([MILLRACE, "list", "--json"]).stdout)}):
+            for one in json.loads(call([MILLRACE, "inspect", name, "--json"]).stdout):
+                source = one["kind"] == "source"
+                for option in one["options"] + one["keys"]:
+                    takes = json.dumps([option.get(key) for key in ("type", "range", "choices", "fields")])
+                    if option["name"] in ("type", "input", "join") or takes in seen:
+                        continue
+                    seen.add(takes)
+                    others = "".join(f"    {it['name']}: {(it.get('choices') or it['examples'])[0]}\n"
+                                     for it in one["options"] if it["required"] and it != option)
+                    this = f"  it:\n    type: \"{name}\"\n{others}    {option['name']}: %s\n"
+                    body = (f"sources:\n{this}stages:\n  out: {{type: \"null\", input: it}}\n" if source else
+                            f"sources:\n  s: {{type: \"null\"}}\nstages:\n{this}    input: s\n")
+                    yield f"{'sources' if source else 'stages'}.it", option, f"version: 1\npipeline: p\n{body}"
+
+    def test_each_option_with_each_value(self):
+        cases = []
+        for where, option, template in self.pipelines():
+            for value in self.VALUES:
+                path = self.write(template % value, f"{len(cases)}.yaml")
+                cases.append((path, where, option, value))
+        done = call([MILLRACE, "check", "--format", "json", *(one[0] for one in cases)],
+                    environment={"MR_TEST_SET": "1"})
+        told = json.loads(done.stdout)["files"]
+        self.assertEqual(len(told), len(cases))
+        agreed = {True: 0, False: 0}
+        for (path, where, option, value), parsed in zip(cases, told):
+            complaints = [one["message"] for one in parsed["diagnostics"]
+                          if re.match(rf"{where}[.:] ?{option['name']}|{where}: unknown key|.*not YAML", one["message"])]
+            of_form = [one for one in complaints if OF_FORM.search(one)]
+            wrong, both = errors(path.read_text()), f"{path.read_text()}\n{complaints}"
+            if wrong:
+                self.assertTrue(complaints, f"{both}\n{wrong}")
+            elif of_form and not ("${" in value or value in self.UNSEEN or (self.SPELT.search(value) and "out of range" in of_form[0])):
+                self.fail(f"the schema takes it: {both}")
+            agreed[bool(wrong)] += 1
+        self.assertGreater(min(agreed.values()), 300, agreed)
 
 
 @unittest.skipUnless(shutil.which("node"), "no Node.js")
