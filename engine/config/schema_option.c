@@ -12,19 +12,21 @@ static bool has_range(const mr_option *option) {
 
 /* ---- plain values ---------------------------------------------------------------------------------------------- */
 
-/* The types of JSON that a plain value of that kind may have once YAML is read, ended by NULL. A text may always be the
+/* The types of JSON that a plain value may have once YAML is read, ended by NULL. A text may always be the
  * number or the variable in quotes. */
-static const char *const *types_of(mr_option_kind kind) {
+static const char *const *types_of(const mr_option *option) {
     static const char *const text[] = {"string", "number", "boolean", NULL};
     static const char *const boolean[] = {"boolean", "string", NULL};
     static const char *const whole[] = {"integer", "string", NULL};
     static const char *const number[] = {"number", "string", NULL};
     static const char *const words[] = {"string", NULL};
-    switch (kind) {
+    switch (option->kind) {
     case MR_OPTION_BOOL:
         return boolean;
-    case MR_OPTION_INT:
     case MR_OPTION_DURATION:
+        /* Without a unit only 0 is one. */
+        return option->min > 0 ? words : whole;
+    case MR_OPTION_INT:
     case MR_OPTION_SIZE:
         return whole;
     case MR_OPTION_DOUBLE:
@@ -41,7 +43,6 @@ static const char *const *types_of(mr_option_kind kind) {
 
 static void put_limits(yajl_gen json, const mr_option *option) {
     double min = option->min, max = option->max;
-    /* A plain number is no duration, but for 0. */
     if (option->kind == MR_OPTION_DURATION)
         min = max = 0;
     else if (!has_range(option))
@@ -55,7 +56,7 @@ static void put_limits(yajl_gen json, const mr_option *option) {
 
 static void put_types(yajl_gen json, const mr_option *option, const char *more) {
     mr_json_open_array(json, "type");
-    for (const char *const *type = types_of(option->kind); *type; type++)
+    for (const char *const *type = types_of(option); *type; type++)
         mr_json_text(json, NULL, *type);
     /* `null` may be the id of a stage, and the names that are read elsewhere are ids. */
     if (option->elsewhere)
@@ -69,7 +70,7 @@ static void put_types(yajl_gen json, const mr_option *option, const char *more) 
 static void put_plain(yajl_gen json, const mr_option *option, const char *more) {
     char pattern[MR_VALUE_PATTERN + sizeof "|" MR_SCHEMA_VARIABLE];
     put_types(json, option, more);
-    if (types_of(option->kind)[0][0] != 's' || option->kind == MR_OPTION_FORMAT)
+    if (types_of(option)[0][0] != 's' || option->kind == MR_OPTION_FORMAT)
         put_limits(json, option);
     if (option->kind == MR_OPTION_PATH || option->kind == MR_OPTION_URI)
         mr_json_integer(json, "minLength", 1);
@@ -185,7 +186,7 @@ static void put_constraints(yajl_gen json, const mr_option *option) {
 
 /* A scalar of an example or a default as JSON: what YAML would make of it there. */
 static void put_scalar(yajl_gen json, const char *key, const mr_option *option, const char *text) {
-    const char *first = types_of(option->kind)[0];
+    const char *first = types_of(option)[0];
     double number;
     bool yes;
     if (*first == 'b' && mr_value_bool(text, &yes))
