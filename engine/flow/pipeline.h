@@ -3,7 +3,9 @@
 #define MILLRACE_FLOW_PIPELINE_H
 
 #include "engine/config/plan.h"
-#include "engine/flow/graph.h"
+#include "millrace/millrace.h"
+
+typedef struct mr_graph mr_graph;
 
 struct mr_pipeline {
     mr_plan *plan;

@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
 
 const char *mr_version(void) {

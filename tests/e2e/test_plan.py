@@ -1,11 +1,12 @@
 """The plan: what `millrace plan` prints for people and for programs, and that a run does what it says."""
 import json
+import os
 import pathlib
 import re
 import subprocess
 import time
 
-from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main, need_models, start
+from harness import MILLRACE, ROOT, SAMPLES, TIMEOUT, Case, call, main, need_models, start
 
 SMALL = """
 version: 1
@@ -38,6 +39,7 @@ small: FILE, 2 workers
 
   no copies: every stage reads what the one before it has written
   one process with 4 threads: mr-worker-0 to mr-worker-1, millrace, mr-signals
+  libraries and models take more: --profile measures how much
 """
 
 
@@ -175,6 +177,112 @@ stages:
         planned, summary = self.check(ROOT / "pipelines/many-videos.yaml", "--set", "sources.walkers.duration=2s")
         (features,) = [stage for stage in summary["stages"] if stage["id"] == "features"]
         self.assertEqual(features["batch_peak"], 8)
+
+
+class Profile(Case):
+    """What a profile says of pipelines whose costs are far apart; no test here asks how fast anything is."""
+
+    UNEVEN = """
+version: 1
+pipeline: uneven
+sources:
+  pictures: {type: "null", format: RGB24 640x480}
+stages:
+  light: {type: preprocess, input: pictures, size: 8x8, interpolation: nearest}
+  heavy: {type: preprocess, input: pictures, size: 1600x1200, interpolation: bicubicIN_FLIGHT}
+  both: {type: "null", input: [light, heavy]}
+"""
+
+    def profiled(self, text, *arguments, seconds="0.5", **options):
+        path = self.write(text)
+        words = [MILLRACE, "plan", path, "--workers", "2", "--profile", seconds, "--json", *arguments]
+        done = call(words, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["profile"]
+
+    def test_the_stage_that_costs_most_is_named(self):
+        profile = self.profiled(self.UNEVEN.replace("IN_FLIGHT", ""))
+        costs = {cost["id"]: cost for cost in profile["costs"]}
+        self.assertGreater(costs["heavy"]["cpu_ns"], 50 * costs["light"]["cpu_ns"])
+        self.assertGreater(costs["heavy"]["cpu_share"], 0.8)
+        self.assertLessEqual(sum(cost["cpu_share"] for cost in profile["costs"]), 1.05)
+        self.assertEqual(profile["bottleneck"]["stage"], "heavy")
+        self.assertGreater(profile["frames"], 0)
+        self.assertEqual(profile["dropped"], 0)
+        self.assertFalse(profile["ended"])
+        self.assertIsNone(profile["expected"]["run_s"])
+
+    def test_one_thread_may_be_the_limit(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("needs two cores")
+        profile = self.profiled(self.UNEVEN.replace("IN_FLIGHT", ", in_flight: 1"))
+        self.assertEqual(profile["bottleneck"], {"kind": "stage", "stage": "heavy"})
+
+    def test_sources_may_be_the_limit(self):
+        profile = self.profiled("version: 1\npipeline: slow\nsources:\n  clock: {type: \"null\", rate: 20fps}\n"
+                                'stages:\n  "null": {input: clock}\n')
+        self.assertEqual(profile["bottleneck"]["kind"], "sources")
+        self.assertLessEqual(profile["expected"]["rate"], 20)
+
+    def test_what_ends_is_told_as_it_was(self):
+        profile = self.profiled("version: 1\npipeline: short\nsources:\n  few: {type: \"null\", frames: 1000}\n"
+                                'stages:\n  "null": {input: few}\n')
+        self.assertTrue(profile["ended"])
+        self.assertEqual(profile["frames"], 1000)
+        self.assertGreater(profile["expected"]["run_s"], 0)
+
+    def test_threads_of_libraries_count_for_their_stage(self):
+        profile = self.profiled("""
+version: 1
+pipeline: decoding
+sources:
+  video: {uri: "CLIP", loop: true}
+stages:
+  decode: {input: video, threads: 2}
+  "null": {input: decode}
+""".replace("CLIP", str(SAMPLES / "cockatoo.mp4")))
+        costs = {cost["id"]: cost for cost in profile["costs"]}
+        self.assertEqual(profile["bottleneck"]["stage"], "decode")
+        self.assertGreater(costs["decode"]["cpu_share"], 0.8)
+
+    def test_nothing_is_written(self):
+        kept = self.folder / "kept.jsonl"
+        kept.write_text("what was there\n")
+        aside = self.folder / "aside"
+        aside.mkdir()
+        text = """
+version: 1
+pipeline: writers
+sources:
+  pictures: {type: "null", format: RGB24 32x32, frames: 20}
+stages:
+  lines: {type: jsonl, input: pictures, path: kept.jsonl}
+  rows: {type: csv, input: pictures, path: "-"}
+  images: {input: pictures, path: pictures}
+"""
+        profile = self.profiled(text, environment={"TMPDIR": str(aside)})
+        self.assertEqual(profile["frames"], 20)
+        self.assertEqual(kept.read_text(), "what was there\n")
+        self.assertFalse((self.folder / "pictures").exists())
+        self.assertEqual(list(aside.iterdir()), [])
+
+    def test_the_text_says_what_to_expect(self):
+        done = plan(self.write(self.UNEVEN.replace("IN_FLIGHT", "")), "--profile=0.3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^  expected: [0-9.]+ fps")
+        self.assertRegex(done.stdout, r"(?m)^  bottleneck: .*heavy")
+        for line in done.stdout.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+
+    def test_wrong_words(self):
+        path = self.write(SMALL)
+        for words in (["--profile=x"], ["--profile", "0"], ["--profile=1e9"], ["--profile", "--offline"]):
+            self.assertEqual(plan(path, *words).returncode, 64, words)
+        pushed = self.write('version: 1\npipeline: p\nsources:\n  s: {type: push, format: RGB24 8x8}\nstages:\n'
+                            '  "null": {input: s}\n', "push.yaml")
+        done = plan(pushed, "--profile")
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("source s is of type push", done.stderr)
 
 
 class Wrong(Case):

@@ -1,18 +1,29 @@
 /* millrace plan: shows what a run would do, without running it. */
 #include "tools/millrace/plan.h"
 
+#include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "engine/flow/pipeline.h"
+#include "tools/millrace/complaints.h"
 #include "tools/millrace/overrides.h"
+#include "tools/millrace/profile.h"
+#include "tools/millrace/signals.h"
 #include "tools/millrace/table.h"
 
-enum { WORKERS = 256, OFFLINE, JSON, MOST_WORKERS = 1024 };
+enum { WORKERS = 256, OFFLINE, PROFILE, JSON, MOST_WORKERS = 1024 };
+static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 86400;
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
     {"workers", required_argument, NULL, WORKERS},
     {"offline", no_argument, NULL, OFFLINE},
+    {"profile", optional_argument, NULL, PROFILE},
+    MR_COMPLAINTS_OPTIONS,
     {"json", no_argument, NULL, JSON},
     MR_USAGE_COMMON,
 };
@@ -20,7 +31,7 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "plan",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                     [--offline] [--json]",
+                "                     [--offline | --profile [SECONDS]] [--deny-warnings] [--json]",
     .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
             "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
             "every copy and every thread. Media are opened as far as it\n"
@@ -28,8 +39,15 @@ static const mr_usage usage = {
             MR_OVERRIDE_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
             "  --offline          opens neither media nor models: what only they tell stays open\n"
-            "  --json             one JSON object: sources, stages, links, copies, processes;\n"
-            "                     sizes in bytes, times in nanoseconds, null where nothing is known\n",
+            "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
+            "                     writes thrown away, and adds what was measured: the cost of each stage, what\n"
+            "                     libraries take, the bottleneck, and the frame rate to expect of a run. The\n"
+            "                     processor time of library threads counts for the stages that have them, in\n"
+            "                     proportion to the time spent in these stages\n"
+            MR_COMPLAINTS_HELP
+            "  --json             one JSON object: sources, stages, links, copies, processes, profile; sizes in\n"
+            "                     bytes, times in nanoseconds or seconds as their names say, rates in frames a\n"
+            "                     second, shares from 0 to 1; null where nothing is known\n",
     .options = options,
 };
 
@@ -37,11 +55,27 @@ typedef struct arguments {
     const char *path;
     mr_overrides overrides;
     int workers;
-    bool offline, json;
+    double seconds; /* to profile for; 0: not at all */
+    bool offline, json, deny;
 } arguments;
 
+/* `--profile=10`, or `--profile 10` where what follows is a number. */
+static int take_seconds(arguments *to, char **argv) {
+    const char *next = argv[optind], *text = optarg;
+    if (!text && next && *next && strspn(next, "0123456789.") == strlen(next)) {
+        text = next;
+        optind++;
+    }
+    char *end = NULL;
+    to->seconds = text ? strtod(text, &end) : default_seconds;
+    if (text && (end == text || *end || !(to->seconds >= least_seconds && to->seconds <= most_seconds)))
+        return mr_usage_error(&usage, "--profile takes seconds from %g to %g, not \"%s\"", least_seconds, most_seconds,
+                              text);
+    return 0;
+}
+
 /* Answers an exit code. */
-static int take_option(arguments *to, int option) {
+static int take_option(arguments *to, int option, char **argv) {
     long long workers;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
@@ -55,6 +89,11 @@ static int take_option(arguments *to, int option) {
     case OFFLINE:
         to->offline = true;
         return 0;
+    case PROFILE:
+        return take_seconds(to, argv);
+    case MR_COMPLAINTS_DENY:
+        to->deny = true;
+        return 0;
     default:
         to->json = true;
         return 0;
@@ -67,7 +106,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     *done = true;
     while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
         if (got != MR_USAGE_EXIT)
-            code = take_option(to, got);
+            code = take_option(to, got, argv);
         if (got == MR_USAGE_EXIT || code)
             return code;
     }
@@ -75,37 +114,119 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
         return mr_usage_error(&usage, "name a pipeline");
     if (optind + 1 < argc)
         return mr_usage_error(&usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
+    if (to->offline && to->seconds > 0)
+        return mr_usage_error(&usage, "--profile runs the pipeline, which --offline rules out");
     to->path = argv[optind];
     *done = false;
     return 0;
 }
 
-static int print_json(const mr_plan *plan) {
+static int print_json(const mr_plan *plan, const mr_profile *profile) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
     mr_json_open_map(json, NULL);
     mr_plan_put_json(json, plan);
+    if (profile)
+        mr_profile_put_json(json, profile, plan);
     yajl_gen_map_close(json);
     return mr_json_finish(json, stdout);
 }
 
-static int show(const arguments *from) {
-    mr_plan *plan = NULL;
-    mr_diagnostics wrong = {0};
+/* `profile` may be NULL. */
+static int print(const arguments *from, const mr_plan *plan, const mr_profile *profile) {
+    int width = mr_terminal_width(stdout);
+    if (from->json)
+        return print_json(plan, profile);
+    int status = mr_plan_print(plan, width, stdout);
+    if (!profile)
+        printf("  libraries and models take more: --profile measures how much\n");
+    else if (!status)
+        status = mr_profile_print(profile, plan, width, stdout);
+    return status;
+}
+
+static mr_pipeline_params params_of(const arguments *from) {
     mr_pipeline_params params = {
         .types = mr_stage_types(), .path = from->path, .workers = from->workers, .offline = from->offline};
     mr_overrides_apply(&from->overrides, &params);
-    int status = mr_pipeline_plan(&plan, &params, &wrong);
-    mr_diagnostics_print(&wrong, stderr);
-    bool told = wrong.errors > 0;
+    return params;
+}
+
+/* ---- the plan alone --------------------------------------------------------------------------------------------- */
+
+static int show(const arguments *from) {
+    mr_plan *plan = NULL;
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = params_of(from);
+    int status = mr_complaints_tell(&wrong, mr_pipeline_plan(&plan, &params, &wrong), from->deny);
     mr_diagnostics_fini(&wrong);
-    if (!status)
-        status = from->json ? print_json(plan) : mr_plan_print(plan, mr_terminal_width(stdout), stdout);
+    int code = mr_status_exit_code(status);
+    if (!status && (status = print(from, plan, NULL)))
+        code = mr_command_failed(status);
     mr_plan_destroy(&plan);
-    if (status && !told)
-        mr_command_failed(status);
-    return mr_status_exit_code(status);
+    return code;
+}
+
+/* ---- with a profile --------------------------------------------------------------------------------------------- */
+
+static int measure(const arguments *from, mr_pipeline *pipeline, mr_profile *profile) {
+    int status = mr_plan_refuse_external(pipeline->plan);
+    if (status)
+        return status;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "millrace: profiling for %g s\n", from->seconds);
+    mr_signals_watch(pipeline);
+    status = mr_profile_measure(profile, pipeline, from->seconds);
+    mr_signals_watch(NULL);
+    return status;
+}
+
+static int profile_in(const arguments *from, const char *folder) {
+    mr_pipeline *pipeline = NULL;
+    mr_profile profile = {0};
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = params_of(from);
+    params.profile = folder;
+    int status = mr_complaints_tell(&wrong, mr_pipeline_open(&pipeline, &params, &wrong), from->deny);
+    mr_diagnostics_fini(&wrong);
+    int code = mr_status_exit_code(status);
+    if (!status) {
+        status = measure(from, pipeline, &profile);
+        status = status ? status : print(from, pipeline->plan, &profile);
+        code = status ? mr_command_failed(status) : 0;
+    }
+    mr_profile_fini(&profile);
+    mr_pipeline_destroy(&pipeline);
+    return code;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    (void)status, (void)kind, (void)place;
+    remove(path);
+    return 0;
+}
+
+/* Stages that write into folders write into one that is gone afterwards. */
+static int profile_aside(const arguments *from) {
+    const char *parent = getenv("TMPDIR");
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/millrace-XXXXXX", parent && *parent ? parent : "/tmp");
+    if (!mkdtemp(folder)) {
+        mr_fail(MR_ERROR_IO, "cannot make a folder %s: %s", folder, strerror(errno));
+        return mr_command_failed(MR_ERROR_IO);
+    }
+    int code = profile_in(from, folder);
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return code;
+}
+
+static int profile(const arguments *from) {
+    if (mr_signals_begin())
+        return mr_command_failed(MR_ERROR_INTERNAL);
+    int code = profile_aside(from);
+    mr_signals_end();
+    return code;
 }
 
 int mr_command_plan(int argc, char **argv) {
@@ -115,7 +236,7 @@ int mr_command_plan(int argc, char **argv) {
         return mr_command_failed(MR_ERROR_MEMORY);
     int code = parse(&given, argc, argv, &done);
     if (!done)
-        code = show(&given);
+        code = given.seconds > 0 ? profile(&given) : show(&given);
     mr_overrides_fini(&given.overrides);
     return code || done ? code : mr_flush_stdout();
 }

@@ -39,6 +39,9 @@ typedef struct mr_plan_thread {
 typedef void mr_plan_thread_function(void *context, const mr_plan_thread *thread);
 void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, void *context);
 
+/* A source that a program is to push frames into would be waited for without end: MR_ERROR_USAGE. */
+int mr_plan_refuse_external(const mr_plan *plan);
+
 /* plan_text.c: tables no wider than `width`. MR_OK or MR_ERROR_MEMORY. */
 int mr_plan_print(const mr_plan *plan, int width, FILE *stream);
 /* plan_json.c: the members of one JSON object. */

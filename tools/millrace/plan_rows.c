@@ -46,6 +46,14 @@ int64_t mr_plan_only(mr_bounds bounds) {
     return bounds.min == bounds.max ? bounds.max : 0;
 }
 
+int mr_plan_refuse_external(const mr_plan *plan) {
+    for (size_t s = 0; s < plan->source_count; s++)
+        if (plan->vertices[s].type->external)
+            return mr_fail(MR_ERROR_USAGE, "source %s is of type %s: only a program of its own can run this",
+                           plan->vertices[s].id, plan->vertices[s].type->name);
+    return MR_OK;
+}
+
 /* ---- threads ---------------------------------------------------------------------------------------------------- */
 
 static void tell(mr_plan_thread_function *function, void *context, const char *name, int count, const char *what,

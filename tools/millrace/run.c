@@ -1,12 +1,13 @@
 /* millrace run: runs one pipeline to its end. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
+#include "engine/flow/pipeline.h"
 #include "stages/output.h"
 #include "tools/millrace/complaints.h"
 #include "tools/millrace/overrides.h"
+#include "tools/millrace/plan.h"
 #include "tools/millrace/progress.h"
 #include "tools/millrace/signals.h"
 #include "tools/millrace/summary.h"
@@ -116,19 +117,6 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     return status;
 }
 
-/* A source that a program is to push frames into would be waited for without end. */
-static int refuse_external(mr_pipeline *pipeline) {
-    mr_summary *summary = NULL;
-    int status = mr_pipeline_summarize(pipeline, &summary);
-    for (size_t i = 0; !status && i < summary->source_count; i++)
-        for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
-            if ((*type)->external && strcmp((*type)->name, summary->stages[i].type) == 0)
-                status = mr_fail(MR_ERROR_USAGE, "source %s is of type %s: only a program of its own can run this",
-                                 summary->stages[i].id, summary->stages[i].type);
-    mr_summary_destroy(&summary);
-    return status;
-}
-
 /* Lines on the same terminal as the results would only get in their way. */
 static bool wants_progress(const arguments *from) {
     bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
@@ -171,7 +159,7 @@ static int run(const arguments *from) {
     int status = open_pipeline(&pipeline, from);
     if (status)
         return mr_status_exit_code(status);
-    status = refuse_external(pipeline);
+    status = mr_plan_refuse_external(pipeline->plan);
     if (!status)
         status = mr_pipeline_start(pipeline);
     if (status) {

@@ -1,0 +1,146 @@
+/* What profiling has found, in words and as JSON. */
+#include <string.h>
+
+#include "tools/millrace/plan.h"
+#include "tools/millrace/profile.h"
+#include "tools/millrace/table.h"
+
+static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",
+                                          [MR_BOTTLENECK_PROCESSORS] = "processors",
+                                          [MR_BOTTLENECK_STAGE] = "stage"};
+
+/* ---- for people ------------------------------------------------------------------------------------------------- */
+
+static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost) {
+    char text[MR_WORDS];
+    mr_table_add(table, "%s", id);
+    mr_table_add(table, "%llu", (unsigned long long)cost->frames);
+    mr_table_add(table, "%s", mr_words_duration((int64_t)cost->cpu_ns, text));
+    mr_table_add(table, "%s", mr_words_duration((int64_t)cost->inside_ns, text));
+    mr_table_add(table, "%.0f%%", cost->cpu_share * 100);
+    mr_table_add(table, "%.0f%%", cost->utilisation * 100);
+}
+
+/* Sources together, where there are several: one of a thousand says nothing. */
+static mr_stage_cost sum_sources(const mr_profile *profile, const mr_plan *plan) {
+    mr_stage_cost sum = {0};
+    for (size_t s = 0; s < plan->source_count; s++) {
+        const mr_stage_cost *cost = &profile->costs[s];
+        sum.frames += cost->frames;
+        sum.cpu_ns += cost->cpu_ns * (double)cost->frames;
+        sum.inside_ns += cost->inside_ns * (double)cost->frames;
+        sum.cpu_share += cost->cpu_share;
+        sum.utilisation = cost->utilisation > sum.utilisation ? cost->utilisation : sum.utilisation;
+    }
+    sum.cpu_ns /= sum.frames ? (double)sum.frames : 1;
+    sum.inside_ns /= sum.frames ? (double)sum.frames : 1;
+    return sum;
+}
+
+static int print_costs(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
+    static const mr_column columns[] = {{"measured", .cut = MR_CUT_MIDDLE},
+                                        {"frames", .right = true},
+                                        {"CPU a frame", .right = true},
+                                        {"time a frame", .right = true},
+                                        {"of all CPU", .right = true},
+                                        {"busy", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    mr_stage_cost sources = sum_sources(profile, plan);
+    double known = sources.cpu_share;
+    add_cost(&table, plan->source_count > 1 ? "all sources" : plan->vertices[0].id, &sources);
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++) {
+        add_cost(&table, plan->vertices[v].id, &profile->costs[v]);
+        known += profile->costs[v].cpu_share;
+    }
+    int status = mr_table_print(&table, width, stream);
+    fprintf(stream, "  the rest of the processor time, %.0f%%, is that of queues, batches and the ledger\n",
+            known < 1 ? 100 * (1 - known) : 0);
+    return status;
+}
+
+static void print_bottleneck(const mr_profile *profile, FILE *stream) {
+    char text[MR_WORDS];
+    if (profile->bottleneck == MR_BOTTLENECK_SOURCES)
+        fprintf(stream, "  bottleneck: none, all keeps up with the sources; up to %s with %s as the limit\n",
+                mr_words_rate(profile->most_rate, text), profile->stage);
+    else if (profile->bottleneck == MR_BOTTLENECK_PROCESSORS)
+        fprintf(stream, "  bottleneck: the processors, and of the stages %s\n", profile->stage);
+    else
+        fprintf(stream, "  bottleneck: %s, whose threads are busy while cores are free\n", profile->stage);
+}
+
+static void print_expected(const mr_profile *profile, FILE *stream) {
+    char text[MR_WORDS];
+    fprintf(stream, "  expected: %s", mr_words_rate(profile->rate, text));
+    if (profile->dropped)
+        fprintf(stream, ", of which %.0f%% are dropped",
+                100 * (double)profile->dropped / (double)(profile->frames ? profile->frames : 1));
+    if (profile->first_s > 0)
+        fprintf(stream, "; the first frame after %s", mr_words_duration((int64_t)(profile->first_s * 1e9), text));
+    if (profile->run_s > 0)
+        fprintf(stream, ", the end after %s", mr_words_duration((int64_t)(profile->run_s * 1e9), text));
+    fputc('\n', stream);
+}
+
+int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
+    char peak[MR_WORDS], frames[MR_WORDS], rest[MR_WORDS];
+    int status = print_costs(profile, plan, width, stream);
+    uint64_t foreign =
+        profile->peak_bytes > profile->buffer_bytes ? profile->peak_bytes - profile->buffer_bytes : 0;
+    fputc('\n', stream);
+    fprintf(stream, "  profiled for %.1f s, sinks writing nowhere; %.2f cores busy\n", profile->seconds, profile->cores);
+    print_expected(profile, stream);
+    print_bottleneck(profile, stream);
+    fprintf(stream, "  resident at most %s: %s of frames, %s of libraries and models\n",
+            mr_words_bytes(profile->peak_bytes, peak), mr_words_bytes(profile->buffer_bytes, frames),
+            mr_words_bytes(foreign, rest));
+    return status;
+}
+
+/* ---- for programs ----------------------------------------------------------------------------------------------- */
+
+static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", id);
+    mr_json_integer(json, "frames", (int64_t)cost->frames);
+    mr_json_integer(json, "cpu_ns", (int64_t)cost->cpu_ns);
+    mr_json_integer(json, "time_ns", (int64_t)cost->inside_ns);
+    mr_json_number(json, "cpu_share", cost->cpu_share);
+    mr_json_number(json, "busy", cost->utilisation);
+    yajl_gen_map_close(json);
+}
+
+static void put_known(yajl_gen json, const char *key, double value) {
+    mr_json_key(json, key);
+    if (value > 0)
+        mr_json_number(json, NULL, value);
+    else
+        yajl_gen_null(json);
+}
+
+void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan *plan) {
+    mr_json_open_map(json, "profile");
+    mr_json_number(json, "seconds", profile->seconds);
+    mr_json_bool(json, "ended", profile->ended);
+    mr_json_integer(json, "frames", (int64_t)profile->frames);
+    mr_json_integer(json, "dropped", (int64_t)profile->dropped);
+    mr_json_number(json, "cores", profile->cores);
+    mr_json_open_array(json, "costs");
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        put_cost(json, plan->vertices[v].id, &profile->costs[v]);
+    yajl_gen_array_close(json);
+    mr_json_open_map(json, "bottleneck");
+    mr_json_text(json, "kind", bottlenecks[profile->bottleneck]);
+    mr_json_text(json, "stage", profile->stage);
+    yajl_gen_map_close(json);
+    mr_json_open_map(json, "expected");
+    put_known(json, "rate", profile->rate);
+    put_known(json, "most_rate", profile->most_rate);
+    put_known(json, "first_s", profile->first_s);
+    put_known(json, "run_s", profile->run_s);
+    yajl_gen_map_close(json);
+    mr_json_integer(json, "peak_bytes", (int64_t)profile->peak_bytes);
+    mr_json_integer(json, "buffer_bytes", (int64_t)profile->buffer_bytes);
+    yajl_gen_map_close(json);
+}
