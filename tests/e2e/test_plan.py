@@ -39,6 +39,8 @@ small: FILE, 2 workers
 
   no copies: every stage reads what the one before it has written
   one process with 4 threads: mr-worker-0 to mr-worker-1, millrace, mr-signals
+  memory for frames that millrace allocates:
+    host    at most 9.2 MiB
   libraries and models take more: --profile measures how much
 """
 
@@ -125,10 +127,24 @@ stages:
   results: {type: csv, input: all, path: "${OUTPUT:--}"}
 """
 
+    SIZES = """
+version: 1
+pipeline: sizes
+sources:
+  a: {type: "null", rate: 200fps, frames: 300, format: RGB24 640x480}
+  b: {type: "null", rate: 200fps, frames: 300, format: RGB24 640x480}
+stages:
+  shrink: {type: preprocess, input: sources.*, size: 64x64, device: DEVICE}
+  enlarge: {type: preprocess, input: sources.*, size: 700x500}
+  all: {type: "null", input: [shrink, enlarge], queue: 3}
+  results: {type: csv, input: all, path: "${OUTPUT:--}"}
+"""
+
     def threads_while_it_runs(self, command):
         """The names of all threads, once the first results are there, so that all has been opened."""
-        process = start([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         output = pathlib.Path(command[command.index("--output") + 1])
+        output.unlink(missing_ok=True)
+        process = start([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         until = time.monotonic() + TIMEOUT
         while time.monotonic() < until and process.poll() is None and not (output.exists() and output.stat().st_size):
             time.sleep(0.01)
@@ -165,6 +181,24 @@ stages:
         for link in planned["links"]:
             self.assertLessEqual(ran[link["to"]]["queue_peak"], link["queue"], link)
             self.assertGreater(ran[link["to"]]["queue_peak"], 0, link)
+
+    def check_memory(self, planned, summary):
+        """Every size is known, so the bound is one."""
+        bounds, held = planned["memory"], summary["buffers"]
+        devices = {device["name"]: device["pools"] for device in planned["devices"]}
+        for bound in (bounds["host"], bounds["pinned"], *devices.values()):
+            self.assertFalse(bound["unknown"], planned["devices"])
+        self.assertLessEqual(held["host_bytes"], bounds["host"]["bytes"])
+        self.assertLessEqual(held["pinned_bytes"], bounds["pinned"]["bytes"])
+        for device in held["devices"]:
+            self.assertLessEqual(device["bytes"], devices[device["name"]]["bytes"])
+            self.assertGreater(device["bytes"], 0)
+        self.assertGreater(held["host_bytes"] + held["pinned_bytes"], 0)
+
+    def test_memory(self):
+        for device in ("cpu", "sim:0", "[sim:0, sim:1]"):
+            with self.subTest(device):
+                self.check_memory(*self.check(self.write(self.SIZES.replace("DEVICE", device))))
 
     def test_patterns(self):
         self.check(self.write(self.PATTERNS.replace("DEVICE", "cpu")))

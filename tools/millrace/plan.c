@@ -34,7 +34,7 @@ static const mr_usage usage = {
                 "                     [--offline | --profile [SECONDS]] [--deny-warnings] [--json]",
     .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
             "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
-            "every copy and every thread. Media are opened as far as it\n"
+            "every copy, every thread, and the most memory that frames can take. Media are opened as far as it\n"
             "takes to know their streams, models as far as their inputs and outputs; nothing is written.\n\n"
             MR_OVERRIDE_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
@@ -45,9 +45,9 @@ static const mr_usage usage = {
             "                     processor time of library threads counts for the stages that have them, in\n"
             "                     proportion to the time spent in these stages\n"
             MR_COMPLAINTS_HELP
-            "  --json             one JSON object: sources, stages, links, copies, processes, profile; sizes in\n"
-            "                     bytes, times in nanoseconds or seconds as their names say, rates in frames a\n"
-            "                     second, shares from 0 to 1; null where nothing is known\n",
+            "  --json             one JSON object: sources, stages, links, copies, processes, devices, memory,\n"
+            "                     profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
+            "                     rates in frames a second, shares from 0 to 1; null where nothing is known\n",
     .options = options,
 };
 

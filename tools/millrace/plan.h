@@ -10,8 +10,6 @@
 #include "engine/config/plan.h"
 #include "engine/flow/executor.h"
 
-/* How many instances of a vertex run. */
-size_t mr_plan_instances(const mr_plan_vertex *vertex);
 /* How many sources' frames come over a link. */
 size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge);
 /* What a link carries. */

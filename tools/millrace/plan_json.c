@@ -102,10 +102,9 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan *plan, const 
 }
 
 static void put_instances(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
-    size_t count = mr_plan_instances(stage);
     bool each = stage->entry == MR_ENTRY_PER_SOURCE;
     mr_json_open_array(json, "instances");
-    for (size_t i = 0; i < count; i++) {
+    for (int i = 0; i < stage->instances; i++) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "source", each ? plan->vertices[stage->sources[i]].id : NULL);
         yajl_gen_map_close(json);
@@ -124,7 +123,7 @@ static void put_devices_of(yajl_gen json, const mr_plan *plan, const mr_plan_ver
 
 static void put_pools(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
     mr_json_open_array(json, "pools");
-    for (size_t port = 0; stage->pools && port < stage->output_count; port++)
+    for (size_t port = 0; port < stage->output_count; port++)
         put_pool(json, NULL, plan, &stage->pools[port]);
     yajl_gen_array_close(json);
     put_pool(json, "scratch", plan, &stage->scratch);
@@ -187,7 +186,7 @@ static void put_copy(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *c
     yajl_gen_map_close(json);
 }
 
-/* ---- the process ----------------------------------------------------------------------------------------------- */
+/* ---- the process and its memory --------------------------------------------------------------------------------- */
 
 static void put_thread(void *context, const mr_plan_thread *thread) {
     yajl_gen json = context;
@@ -208,6 +207,37 @@ static void put_processes(yajl_gen json, const mr_plan *plan) {
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);
     yajl_gen_array_close(json);
+}
+
+static void put_bound(yajl_gen json, const char *key, const mr_plan_bytes *bound) {
+    mr_json_open_map(json, key);
+    mr_json_integer(json, "bytes", (int64_t)bound->bytes);
+    mr_json_bool(json, "unknown", bound->unknown);
+    yajl_gen_map_close(json);
+}
+
+static void put_device(yajl_gen json, const mr_plan_device *device) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "name", device->name);
+    mr_json_text(json, "alias", device->alias);
+    mr_json_bool(json, "enabled", device->enabled);
+    mr_json_bool(json, "assumed", device->assumed);
+    mr_json_bool(json, "used", device->used);
+    put_known(json, "limit_bytes", (int64_t)device->limit_bytes);
+    put_known(json, "memory_bytes", (int64_t)device->memory_bytes);
+    put_bound(json, "pools", &device->memory);
+    yajl_gen_map_close(json);
+}
+
+static void put_memory(yajl_gen json, const mr_plan *plan) {
+    mr_json_open_array(json, "devices");
+    for (size_t i = 0; i < plan->device_count; i++)
+        put_device(json, &plan->devices[i]);
+    yajl_gen_array_close(json);
+    mr_json_open_map(json, "memory");
+    put_bound(json, "host", &plan->host);
+    put_bound(json, "pinned", &plan->pinned);
+    yajl_gen_map_close(json);
 }
 
 void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
@@ -234,4 +264,5 @@ void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
             put_copy(json, plan, &plan->vertices[v]);
     yajl_gen_array_close(json);
     put_processes(json, plan);
+    put_memory(json, plan);
 }

@@ -3,10 +3,6 @@
 
 #include "tools/millrace/plan.h"
 
-size_t mr_plan_instances(const mr_plan_vertex *vertex) {
-    return vertex->is_source || vertex->entry != MR_ENTRY_PER_SOURCE ? 1 : vertex->source_count;
-}
-
 size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge) {
     const mr_plan_vertex *from = &plan->vertices[edge->from];
     return from->is_source ? 1 : from->source_count;
@@ -17,8 +13,11 @@ const mr_format_set *mr_plan_edge_set(const mr_plan *plan, const mr_plan_edge *e
 }
 
 uint64_t mr_plan_output_bytes(const mr_plan_vertex *vertex, size_t port) {
-    bool pooled = vertex->pools && vertex->pools[port].count > 0;
-    return pooled ? vertex->pools[port].bytes : mr_format_set_most_bytes(&vertex->outputs[port].set);
+    const mr_plan_pool *pool = &vertex->pools[port];
+    uint64_t bytes = mr_format_set_most_bytes(&vertex->outputs[port].set);
+    /* A batch may share one buffer; a decoder's is larger than its picture. */
+    uint64_t part = pool->count > 0 ? pool->bytes / (uint64_t)vertex->batch : 0;
+    return part > bytes ? part : bytes;
 }
 
 uint64_t mr_plan_edge_bytes(const mr_plan *plan, const mr_plan_edge *edge) {
@@ -64,14 +63,6 @@ static void tell(mr_plan_thread_function *function, void *context, const char *n
         function(context, &thread);
 }
 
-/* Whether an earlier vertex is on the same device. */
-static bool seen(const mr_plan *plan, size_t v) {
-    for (size_t other = 0; other < v; other++)
-        if (strcmp(plan->vertices[other].device, plan->vertices[v].device) == 0)
-            return true;
-    return false;
-}
-
 void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, void *context) {
     tell(function, context, "millrace", 1, "main", NULL);
     tell(function, context, "mr-signals", 1, "signals", NULL);
@@ -81,13 +72,12 @@ void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, voi
     }
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
-        int instances = (int)mr_plan_instances(vertex);
+        int instances = vertex->instances;
         tell(function, context, vertex->id, vertex->blocking ? instances : 0, "stage", vertex->id);
         tell(function, context, "", vertex->threads * instances, "library", vertex->id);
     }
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (strcmp(plan->vertices[v].device, "cpu") != 0 && !seen(plan, v))
-            tell(function, context, plan->vertices[v].device, 1, "device", plan->vertices[v].device);
+    for (size_t d = 1; d < plan->device_count; d++)
+        tell(function, context, plan->devices[d].name, plan->devices[d].used, "device", plan->devices[d].name);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */

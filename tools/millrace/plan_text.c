@@ -87,7 +87,7 @@ static int print_sources(const mr_plan *plan, int width, FILE *stream) {
 /* ---- stages ----------------------------------------------------------------------------------------------------- */
 
 static void add_threads(mr_table *table, const mr_plan_vertex *stage) {
-    const char *each = mr_plan_instances(stage) > 1 ? " each" : "";
+    const char *each = stage->instances > 1 ? " each" : "";
     if (stage->blocking && stage->threads)
         mr_table_add(table, "own + %d of library%s", stage->threads, each);
     else if (stage->blocking)
@@ -112,10 +112,9 @@ static const char *devices_text(const mr_plan *plan, const mr_plan_vertex *stage
 
 static void add_stage(mr_table *table, const mr_plan *plan, const mr_plan_vertex *stage) {
     char text[MR_WORDS], devices[NAME];
-    size_t instances = mr_plan_instances(stage);
     mr_table_add(table, "%s", stage->id);
     mr_table_add(table, "%s", stage->type->name);
-    mr_table_add(table, "%zu", instances);
+    mr_table_add(table, "%d", stage->instances);
     mr_table_add(table, "%s", devices_text(plan, stage, devices));
     add_threads(table, stage);
     if (stage->batch > 1 && stage->batch_timeout_ns > 0)
@@ -180,7 +179,7 @@ static void add_link(mr_table *table, const mr_plan *plan, const mr_plan_edge *f
     if (first == last)
         mr_table_add(table, "%s", from_name(plan, first, from));
     else
-        mr_table_add(table, "%s .. (%td)", from_name(plan, first, from), last - first + 1);
+        mr_table_add(table, "%td sources", last - first + 1);
     mr_table_add(table, "%s", to_name(plan, first, to));
     mr_table_add(table, "%s", set_text(set, format));
     mr_table_add(table, "%s", bytes_or_none(mr_plan_edge_bytes(plan, first), text));
@@ -242,9 +241,13 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
         if (plan->vertices[v].copy != MR_COPY_NONE)
             add_copy(&table, plan, &plan->vertices[v]);
-    if (table.count == 0)
+    if (table.count == 0 && !table.out_of_memory) {
         fprintf(stream, "  no copies: every stage reads what the one before it has written\n");
-    return table.count || table.out_of_memory ? mr_table_print(&table, width, stream) : MR_OK;
+        return MR_OK;
+    }
+    int status = mr_table_print(&table, width, stream);
+    fputc('\n', stream);
+    return status;
 }
 
 /* ---- the process ------------------------------------------------------------------------------------------------ */
@@ -298,6 +301,40 @@ static void print_process(const mr_plan *plan, int width, FILE *stream) {
     fputc('\n', stream);
 }
 
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+static void print_bound(const char *of, const mr_plan_bytes *bound, FILE *stream) {
+    char text[MR_WORDS];
+    fprintf(stream, "    %-6s  ", of);
+    if (bound->bytes)
+        fprintf(stream, "at most %s%s", mr_words_bytes(bound->bytes, text), bound->unknown ? ", and " : "");
+    if (bound->unknown || !bound->bytes)
+        fprintf(stream, "%s", bound->unknown ? "frames of a size that is not known" : "none");
+}
+
+static void print_device(const mr_plan_device *device, FILE *stream) {
+    char text[MR_WORDS];
+    print_bound(device->name, &device->memory, stream);
+    if (device->limit_bytes)
+        fprintf(stream, " of %s that it may take", mr_words_bytes(device->limit_bytes, text));
+    else if (device->memory_bytes)
+        fprintf(stream, " of %s that it has", mr_words_bytes(device->memory_bytes, text));
+    fprintf(stream, "%s\n", device->assumed ? " (assumed)" : "");
+}
+
+static void print_memory(const mr_plan *plan, FILE *stream) {
+    fprintf(stream, "  memory for frames that millrace allocates:\n");
+    print_bound("host", &plan->host, stream);
+    fputc('\n', stream);
+    if (plan->pinned.bytes || plan->pinned.unknown) {
+        print_bound("pinned", &plan->pinned, stream);
+        fputc('\n', stream);
+    }
+    for (size_t i = 1; i < plan->device_count; i++)
+        if (plan->devices[i].used)
+            print_device(&plan->devices[i], stream);
+}
+
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
 int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
@@ -311,5 +348,6 @@ int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
     fputc('\n', stream);
     status = status ? status : print_copies(plan, width, stream);
     print_process(plan, width, stream);
+    print_memory(plan, stream);
     return status;
 }

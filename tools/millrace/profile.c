@@ -67,7 +67,7 @@ static void forget(mr_summary *summary) {
 
 /* Workers that can be inside a stage at once, or its own threads, as far as there are cores for them. */
 static double parallel(const mr_plan *plan, const mr_plan_vertex *vertex) {
-    int instances = (int)mr_plan_instances(vertex), cores = mr_usable_cores();
+    int instances = vertex->instances, cores = mr_usable_cores();
     int most = vertex->blocking ? instances * (vertex->threads > 1 ? vertex->threads : 1) : instances * vertex->entries;
     if (!vertex->blocking && most > plan->workers)
         most = plan->workers;

@@ -38,7 +38,6 @@ static void interrupt(int number) {
 
 static void *wait_for_signals(void *context) {
     const sigset_t *set = context;
-    pthread_setname_np(pthread_self(), "mr-signals");
     for (bool over = false; !over;) {
         int number = 0;
         if (sigwait(set, &number))
@@ -64,7 +63,10 @@ int mr_signals_begin(void) {
     int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (!error)
         error = pthread_create(&watch.thread, NULL, wait_for_signals, &set);
-    return error ? mr_fail(MR_ERROR_INTERNAL, "no thread for signals: %s", strerror(error)) : MR_OK;
+    if (error)
+        return mr_fail(MR_ERROR_INTERNAL, "no thread for signals: %s", strerror(error));
+    pthread_setname_np(watch.thread, "mr-signals");
+    return MR_OK;
 }
 
 void mr_signals_watch(mr_pipeline *pipeline) {
