@@ -1,12 +1,13 @@
 /* Where everything stands from left to right: each layer by least squares towards what it is connected with, under
  * the order found and with the distances asked for, layer by layer, down and up again. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "millrace/status.h"
 #include "tools/millrace/sheet_parts.h"
 
-enum { SWEEPS = 12, STRAIGHT_RAIL = 256, STRAIGHT_END = 16 };
+enum { SWEEPS = 16, STRAIGHT_RAIL = 256, STRAIGHT_END = 16 };
 
 /* Items that touch move as one. */
 typedef struct cluster {
@@ -26,6 +27,8 @@ typedef struct placer {
     int *packed;        /* how wide each group's boxes must be at least */
     double *mean;       /* of each end: where the other side of its wire is */
     ranked_end *ranked; /* room for all ends */
+    int *best;          /* x of each item */
+    int64_t least_badness;
 } placer;
 
 /* ---- distances ------------------------------------------------------------------------------------------------- */
@@ -202,6 +205,36 @@ static void sweep(placer *p, bool down) {
         place_layer(p, down ? i : layers - 1 - i, down);
 }
 
+/* ---- choosing ----------------------------------------------------------------------------------------------------- */
+
+/* How many taps of a wire have none opposite at the same x, and then how far it reaches: less is better. */
+static int64_t badness_of(const mr_sheet_work *w, const mr_sheet_wire *wire) {
+    int low = INT_MAX, high = INT_MIN, bends = 0;
+    for (int t = wire->first; t < wire->last; t++) {
+        int x = mr_sheet_tap_x(w, &w->tap[t]), other = w->tap[t].top ? wire->middle : wire->first;
+        int end = w->tap[t].top ? wire->last : wire->middle;
+        while (other < end && mr_sheet_tap_x(w, &w->tap[other]) != x)
+            other++;
+        bends += other == end;
+        low = x < low ? x : low;
+        high = x > high ? x : high;
+    }
+    return ((int64_t)bends << 32) + high - low;
+}
+
+/* Keeps the places where they are better than those kept before. */
+static void keep_best(placer *p) {
+    mr_sheet_work *w = p->work;
+    int64_t badness = 0;
+    for (int i = 0; i < w->wire_count; i++)
+        badness += badness_of(w, &w->wire[i]);
+    if (badness >= p->least_badness)
+        return;
+    p->least_badness = badness;
+    for (int i = 0; i < w->item_count; i++)
+        p->best[i] = w->item[i].x;
+}
+
 /* ---- groups ---------------------------------------------------------------------------------------------------- */
 
 /* Puts the groups beside each other and the boxes where their items are. */
@@ -238,12 +271,13 @@ static int finish(placer *p) {
 int mr_sheet_find_places(mr_sheet_work *w) {
     const mr_sheet *sheet = w->sheet;
     size_t ends = (size_t)sheet->end_count;
-    placer p = {.work = w};
+    placer p = {.work = w, .least_badness = INT64_MAX};
     p.cluster = mr_arena_array(w->arena, (size_t)w->item_count, sizeof *p.cluster);
+    p.best = mr_arena_array(w->arena, (size_t)w->item_count, sizeof *p.best);
     p.packed = mr_arena_array(w->arena, (size_t)sheet->group_count + 1, sizeof *p.packed);
     p.mean = mr_arena_array(w->arena, ends, sizeof *p.mean);
     p.ranked = mr_arena_array(w->arena, ends, sizeof *p.ranked);
-    if (!p.cluster || !p.packed || !p.mean || !p.ranked)
+    if (!p.cluster || !p.best || !p.packed || !p.mean || !p.ranked)
         return MR_ERROR_MEMORY;
     for (int g = 0; w->style.grouped && g < sheet->group_count; g++)
         p.packed[g] = w->style.group_least;
@@ -258,6 +292,10 @@ int mr_sheet_find_places(mr_sheet_work *w) {
         if (i == SWEEPS / 2)
             order_ends(&p);
         sweep(&p, i % 2 == 1);
+        if (i >= SWEEPS / 2)
+            keep_best(&p);
     }
+    for (int i = 0; i < w->item_count; i++)
+        w->item[i].x = p.best[i];
     return finish(&p);
 }
