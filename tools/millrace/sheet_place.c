@@ -7,7 +7,7 @@
 #include "millrace/status.h"
 #include "tools/millrace/sheet_parts.h"
 
-enum { SWEEPS = 16, STRAIGHT_RAIL = 256, STRAIGHT_END = 16 };
+enum { SWEEPS = 16, SPARE_GAPS = 4, STRAIGHT_RAIL = 256, STRAIGHT_END = 16 };
 
 /* Items that touch move as one. */
 typedef struct cluster {
@@ -24,7 +24,7 @@ typedef struct ranked_end {
 typedef struct placer {
     mr_sheet_work *work;
     cluster *cluster;   /* room for a layer */
-    int *packed;        /* how wide each group's boxes must be at least */
+    int *room;          /* how wide each group may get */
     double *mean;       /* of each end: where the other side of its wire is */
     ranked_end *ranked; /* room for all ends */
     int *best;          /* x of each item */
@@ -128,32 +128,48 @@ static int middle_tap(const mr_sheet_work *w, int first, int end, int group) {
     return nearest;
 }
 
-static void pull(mr_sheet_work *w, const mr_sheet_tap *tap, int first, int end) {
+static double pull(mr_sheet_work *w, const mr_sheet_tap *tap, const mr_sheet_tap *other, bool tell) {
     mr_sheet_item *item = &w->item[tap->item];
-    int middle = middle_tap(w, first, end, item->group);
-    if (middle < 0)
-        return;
-    const mr_sheet_tap *other = &w->tap[middle];
+    double distance = mr_sheet_tap_x(w, other) - mr_sheet_tap_x(w, tap);
     bool both = tap->end < 0 && other->end < 0, one = tap->end < 0 || other->end < 0;
     double weight = both ? STRAIGHT_RAIL : one ? STRAIGHT_END : 1;
-    item->sum += weight * (item->x + mr_sheet_tap_x(w, other) - mr_sheet_tap_x(w, tap));
-    item->weight += weight;
+    if (tell) {
+        item->sum += weight * (item->x + distance);
+        item->weight += weight;
+    }
+    return fabs(distance);
+}
+
+/* Tells the taps of a wire from `first` on where those of the other side want them; with `nearest` only the one of
+ * each group whose line can be straight, so that the others stay where they stand well otherwise. */
+static void pull_wire(mr_sheet_work *w, int first, int end, int other, int other_end, bool nearest) {
+    for (int t = first; t < end; t++) {
+        int group = w->item[w->tap[t].item].group, middle = middle_tap(w, other, other_end, group), chosen = t;
+        for (int i = first; nearest && middle >= 0 && i < end; i++)
+            if (w->item[w->tap[i].item].group == group &&
+                pull(w, &w->tap[i], &w->tap[middle], false) < pull(w, &w->tap[chosen], &w->tap[middle], false))
+                chosen = i;
+        if (middle >= 0 && chosen == t)
+            pull(w, &w->tap[t], &w->tap[middle], true);
+    }
 }
 
 /* Tells each item of the layer where its neighbours above (`down`) or below want it. */
-static void pull_layer(mr_sheet_work *w, int layer, bool down) {
+static void pull_layer(mr_sheet_work *w, int layer, bool down, bool nearest) {
     int channel = down ? layer - 1 : layer;
     for (int i = w->layer[layer]; i < w->layer[layer + 1]; i++)
         w->item[w->order[i]].sum = w->item[w->order[i]].weight = 0;
     for (int i = w->channel[channel]; i < w->channel[channel + 1]; i++) {
         const mr_sheet_wire *wire = &w->wire[i];
-        for (int t = down ? wire->middle : wire->first; t < (down ? wire->last : wire->middle); t++)
-            pull(w, &w->tap[t], down ? wire->first : wire->middle, down ? wire->middle : wire->last);
+        if (down)
+            pull_wire(w, wire->middle, wire->last, wire->first, wire->middle, nearest);
+        else
+            pull_wire(w, wire->first, wire->middle, wire->middle, wire->last, nearest);
     }
 }
 
 /* The nearest places to the wanted ones, in the sense of least squares (isotonic regression by pooling adjacent
- * violators: Ayer et al. 1955), within the width that the group needs at least. Packed, each item stands at item->x.
+ * violators: Ayer et al. 1955), within the width that the group has. Packed, each item stands at item->x.
  */
 static void settle(placer *p, int first, int end) {
     mr_sheet_work *w = p->work;
@@ -172,7 +188,7 @@ static void settle(placer *p, int first, int end) {
         }
     }
     const mr_sheet_item *last = &w->item[w->order[end - 1]];
-    int slack = p->packed[group] - last->x - last->width;
+    int slack = p->room[group] - last->x - last->width;
     for (int c = 0; c < count; c++) {
         int shift = (int)lround(p->cluster[c].sum / p->cluster[c].weight);
         shift = shift < 0 ? 0 : shift > slack ? slack : shift;
@@ -181,9 +197,9 @@ static void settle(placer *p, int first, int end) {
     }
 }
 
-static void place_layer(placer *p, int layer, bool down) {
+static void place_layer(placer *p, int layer, bool down, bool nearest) {
     mr_sheet_work *w = p->work;
-    pull_layer(w, layer, down);
+    pull_layer(w, layer, down, nearest);
     for (int first = w->layer[layer], end; first < w->layer[layer + 1]; first = end) {
         end = group_end(w, layer, first);
         for (int i = first; i < end; i++) {
@@ -199,13 +215,14 @@ static void place_layer(placer *p, int layer, bool down) {
     }
 }
 
-static void sweep(placer *p, bool down) {
+static void sweep(placer *p, bool down, bool nearest) {
     int layers = p->work->sheet->layer_count;
     for (int i = 1; i < layers; i++)
-        place_layer(p, down ? i : layers - 1 - i, down);
+        place_layer(p, down ? i : layers - 1 - i, down, nearest);
 }
 
-/* ---- choosing ----------------------------------------------------------------------------------------------------- */
+/* ---- choosing -----------------------------------------------------------------------------------------------------
+ */
 
 /* How many taps of a wire have none opposite at the same x, and then how far it reaches: less is better. */
 static int64_t badness_of(const mr_sheet_work *w, const mr_sheet_wire *wire) {
@@ -237,21 +254,67 @@ static void keep_best(placer *p) {
 
 /* ---- groups ---------------------------------------------------------------------------------------------------- */
 
+static int range_count(const mr_sheet_work *w) {
+    return w->style.grouped ? w->sheet->group_count : 1;
+}
+
+/* How much wider a group may get than it must, so that more lines are straight. */
+static int spare_width(const placer *p) {
+    const mr_sheet_style *style = &p->work->style;
+    int ranges = range_count(p->work), width = (ranges - 1) * style->group_gap, spare = SPARE_GAPS * style->box_gap;
+    for (int g = 0; g < ranges; g++)
+        width += p->room[g] + (style->grouped ? 2 * style->group_pad : 0);
+    if (style->most && (style->most - width) / ranges < spare)
+        spare = (style->most - width) / ranges;
+    return spare > 0 ? spare : 0;
+}
+
+/* Packs all layers, and gives each group the width of its widest. */
+static void measure(placer *p) {
+    mr_sheet_work *w = p->work;
+    for (int g = 0; w->style.grouped && g < w->sheet->group_count; g++)
+        p->room[g] = w->style.group_least;
+    for (int layer = 0; layer < w->sheet->layer_count; layer++)
+        for (int first = w->layer[layer], end; first < w->layer[layer + 1]; first = end) {
+            end = group_end(w, layer, first);
+            int group = w->item[w->order[first]].group, width = pack(w, first, end);
+            p->room[group] = width > p->room[group] ? width : p->room[group];
+        }
+    int spare = spare_width(p);
+    for (int g = 0; g < range_count(w); g++)
+        p->room[g] += spare;
+}
+
+/* Puts one group at `x`, as wide as its items are now. */
+static mr_sheet_range place_group(mr_sheet_work *w, int group, int x) {
+    int low = INT_MAX, high = 0, pad = w->style.grouped ? w->style.group_pad : 0;
+    for (int i = 0; i < w->item_count; i++) {
+        const mr_sheet_item *item = &w->item[i];
+        if (item->group != group)
+            continue;
+        low = item->x < low ? item->x : low;
+        high = item->x + item->width > high ? item->x + item->width : high;
+    }
+    for (int i = 0; i < w->item_count; i++)
+        if (w->item[i].group == group)
+            w->item[i].x += x + pad - low;
+    int width = high > low ? high - low : 0;
+    if (w->style.grouped && width < w->style.group_least)
+        width = w->style.group_least;
+    return (mr_sheet_range){.x = x, .width = width + 2 * pad};
+}
+
 /* Puts the groups beside each other and the boxes where their items are. */
 static int finish(placer *p) {
     mr_sheet_work *w = p->work;
     mr_sheet *sheet = w->sheet;
-    int ranges = w->style.grouped ? sheet->group_count : 1, x = 0;
+    int ranges = range_count(w), x = 0;
     sheet->group = mr_arena_array(w->arena, (size_t)ranges, sizeof *sheet->group);
     if (!sheet->group)
         return MR_ERROR_MEMORY;
     for (int g = 0; g < ranges; g++) {
-        int pad = w->style.grouped ? w->style.group_pad : 0;
-        sheet->group[g] = (mr_sheet_range){.x = x, .width = p->packed[g] + 2 * pad};
+        sheet->group[g] = place_group(w, g, x);
         x += sheet->group[g].width + w->style.group_gap;
-        for (int i = 0; i < w->item_count; i++)
-            if (w->item[i].group == g)
-                w->item[i].x += sheet->group[g].x + pad;
     }
     sheet->width = x - w->style.group_gap;
     for (int b = 0; b < sheet->box_count; b++) {
@@ -274,24 +337,17 @@ int mr_sheet_find_places(mr_sheet_work *w) {
     placer p = {.work = w, .least_badness = INT64_MAX};
     p.cluster = mr_arena_array(w->arena, (size_t)w->item_count, sizeof *p.cluster);
     p.best = mr_arena_array(w->arena, (size_t)w->item_count, sizeof *p.best);
-    p.packed = mr_arena_array(w->arena, (size_t)sheet->group_count + 1, sizeof *p.packed);
+    p.room = mr_arena_array(w->arena, (size_t)sheet->group_count + 1, sizeof *p.room);
     p.mean = mr_arena_array(w->arena, ends, sizeof *p.mean);
     p.ranked = mr_arena_array(w->arena, ends, sizeof *p.ranked);
-    if (!p.cluster || !p.best || !p.packed || !p.mean || !p.ranked)
+    if (!p.cluster || !p.best || !p.room || !p.mean || !p.ranked)
         return MR_ERROR_MEMORY;
-    for (int g = 0; w->style.grouped && g < sheet->group_count; g++)
-        p.packed[g] = w->style.group_least;
-    for (int layer = 0; layer < sheet->layer_count; layer++)
-        for (int first = w->layer[layer], end; first < w->layer[layer + 1]; first = end) {
-            end = group_end(w, layer, first);
-            int group = w->item[w->order[first]].group, width = pack(w, first, end);
-            p.packed[group] = width > p.packed[group] ? width : p.packed[group];
-        }
+    measure(&p);
     order_ends(&p);
     for (int i = 0; i < SWEEPS; i++) {
         if (i == SWEEPS / 2)
             order_ends(&p);
-        sweep(&p, i % 2 == 1);
+        sweep(&p, i % 2 == 1, i >= SWEEPS / 2);
         if (i >= SWEEPS / 2)
             keep_best(&p);
     }
