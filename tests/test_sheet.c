@@ -21,6 +21,7 @@ typedef struct drawn {
     mr_sheet_style style;
 } drawn;
 
+static const int leasts[] = {3, 6, 60};
 static const mr_sheet_style cells = {.cell = 1,
                                      .box_gap = 2,
                                      .rail_gap = 1,
@@ -33,7 +34,7 @@ static const mr_sheet_style cells = {.cell = 1,
                                      .channel = 1,
                                      .group_pad = 2,
                                      .group_gap = 1,
-                                     .group_least = 6};
+                                     .group_least = leasts};
 static const mr_sheet_style pixels = {.box_gap = 24,
                                       .rail_gap = 10,
                                       .inset = 20,
@@ -47,7 +48,7 @@ static const mr_sheet_style pixels = {.box_gap = 24,
                                       .head = 30,
                                       .group_pad = 14,
                                       .group_gap = 14,
-                                      .group_least = 40};
+                                      .group_least = leasts};
 
 static uint64_t seed;
 

@@ -36,6 +36,19 @@ stages:
   both: {type: join, join: {picture: classify, boxes: faces}}
   results: {type: jsonl, input: both}
 """
+COPIED = """
+version: 1
+pipeline: copied
+sources:
+  a: {uri: a.mp4}
+devices:
+  fast: {device: sim:0}
+  spare: {device: sim:1}
+stages:
+  decode: {input: a}
+  small: {type: preprocess, input: decode, size: 224x224, device: fast}
+  out: {type: "null", input: small}
+"""
 FOLDED = """\
 version: 1
 pipeline: many
@@ -218,6 +231,22 @@ class Text(Case):
         self.assertEqual(drawing.about["small"], "preprocess, sim:0")
         self.assertEqual(drawing.about["features"], "batch 8, sim:0")
 
+    def test_copies_are_boxes_with_their_bytes(self):
+        drawing, _ = self.check(COPIED, 100)
+        self.assertEqual(drawing.about["decode->sim:0"], "copy")  # of pictures of unknown size
+        self.assertEqual(drawing.about["small->host"], "copy of 588 KiB")  # 3 * 224 * 224 floats
+        self.assertEqual(self.rounded(drawing), {"decode->sim:0", "small->host"})
+        self.assertEqual(re.findall(r"╭ (.+?) ╌*╮", "\n".join(drawing.rows)), ["cpu", "fast (sim:0)"])
+
+    def rounded(self, drawing):
+        return {name for name, (top, left, _, _) in drawing.boxes.items() if drawing.rows[top][left] == "╭"}
+
+    def test_devices_of_a_list_share_a_frame(self):
+        drawing, _ = self.check(COPIED.replace("device: fast", "device: [fast, spare]"), 120)
+        self.assertIn("fast (sim:0), spare (sim:1)", "\n".join(drawing.rows))
+        self.assertEqual(drawing.about["small"], "preprocess, own copy")  # of pictures of unknown size
+        self.assertEqual(self.rounded(drawing), {name for name in drawing.boxes if "->" in name})
+
     def test_formats_stand_on_the_lines(self):
         drawing, told = self.check(FAN, 80)
         for name, shape in (("small", "3x224x224"), ("large", "3x448x448")):
@@ -285,7 +314,7 @@ class Dot(Case):
 
     def test_nodes_and_edges_are_the_yamls(self):
         texts = [path.read_text() for path in (ROOT / "pipelines").glob("*.yaml")]
-        for text in [FAN, random_pipeline(4, 40)] + texts:
+        for text in [FAN, COPIED, random_pipeline(4, 40)] + texts:
             edges, names = edges_of(text)
             drawn = self.laid_out(text)
             node = {one["_gvid"]: one for one in drawn["objects"]}
@@ -363,7 +392,7 @@ class Svg(Case):
 
     def test_what_is_drawn_is_the_yaml(self):
         texts = [path.read_text() for path in (ROOT / "pipelines").glob("*.yaml")]
-        for text in [FAN] + texts + [random_pipeline(seed, 20) for seed in range(20)] + [random_pipeline(1, 200)]:
+        for text in [FAN, COPIED] + texts + [random_pipeline(seed, 20) for seed in range(20)] + [random_pipeline(1, 200)]:
             self.check(text)
 
     def test_titles_tell_the_facts(self):
@@ -374,6 +403,12 @@ class Svg(Case):
         names = [text.text for text in self.parsed(FAN).iter(SVG + "text")]
         for device in ("cpu", "sim:0", "sim:1"):
             self.assertEqual(names.count(device), 1)
+
+    def test_copies_are_small_nodes(self):
+        height = {node.get("class"): float(node.find(SVG + "rect").get("height"))
+                  for node in self.parsed(COPIED).iter(SVG + "g") if node.get("class", "").startswith("node")}
+        self.assertLess(height["node copy"], height["node source"])
+        self.assertIn("copy of 588 KiB", [text.text for text in self.parsed(COPIED).iter(SVG + "text")])
 
     def test_strange_names(self):
         name = "\\u0007 \\e[31m ]]> <script> \\\\ \\uFFFE"

@@ -21,11 +21,16 @@ typedef struct maker {
 
 /* ---- what the plan says ---------------------------------------------------------------------------------------- */
 
-/* "cuda:0", or "cuda:0, cuda:1" where frames are spread over several. */
+/* "cuda:0", "fast (cuda:0)" where the YAML has a name for it, or several of them, with commas, where frames are
+ * spread over several. */
 static const char *device_of(maker *m, const mr_plan_vertex *vertex) {
-    const char *names = vertex->device;
-    for (size_t i = 1; names && i < vertex->device_count; i++)
-        names = mr_arena_print(&m->graph->arena, "%s, %s", names, m->plan->devices[vertex->devices[i]].name);
+    const char *names = "";
+    for (size_t i = 0; names && i < vertex->device_count; i++) {
+        const mr_plan_device *device = &m->plan->devices[vertex->devices[i]];
+        const char *alias = device->alias;
+        names = mr_arena_print(&m->graph->arena, "%s%s%s%s%s%s", names, i ? ", " : "", alias ? alias : "",
+                               alias ? " (" : "", device->name, alias ? ")" : "");
+    }
     return names;
 }
 
@@ -66,17 +71,26 @@ static const char *entry_words(const mr_plan_vertex *vertex) {
     }
 }
 
-/* What a copy moves, or the type where the name does not tell it, and the batch. */
+/* "copy of 588 KiB": what moves into another memory at once, where that is bounded. */
+static const char *copy_words(maker *m, const char *what, uint64_t bytes) {
+    char words[MR_WORDS];
+    return mr_arena_print(&m->graph->arena, "%s%s%s", what, bytes ? " of " : "",
+                          bytes ? mr_words_bytes(bytes, words) : "");
+}
+
+/* What a copy moves; or the type where the name does not tell it, the batch, and what is copied on entering a stage
+ * of several devices. */
 static const char *about_of(maker *m, const mr_plan_vertex *vertex) {
     mr_arena *arena = &m->graph->arena;
-    char words[MR_WORDS];
-    uint64_t bytes = vertex->copy == MR_COPY_NONE ? 0 : mr_plan_output_bytes(vertex, 0);
     if (vertex->copy != MR_COPY_NONE)
-        return mr_arena_print(arena, "copy%s%s", bytes ? " of " : "", bytes ? mr_words_bytes(bytes, words) : "");
-    const char *type = strcmp(vertex->id, vertex->type->name) == 0 ? "" : vertex->type->name;
-    if (vertex->batch == 1)
-        return mr_arena_print(arena, "%s", type);
-    return mr_arena_print(arena, "%s%sbatch %d", type, *type ? ", " : "", vertex->batch);
+        return copy_words(m, "copy", mr_plan_output_bytes(vertex, 0));
+    const char *about = strcmp(vertex->id, vertex->type->name) == 0 ? "" : vertex->type->name;
+    if (vertex->batch > 1)
+        about = mr_arena_print(arena, "%s%sbatch %d", about, *about ? ", " : "", vertex->batch);
+    const char *staging = vertex->staging.count ? copy_words(m, "own copy", vertex->staging.bytes) : "";
+    if (!about || !staging)
+        return NULL;
+    return mr_arena_print(arena, "%s%s%s", about, *about && *staging ? ", " : "", staging);
 }
 
 /* Everything else, for who asks. */

@@ -15,6 +15,7 @@ typedef struct picture {
     mr_arena arena;
     mr_sheet sheet;
     mr_sheet_arrow *arrow; /* one for each edge */
+    int *group_least;      /* widths of devices' names */
 } picture;
 
 static const mr_sheet_style pixels = {.box_gap = 24,
@@ -116,10 +117,13 @@ static void put_node(const picture *p, int n) {
     put_rectangle(p->stream, "box", box->x, box->y, box->width, box->height,
                   node->kind == MR_CHART_STAGE ? CORNER : ROUND);
     fputs("      ", p->stream);
-    put_text(p->stream, box->x + PAD, box->y + PAD + FONT - 2, FONT, "", node->name);
+    /* A copy's name tells no more than its arrows. */
+    bool named = node->kind != MR_CHART_COPY;
+    if (named)
+        put_text(p->stream, box->x + PAD, box->y + PAD + FONT - 2, FONT, "", node->name);
     if (*node->about) {
-        fputs("      ", p->stream);
-        put_text(p->stream, box->x + PAD, box->y + PAD + FONT - 2 + LINE, SMALL, " class=\"small\"", node->about);
+        fputs(named ? "      " : "", p->stream);
+        put_text(p->stream, box->x + PAD, box->y + box->height - PAD, SMALL, " class=\"small\"", node->about);
     }
     fputs("    </g>\n", p->stream);
 }
@@ -229,14 +233,18 @@ static int prepare(picture *p) {
     p->sheet.group_count = graph->group_count;
     p->sheet.box = mr_arena_array(&p->arena, (size_t)graph->node_count, sizeof *p->sheet.box);
     p->sheet.arrow = p->arrow = mr_arena_array(&p->arena, (size_t)graph->edge_count, sizeof *p->arrow);
-    if (!p->sheet.box || !p->arrow)
+    p->group_least = mr_arena_array(&p->arena, (size_t)graph->group_count, sizeof *p->group_least);
+    if (!p->sheet.box || !p->arrow || !p->group_least)
         return MR_ERROR_MEMORY;
+    for (int g = 0; g < graph->group_count; g++)
+        p->group_least[g] = text_width(graph->group[g], SMALL);
     for (int n = 0; n < graph->node_count; n++) {
         const mr_chart_node *node = &graph->node[n];
-        int name = text_width(node->name, FONT), about = text_width(node->about, SMALL);
-        p->sheet.box[n] = (mr_sheet_box){.least = (name > about ? name : about) + 2 * PAD,
-                                         .height = 2 * PAD + LINE + (*node->about ? LINE : 0) - 2,
-                                         .group = node->group};
+        bool named = node->kind != MR_CHART_COPY;
+        int name = named ? text_width(node->name, FONT) : 0, about = text_width(node->about, SMALL);
+        int lines = (named ? LINE : 0) + (*node->about ? LINE : 0);
+        p->sheet.box[n] = (mr_sheet_box){
+            .least = (name > about ? name : about) + 2 * PAD, .height = 2 * PAD + lines - 2, .group = node->group};
     }
     for (int e = 0; e < graph->edge_count; e++) {
         const mr_chart_edge *edge = &graph->edge[e];
@@ -277,11 +285,8 @@ static int put_picture(picture *p) {
 int mr_chart_svg(const mr_chart *graph, FILE *stream) {
     picture p = {.graph = graph, .stream = stream};
     mr_sheet_style style = pixels;
-    for (int g = 0; g < graph->group_count; g++) {
-        int width = text_width(graph->group[g], SMALL);
-        style.group_least = width > style.group_least ? width : style.group_least;
-    }
     int status = prepare(&p);
+    style.group_least = p.group_least;
     if (!status)
         status = mr_sheet_make(&p.sheet, &style);
     if (!status)

@@ -25,6 +25,7 @@ typedef struct drawing {
     mr_sheet sheet;
     mr_sheet_arrow *arrow; /* one for each edge */
     lines *lines;          /* one for each node */
+    int *group_least;      /* room for each device's name in the frame */
 } drawing;
 
 static const mr_sheet_style cells = {.cell = 1,
@@ -94,7 +95,8 @@ static const char *taken_by_name(drawing *d, int node) {
 
 static int write_box(drawing *d, int n) {
     const mr_chart_node *node = &d->graph->node[n];
-    const char *device = !d->grouped && d->graph->group_count > 1 ? d->graph->group[node->group] : "";
+    bool told = d->grouped || d->graph->group_count == 1 || node->kind == MR_CHART_COPY;
+    const char *device = told ? "" : d->graph->group[node->group];
     const char *taken = taken_by_name(d, n);
     if (!taken)
         return MR_ERROR_MEMORY;
@@ -117,10 +119,7 @@ static int try(drawing *d, bool grouped, int columns) {
     style.limit = columns;
     style.head = grouped ? 2 : 0;
     style.most = d->view->width;
-    for (int g = 0; g < d->graph->group_count; g++) {
-        int width = (int)strlen(d->graph->group[g]) + 2;
-        style.group_least = width > style.group_least ? width : style.group_least;
-    }
+    style.group_least = d->group_least;
     mr_sheet_fini(&d->sheet);
     for (int n = 0; n < d->graph->node_count; n++)
         if (write_box(d, n))
@@ -252,8 +251,11 @@ static int prepare(drawing *d) {
     d->sheet.box = mr_arena_array(&d->arena, (size_t)graph->node_count, sizeof *d->sheet.box);
     d->lines = mr_arena_array(&d->arena, (size_t)graph->node_count, sizeof *d->lines);
     d->sheet.arrow = d->arrow = mr_arena_array(&d->arena, (size_t)graph->edge_count, sizeof *d->arrow);
-    if (!d->sheet.box || !d->lines || !d->arrow)
+    d->group_least = mr_arena_array(&d->arena, (size_t)graph->group_count, sizeof *d->group_least);
+    if (!d->sheet.box || !d->lines || !d->arrow || !d->group_least)
         return MR_ERROR_MEMORY;
+    for (int g = 0; g < graph->group_count; g++)
+        d->group_least[g] = (int)strlen(graph->group[g]) + 2;
     for (int e = 0; e < graph->edge_count; e++) {
         const mr_chart_edge *edge = &graph->edge[e];
         const char *leaving = leaving_text(&d->arena, edge);

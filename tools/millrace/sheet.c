@@ -120,8 +120,8 @@ int mr_sheet_make(mr_sheet *sheet, const mr_sheet_style *style) {
         return MR_ERROR_MEMORY;
     if (style->most && sheet->width > style->most)
         return MR_OK;
-    if (list_items(&w) || list_layers(&w) || list_taps(&w) ||
-        list_wires(&w) || mr_sheet_find_order(&w) || mr_sheet_find_places(&w))
+    if (list_items(&w) || list_layers(&w) || list_taps(&w) || list_wires(&w) || mr_sheet_find_order(&w) ||
+        mr_sheet_find_places(&w))
         return MR_ERROR_MEMORY;
     return mr_sheet_route(&w);
 }

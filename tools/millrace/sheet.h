@@ -71,10 +71,10 @@ typedef struct mr_sheet_style {
     int head;      /* above the first layer, for the names of groups */
     int group_pad; /* on both sides of a group's boxes */
     int group_gap;
-    int group_least; /* width that each group has at least, without its pads */
+    const int *group_least; /* width of each group at least, without its pads; NULL: any */
     bool grouped;
     int limit; /* boxes of one layer (and group) share this width; 0: any */
-    int most;         /* a wider sheet is not wanted; 0: any width is */
+    int most;  /* a wider sheet is not wanted; 0: any width is */
 } mr_sheet_style;
 
 typedef struct mr_sheet {
@@ -95,8 +95,9 @@ typedef struct mr_sheet {
     mr_arena arena;
 } mr_sheet;
 
-/* Finds all that is to be found; MR_OK or MR_ERROR_MEMORY. Where the sheet gets wider than style.most, which sheet.width
- * tells, the work ends as soon as that is known: of boxes, layers and widths are found, and nothing else is. */
+/* Finds all that is to be found; MR_OK or MR_ERROR_MEMORY. Where the sheet gets wider than style.most, which
+ * sheet.width tells, the work ends as soon as that is known: of boxes, layers and widths are found, and nothing else
+ * is. */
 int mr_sheet_make(mr_sheet *sheet, const mr_sheet_style *style);
 /* Frees what was found, so that the sheet can be made again. */
 void mr_sheet_fini(mr_sheet *sheet);

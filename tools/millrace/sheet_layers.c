@@ -163,6 +163,10 @@ static int least_width_of(const mr_sheet_style *style, const row *one) {
     return items ? one->width + one->rails * style->cell + (items - 1) * gap : 0;
 }
 
+int mr_sheet_group_least(const mr_sheet_work *w, int group) {
+    return w->style.grouped && w->style.group_least ? w->style.group_least[group] : 0;
+}
+
 int mr_sheet_find_least_width(mr_sheet_work *w) {
     mr_sheet *sheet = w->sheet;
     int ranges = w->style.grouped ? sheet->group_count : 1;
@@ -180,7 +184,7 @@ int mr_sheet_find_least_width(mr_sheet_work *w) {
     }
     sheet->width = (ranges - 1) * w->style.group_gap;
     for (int g = 0; g < ranges; g++) {
-        int widest = w->style.grouped ? w->style.group_least : 0;
+        int widest = mr_sheet_group_least(w, g);
         for (int layer = 0; layer < sheet->layer_count; layer++) {
             rows[layer * ranges + g].rails += layer ? rows[(layer - 1) * ranges + g].rails : 0;
             int width = least_width_of(&w->style, &rows[layer * ranges + g]);

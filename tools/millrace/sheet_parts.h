@@ -60,6 +60,8 @@ int mr_sheet_find_order(mr_sheet_work *work);  /* places of items in their layer
 int mr_sheet_find_places(mr_sheet_work *work); /* x of items and ends */
 int mr_sheet_route(mr_sheet_work *work);       /* y of everything, and lines */
 
+/* What style.group_least says. */
+int mr_sheet_group_least(const mr_sheet_work *work, int group);
 /* What an end takes of its side of a box. */
 int mr_sheet_end_extent(const mr_sheet_style *style, const mr_sheet_end *end);
 /* Where a tap is: x of its line. */

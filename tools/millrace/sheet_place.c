@@ -272,8 +272,8 @@ static int spare_width(const placer *p) {
 /* Packs all layers, and gives each group the width of its widest. */
 static void measure(placer *p) {
     mr_sheet_work *w = p->work;
-    for (int g = 0; w->style.grouped && g < w->sheet->group_count; g++)
-        p->room[g] = w->style.group_least;
+    for (int g = 0; g < range_count(w); g++)
+        p->room[g] = mr_sheet_group_least(w, g);
     for (int layer = 0; layer < w->sheet->layer_count; layer++)
         for (int first = w->layer[layer], end; first < w->layer[layer + 1]; first = end) {
             end = group_end(w, layer, first);
@@ -298,10 +298,8 @@ static mr_sheet_range place_group(mr_sheet_work *w, int group, int x) {
     for (int i = 0; i < w->item_count; i++)
         if (w->item[i].group == group)
             w->item[i].x += x + pad - low;
-    int width = high > low ? high - low : 0;
-    if (w->style.grouped && width < w->style.group_least)
-        width = w->style.group_least;
-    return (mr_sheet_range){.x = x, .width = width + 2 * pad};
+    int width = high > low ? high - low : 0, least = mr_sheet_group_least(w, group);
+    return (mr_sheet_range){.x = x, .width = (width > least ? width : least) + 2 * pad};
 }
 
 /* Puts the groups beside each other and the boxes where their items are. */
