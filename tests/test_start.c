@@ -67,8 +67,9 @@ static int open_stage(mr_stage *self) {
         return mr_fail(MR_ERROR_INTERNAL, "nothing works while this is opened");
     while (given->stuck && !mr_stage_cancelled(self))
         rest(100000);
+    /* Libraries that are interrupted do not always say so. */
     if (given->stuck)
-        return mr_fail(MR_ERROR_CANCELLED, "interrupted");
+        return mr_fail(MR_ERROR_IO, "cannot be read");
     rest(given->takes_ns);
     if (given->fail)
         return mr_fail(MR_ERROR_DATA, "this one cannot be opened");

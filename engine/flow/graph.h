@@ -70,8 +70,7 @@ struct mr_graph {
     size_t running;                 /* instances that have not ended */
     bool started;
     size_t opening;                 /* instances that are yet to be opened by threads of their own */
-    int open_status;                /* of the first instance that could not be opened, in the plan's order */
-    size_t open_failure;            /* its position */
+    int open_status;                /* of the first instance that could not be opened */
     char open_message[512];
     int status;                     /* first failure */
     char message[512];

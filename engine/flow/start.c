@@ -95,22 +95,14 @@ static int start_threads(mr_graph *graph, const bool *late) {
 
 /* ---- opening ------------------------------------------------------------------------------------------------------ */
 
-/* Of several failures the one that stands first in the plan is told. Called with the lock. */
-static void keep_failure(mr_graph *graph, const mr_instance *instance, int status) {
-    size_t position = (size_t)(instance->vertex - graph->plan->vertices);
-    if (graph->open_status && graph->open_failure <= position)
-        return;
-    graph->open_status = status;
-    graph->open_failure = position;
-    snprintf(graph->open_message, sizeof graph->open_message, "%s: %s: %s", instance->self.place, instance->self.id,
-             mr_message());
-}
-
 void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status) {
     pthread_mutex_lock(&graph->lock);
-    /* Once all is being given up, an interrupted open is no failure of its own. */
-    if (status && !(graph->open_status && status == MR_ERROR_CANCELLED))
-        keep_failure(graph, instance, status);
+    /* What fails later may only have been interrupted, since all is being given up. */
+    if (status && !graph->open_status) {
+        graph->open_status = status;
+        snprintf(graph->open_message, sizeof graph->open_message, "%s: %s: %s", instance->self.place,
+                 instance->self.id, mr_message());
+    }
     graph->opening -= instance->opens_itself;
     pthread_cond_broadcast(&graph->changed);
     pthread_mutex_unlock(&graph->lock);

@@ -224,17 +224,17 @@ class Media(harness.Case):
 
 
 class Models(harness.Case):
-    def refused(self, code, *words, **changes):
+    def refused(self, code, *words, environment=None, output="-", **changes):
         options = {"model": harness.MODELS / "lite0-features.onnx", "weights": harness.MODELS / "lite0-head.npy",
                    "labels": harness.MODELS / "imagenet.txt", "size": "224x224", "tensor": "features", **changes}
         text = ("version: 1\npipeline: models\nsources: {clip: {uri: \"%s\"}}\nstages:\n  decode: {input: clip}\n"
                 "  preprocess: {input: decode, size: %s, mean: 127, std: 128}\n"
                 "  features: {input: preprocess, model: %s, tensor: %s}\n"
                 "  classify: {input: features, weights: %s, labels: %s}\n"
-                "  results: {type: jsonl, input: classify, path: '-'}\n" %
+                "  results: {type: jsonl, input: classify, path: '%s'}\n" %
                 (clips.COCKATOO, options["size"], options["model"], options["tensor"], options["weights"],
-                 options["labels"]))
-        done = harness.call([harness.MILLRACE, "run", self.write(text)])
+                 options["labels"], output))
+        done = harness.call([harness.MILLRACE, "run", self.write(text)], environment=environment)
         self.assertIn(done.returncode, code if isinstance(code, tuple) else (code,), done.stderr)
         self.assertEqual(done.stdout, "")
         for word in words:
@@ -253,6 +253,20 @@ class Models(harness.Case):
                      size="200x200")
         self.refused(78, "few\\.txt", "\\b2\\b", "1000", labels=few)
         self.refused((65, 78), "imagenet\\.txt", weights=harness.MODELS / "imagenet.txt")
+
+    def test_what_only_the_runtime_finds(self):
+        """The file says what goes in and comes out; whether the network runs shows when it is loaded, while frames are
+        decoded already. What an earlier run has written is still there."""
+        harness.need_models()
+        strange = self.folder / "strange.onnx"
+        network = (harness.MODELS / "lite0-features.onnx").read_bytes()
+        strange.write_bytes(network.replace(b"\x04Conv", b"\x04Xonv"))
+        results = self.folder / "results.jsonl"
+        results.write_text("kept")
+        self.refused(65, "pipeline\\.yaml:7:3: features: .*strange\\.onnx", "Xonv", model=strange, output=results)
+        self.refused(69, "pipeline\\.yaml:7:3: features: .*/nowhere", output=results,
+                     environment={"MILLRACE_ONNXRUNTIME": "/nowhere"})
+        self.assertEqual(results.read_text(), "kept")
 
 
 class Outputs(harness.Case):
