@@ -13,12 +13,17 @@ static const mr_stage_type *const types[] = {
     &mr_csv_stage,
     &mr_decode_stage,
     &mr_features_stage,
+    &mr_histogram_stage,
+    &mr_hog_stage,
     &mr_infer_stage,
     &mr_images_stage,
     &mr_join_stage,
     &mr_jsonl_stage,
+    &mr_motion_stage,
     &mr_null_stage,
+    &mr_phash_stage,
     &mr_preprocess_stage,
+    &mr_sharpness_stage,
     NULL,
 };
 

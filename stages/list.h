@@ -16,11 +16,16 @@ extern const mr_stage_type mr_classify_stage;
 extern const mr_stage_type mr_csv_stage;
 extern const mr_stage_type mr_decode_stage;
 extern const mr_stage_type mr_features_stage;
+extern const mr_stage_type mr_histogram_stage;
+extern const mr_stage_type mr_hog_stage;
 extern const mr_stage_type mr_infer_stage;
 extern const mr_stage_type mr_images_stage;
 extern const mr_stage_type mr_join_stage;
 extern const mr_stage_type mr_jsonl_stage;
+extern const mr_stage_type mr_motion_stage;
 extern const mr_stage_type mr_null_stage;
+extern const mr_stage_type mr_phash_stage;
 extern const mr_stage_type mr_preprocess_stage;
+extern const mr_stage_type mr_sharpness_stage;
 
 #endif

@@ -14,3 +14,16 @@ int mr_payload_share(mr_io *io, const mr_frame *from, mr_frame **frame) {
     *frame = made;
     return MR_OK;
 }
+
+int mr_payload_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data) {
+    size_t room = (mr_tensor_bytes(format) + sizeof(mr_class) - 1) / sizeof(mr_class);
+    mr_result *result = NULL;
+    int status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, room, &result);
+    if (status)
+        return status;
+    result->name = name;
+    result->format = *format;
+    result->data = (const uint8_t *)result->classes;
+    *data = result->classes;
+    return MR_OK;
+}
