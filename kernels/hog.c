@@ -20,17 +20,17 @@ static int check_sizes(const mr_hog_params *p) {
         p->stride_y < 1)
         return mr_fail(MR_ERROR_CONFIG, "cells, blocks and strides are at least one pixel wide and high");
     if (p->block_width > MR_HOG_MOST_BLOCK || p->block_height > MR_HOG_MOST_BLOCK)
-        return mr_fail(MR_ERROR_CONFIG, "a block of %dx%d is larger than %dx%d", p->block_width, p->block_height,
+        return mr_fail(MR_ERROR_CONFIG, "a block of %dx%d is larger than %dx%d, the most there can be", p->block_width, p->block_height,
                        MR_HOG_MOST_BLOCK, MR_HOG_MOST_BLOCK);
     if (p->block_width % p->cell_width || p->block_height % p->cell_height)
-        return mr_fail(MR_ERROR_CONFIG, "cells of %dx%d do not fill a block of %dx%d", p->cell_width, p->cell_height,
-                       p->block_width, p->block_height);
+        return mr_fail(MR_ERROR_CONFIG, "cells of %dx%d do not fill a block of %dx%d; choose cells that divide it",
+                       p->cell_width, p->cell_height, p->block_width, p->block_height);
     if ((p->block_width / p->cell_width) * (p->block_height / p->cell_height) > MR_HOG_MOST_CELLS)
-        return mr_fail(MR_ERROR_CONFIG, "a block has %d cells, and at most %d are possible",
+        return mr_fail(MR_ERROR_CONFIG, "a block has %d cells, and at most %d are possible; make the cells larger",
                        (p->block_width / p->cell_width) * (p->block_height / p->cell_height), MR_HOG_MOST_CELLS);
     if (p->block_width > p->width || p->block_height > p->height)
-        return mr_fail(MR_ERROR_CONFIG, "a block of %dx%d is larger than the picture of %dx%d", p->block_width,
-                       p->block_height, p->width, p->height);
+        return mr_fail(MR_ERROR_CONFIG, "a block of %dx%d is larger than the picture of %dx%d; make one of them fit",
+                       p->block_width, p->block_height, p->width, p->height);
     return MR_OK;
 }
 
@@ -39,8 +39,11 @@ static int check_params(const mr_hog_params *p) {
     if (status)
         return status;
     if ((p->width - p->block_width) % p->stride_x || (p->height - p->block_height) % p->stride_y)
-        return mr_fail(MR_ERROR_CONFIG, "blocks of %dx%d every %dx%d pixels do not end where a picture of %dx%d does",
-                       p->block_width, p->block_height, p->stride_x, p->stride_y, p->width, p->height);
+        return mr_fail(MR_ERROR_CONFIG,
+                       "blocks of %dx%d every %dx%d pixels do not end where a picture of %dx%d does; one of %dx%d fits",
+                       p->block_width, p->block_height, p->stride_x, p->stride_y, p->width, p->height,
+                       p->width - (p->width - p->block_width) % p->stride_x,
+                       p->height - (p->height - p->block_height) % p->stride_y);
     if (p->bins < 1 || p->bins > MR_HOG_MOST_BINS || (p->channels != 1 && p->channels != 3) || !(p->clip > 0.0f))
         return mr_fail(MR_ERROR_CONFIG, "%d bins of %d channels cut at %g: 1 to %d, 1 or 3, and above 0 are possible",
                        p->bins, p->channels, (double)p->clip, MR_HOG_MOST_BINS);

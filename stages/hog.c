@@ -39,11 +39,20 @@ static mr_format describe(const mr_hog_layout *layout) {
     return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &length);
 }
 
+/* The option that mr_hog_plan complains of. */
+static const char *culprit(const mr_hog_params *p) {
+    if (p->block_width % p->cell_width || p->block_height % p->cell_height)
+        return "cell";
+    if (p->block_width > p->width || p->block_height > p->height)
+        return "size";
+    return (p->width - p->block_width) % p->stride_x || (p->height - p->block_height) % p->stride_y ? "stride" : "cell";
+}
+
 static int negotiate(mr_negotiation *n) {
     const mr_hog_params params = make_params(n->options);
     mr_hog_layout layout;
     if (mr_hog_plan(&layout, &params))
-        return mr_refuse(n, NULL, "%s", mr_message());
+        return mr_refuse(n, culprit(&params), "%s", mr_message());
     const mr_format vector = describe(&layout);
     return mr_extractor_promise(n, &vector, NULL);
 }
