@@ -258,6 +258,20 @@ stages:
         self.assertEqual(profile["bottleneck"]["kind"], "sources")
         self.assertLessEqual(profile["expected"]["rate"], 20)
 
+    def test_deadlines_are_compared_with_what_was_measured(self):
+        text = self.UNEVEN.replace("1600x1200", "3200x2400").replace("IN_FLIGHT", ", in_flight: 1")
+        text = text.replace("format:", "rate: 5fps, deadline: DEADLINE, format:")
+        profile = self.profiled(text.replace("DEADLINE", "1h"))
+        self.assertEqual((profile["deadlines"], profile["diagnostics"]), (1, []))
+        late = text.replace("DEADLINE", "8ms")
+        profile = self.profiled(late, seconds="2")
+        (warning,) = profile["diagnostics"]
+        self.assertIn("sources.pictures.deadline: 8ms is less than", warning["message"])
+        done = plan(self.write(late), "--profile", "2", "--deny-warnings")
+        self.assertEqual(done.returncode, 78)
+        self.assertIn("deadlines: 0 of 1 can be met", done.stdout)
+        self.assertIn("--deny-warnings", done.stderr)
+
     def test_what_ends_is_told_as_it_was(self):
         profile = self.profiled("version: 1\npipeline: short\nsources:\n  few: {type: \"null\", frames: 1000}\n"
                                 'stages:\n  "null": {input: few}\n')

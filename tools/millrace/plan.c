@@ -194,7 +194,8 @@ static int profile_in(const arguments *from, const char *folder) {
     if (!status) {
         status = measure(from, pipeline, &profile);
         status = status ? status : print(from, pipeline->plan, &profile);
-        code = status ? mr_command_failed(status) : 0;
+        code = status ? mr_command_failed(status)
+                      : mr_status_exit_code(mr_complaints_tell(&profile.late, MR_OK, from->deny));
     }
     mr_profile_fini(&profile);
     mr_pipeline_destroy(&pipeline);

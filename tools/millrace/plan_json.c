@@ -82,6 +82,7 @@ static void put_source(yajl_gen json, const mr_plan_vertex *source) {
     mr_json_bool(json, "paced", source->paced);
     put_known(json, "frames", source->frames);
     put_known(json, "duration_ns", lasts ? (int64_t)((double)source->frames / source->rate * 1e9) : 0);
+    put_known(json, "deadline_ns", source->deadline_ns);
     mr_json_bool(json, "blocking", source->blocking);
     yajl_gen_map_close(json);
 }

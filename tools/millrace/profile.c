@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "engine/config/lint.h"
 #include "engine/flow/pipeline.h"
 #include "tools/millrace/plan.h"
 
@@ -14,6 +15,8 @@ static const double LONGEST_WAIT_S = 120;
 static const double SHORTEST_S = 0.2;
 /* Up to here sources that keep to a clock are kept up with: of frames dropped, and of a stage's or all cores' time. */
 static const double FEW_DROPS = 0.02, NEARLY_BUSY = 0.95;
+/* A stage's threads must be so much busier than all cores to be called the bottleneck: both are measured. */
+static const double CLEARLY = 1.1;
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
@@ -91,7 +94,7 @@ static double foreign_weight(const mr_plan *plan, const mr_summary *first, const
 static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_summary *first, const mr_summary *last) {
     double cpu_ns = (last->cpu_s - first->cpu_s) * 1e9;
     double foreign_ns = cpu_ns - (last->threads_cpu_s - first->threads_cpu_s) * 1e9;
-    double weight = foreign_weight(plan, first, last);
+    double weight = foreign_weight(plan, first, last), known_ns = 0;
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_stage_summary *from = &first->stages[v], *to = &last->stages[v];
         const mr_plan_vertex *vertex = &plan->vertices[v];
@@ -106,8 +109,28 @@ static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_su
         cost->cpu_ns = cpu / frames;
         cost->inside_ns = inside / frames;
         cost->cpu_share = cpu_ns > 0 ? cpu / cpu_ns : 0;
+        known_ns += cpu;
         cost->utilisation = (waits ? inside : cpu) / (profile->seconds * 1e9 * parallel(plan, vertex));
     }
+    /* Calls that were under way at the first look count as a whole when they end. */
+    for (size_t v = 0; known_ns > cpu_ns && v < plan->vertex_count; v++)
+        profile->costs[v].cpu_share *= cpu_ns / known_ns;
+}
+
+/* ---- deadlines -------------------------------------------------------------------------------------------------- */
+
+static int check_deadlines(mr_profile *profile, const mr_plan *plan) {
+    int64_t *cost_ns = calloc(plan->vertex_count + 1, sizeof *cost_ns);
+    if (!cost_ns)
+        return mr_fail(MR_ERROR_MEMORY, "no memory to compare deadlines");
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        cost_ns[v] = (int64_t)profile->costs[v].inside_ns;
+        profile->deadlines += plan->vertices[v].deadline_ns > 0;
+    }
+    int status = profile->deadlines ? mr_lint_costs(plan, cost_ns, &profile->late) : MR_OK;
+    mr_diagnostics_sort(&profile->late);
+    free(cost_ns);
+    return status;
 }
 
 /* ---- what is to be expected ------------------------------------------------------------------------------------- */
@@ -137,7 +160,7 @@ static void find_bottleneck(mr_profile *profile, const mr_plan *plan) {
     size_t busiest = most(profile, plan, false);
     double cores = profile->cores / mr_usable_cores(), stage = profile->costs[busiest].utilisation;
     double highest = cores > stage ? cores : stage;
-    bool stage_first = stage > cores;
+    bool stage_first = stage > CLEARLY * cores;
     profile->bottleneck = stage_first ? MR_BOTTLENECK_STAGE : MR_BOTTLENECK_PROCESSORS;
     profile->stage = plan->vertices[stage_first ? busiest : most(profile, plan, true)].id;
     profile->most_rate = highest > 0 && highest < 1 ? profile->rate / highest : profile->rate;
@@ -188,6 +211,8 @@ int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, double second
         profile->buffer_bytes = last->host_bytes + last->pinned_bytes;
         work_out_costs(profile, plan, first, last);
         expect(profile, plan, last);
+        int failed = check_deadlines(profile, plan);
+        status = status ? status : failed;
     }
     mr_summary_destroy(&first);
     mr_summary_destroy(&last);
@@ -196,5 +221,6 @@ int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, double second
 
 void mr_profile_fini(mr_profile *profile) {
     free(profile->costs);
+    mr_diagnostics_fini(&profile->late);
     *profile = (mr_profile){0};
 }

@@ -43,6 +43,8 @@ typedef struct mr_profile {
     const char *stage;
     uint64_t peak_bytes, buffer_bytes; /* of the process, resident; of it pools (host and pinned memory) */
     mr_stage_cost *costs; /* by vertex */
+    size_t deadlines;     /* sources that have one */
+    mr_diagnostics late;  /* warnings: those that cannot be met */
 } mr_profile;
 
 /* Runs it. `pipeline` was opened with mr_pipeline_params.profile and is not started; it has ended afterwards. */

@@ -1,6 +1,7 @@
 /* What profiling has found, in words and as JSON. */
 #include <string.h>
 
+#include "tools/millrace/complaints.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/profile.h"
 #include "tools/millrace/table.h"
@@ -85,6 +86,7 @@ static void print_expected(const mr_profile *profile, FILE *stream) {
 
 int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
     char peak[MR_WORDS], frames[MR_WORDS], rest[MR_WORDS];
+    fputc('\n', stream);
     int status = print_costs(profile, plan, width, stream);
     uint64_t foreign =
         profile->peak_bytes > profile->buffer_bytes ? profile->peak_bytes - profile->buffer_bytes : 0;
@@ -92,7 +94,10 @@ int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, 
     fprintf(stream, "  profiled for %.1f s, sinks writing nowhere; %.2f cores busy\n", profile->seconds, profile->cores);
     print_expected(profile, stream);
     print_bottleneck(profile, stream);
-    fprintf(stream, "  resident at most %s: %s of frames, %s of libraries and models\n",
+    if (profile->deadlines)
+        fprintf(stream, "  deadlines: %zu of %zu can be met\n", profile->deadlines - profile->late.count,
+                profile->deadlines);
+    fprintf(stream, "  resident at most %s, of it %s frames and %s libraries\n",
             mr_words_bytes(profile->peak_bytes, peak), mr_words_bytes(profile->buffer_bytes, frames),
             mr_words_bytes(foreign, rest));
     return status;
@@ -140,6 +145,8 @@ void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan
     put_known(json, "first_s", profile->first_s);
     put_known(json, "run_s", profile->run_s);
     yajl_gen_map_close(json);
+    mr_json_integer(json, "deadlines", (int64_t)profile->deadlines);
+    mr_complaints_put(json, &profile->late);
     mr_json_integer(json, "peak_bytes", (int64_t)profile->peak_bytes);
     mr_json_integer(json, "buffer_bytes", (int64_t)profile->buffer_bytes);
     yajl_gen_map_close(json);
