@@ -24,6 +24,7 @@ typedef struct mr_chart_node {
 typedef struct mr_chart_edge {
     int from, from_port, to, to_port; /* from < to */
     const char *format;
+    const char *label;               /* what is written where it leaves: the format, behind the port's name */
     const char *from_name, *to_name; /* of ports, where a type has several; else empty */
     const char *queue;               /* "4 frames, block" */
 } mr_chart_edge;

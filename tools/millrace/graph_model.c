@@ -250,6 +250,24 @@ static int make_nodes(maker *m) {
     return MR_OK;
 }
 
+static int make_edge(maker *m, const mr_plan_edge *edge, mr_chart_edge *made) {
+    mr_arena *arena = &m->graph->arena;
+    const mr_plan_vertex *from = &m->plan->vertices[edge->from], *to = &m->plan->vertices[edge->to];
+    const char *leaving = from_name(from, edge->from_port);
+    *made = (mr_chart_edge){.from = m->node[edge->from],
+                            .from_port = edge->from_port,
+                            .to = m->node[edge->to],
+                            .to_port = edge->to_port,
+                            .format = format_of(m, edge),
+                            .from_name = mr_arena_print(arena, "%s", leaving),
+                            .to_name = mr_arena_print(arena, "%s", to_name(to, edge->to_port)),
+                            .queue = queue_of(m, to)};
+    if (!made->format || !made->from_name || !made->to_name || !made->queue)
+        return MR_ERROR_MEMORY;
+    made->label = *leaving ? mr_arena_print(arena, "%s: %s", leaving, made->format) : made->format;
+    return made->label ? MR_OK : MR_ERROR_MEMORY;
+}
+
 static int make_edges(maker *m) {
     mr_chart *graph = m->graph;
     graph->edge = mr_arena_array(&graph->arena, m->plan->edge_count, sizeof *graph->edge);
@@ -257,20 +275,11 @@ static int make_edges(maker *m) {
         return MR_ERROR_MEMORY;
     for (size_t e = 0; e < m->plan->edge_count; e++) {
         const mr_plan_edge *edge = &m->plan->edges[e];
-        const mr_plan_vertex *from = &m->plan->vertices[edge->from], *to = &m->plan->vertices[edge->to];
         /* Those of the other members of a fold are the same. */
         if (m->node[edge->from] == UNUSED)
             continue;
         mr_chart_edge *made = &graph->edge[graph->edge_count++];
-        *made = (mr_chart_edge){.from = m->node[edge->from],
-                                .from_port = edge->from_port,
-                                .to = m->node[edge->to],
-                                .to_port = edge->to_port,
-                                .format = format_of(m, edge),
-                                .from_name = mr_arena_print(&graph->arena, "%s", from_name(from, edge->from_port)),
-                                .to_name = mr_arena_print(&graph->arena, "%s", to_name(to, edge->to_port)),
-                                .queue = queue_of(m, to)};
-        if (!made->format || !made->from_name || !made->to_name || !made->queue)
+        if (make_edge(m, edge, made))
             return MR_ERROR_MEMORY;
         graph->node[made->to + 1].first_edge = graph->edge_count;
     }

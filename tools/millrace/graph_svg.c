@@ -91,12 +91,6 @@ static void put_text(FILE *stream, int x, int y, int size, const char *class, co
     fputs("</text>\n", stream);
 }
 
-static const char *leaving_text(picture *p, const mr_chart_edge *edge) {
-    if (!*edge->from_name)
-        return edge->format;
-    return mr_arena_print(&p->arena, "%s: %s", edge->from_name, edge->format);
-}
-
 static void put_rectangle(FILE *stream, const char *class, int x, int y, int width, int height, int round) {
     fprintf(stream, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\"/>\n", class, x, y,
             width, height, round);
@@ -207,13 +201,11 @@ static int put_nets(picture *p) {
     return MR_OK;
 }
 
-static int put_ends(picture *p) {
+static void put_ends(const picture *p) {
     for (int i = 0; i < p->sheet.end_count; i++) {
         const mr_sheet_end *end = &p->sheet.end[i];
         const mr_chart_edge *edge = &p->graph->edge[end->arrow];
-        const char *text = end->arrives ? edge->to_name : leaving_text(p, edge);
-        if (!text)
-            return MR_ERROR_MEMORY;
+        const char *text = end->arrives ? edge->to_name : edge->label;
         if (end->arrives)
             fprintf(p->stream, "  <path class=\"head\" d=\"M%d %dl-4 -8h8z\"/>\n", end->x, end->y);
         if (*text) {
@@ -221,7 +213,6 @@ static int put_ends(picture *p) {
             put_text(p->stream, end->x + pixels.label_gap, end->label_y + 13, SMALL, "", text);
         }
     }
-    return MR_OK;
 }
 
 /* ---- together -------------------------------------------------------------------------------------------------- */
@@ -248,14 +239,11 @@ static int prepare(picture *p) {
     }
     for (int e = 0; e < graph->edge_count; e++) {
         const mr_chart_edge *edge = &graph->edge[e];
-        const char *leaving = leaving_text(p, edge);
-        if (!leaving)
-            return MR_ERROR_MEMORY;
         p->arrow[e] = (mr_sheet_arrow){.from = edge->from,
                                        .from_port = edge->from_port,
                                        .to = edge->to,
                                        .to_port = edge->to_port,
-                                       .from_label = text_width(leaving, SMALL),
+                                       .from_label = text_width(edge->label, SMALL),
                                        .to_label = text_width(edge->to_name, SMALL)};
     }
     return MR_OK;
@@ -273,8 +261,7 @@ static int put_picture(picture *p) {
     for (int g = 0; g < p->graph->group_count; g++)
         put_device(p, g);
     int status = put_nets(p);
-    if (!status)
-        status = put_ends(p);
+    put_ends(p);
     fputs("  <g>\n", p->stream);
     for (int n = 0; n < p->graph->node_count; n++)
         put_node(p, n);

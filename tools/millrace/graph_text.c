@@ -1,6 +1,5 @@
 /* A graph in the terminal: the widest layout that fits. Where none does, lines are replaced by their names, the
  * longest first: a box then says itself what it takes from. */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,13 +46,6 @@ static int label_width(const drawing *d, const char *text) {
     int most = d->view->width - cells.inset - cells.label_gap - cells.label_space, length = (int)strlen(text);
     most = most > LABEL ? LABEL : most;
     return length < most ? length : most;
-}
-
-/* What is written where an edge leaves its box. */
-static const char *leaving_text(mr_arena *arena, const mr_chart_edge *edge) {
-    if (!*edge->from_name)
-        return edge->format;
-    return mr_arena_print(arena, "%s: %s", edge->from_name, edge->format);
 }
 
 /* Breaks at blanks, and within words that are longer than a line. */
@@ -187,21 +179,18 @@ static void draw_boxes(const drawing *d, mr_canvas *canvas) {
     }
 }
 
-static int draw_ends(drawing *d, mr_canvas *canvas) {
+static void draw_ends(const drawing *d, mr_canvas *canvas) {
     for (int i = 0; i < d->sheet.end_count; i++) {
         const mr_sheet_end *end = &d->sheet.end[i];
         const mr_chart_edge *edge = &d->graph->edge[end->arrow];
-        const char *text = end->arrives ? edge->to_name : leaving_text(&d->arena, edge);
-        if (!text)
-            return MR_ERROR_MEMORY;
         mr_canvas_end(canvas, end->x, end->y, end->arrives);
         if (end->label)
-            mr_canvas_text(canvas, end->x + cells.label_gap, end->label_y, text, end->label);
+            mr_canvas_text(canvas, end->x + cells.label_gap, end->label_y, end->arrives ? edge->to_name : edge->label,
+                           end->label);
     }
-    return MR_OK;
 }
 
-static int draw(drawing *d, FILE *stream) {
+static int draw(const drawing *d, FILE *stream) {
     mr_canvas canvas;
     const mr_sheet *sheet = &d->sheet;
     if (mr_canvas_init(&canvas, sheet->width, sheet->height + d->grouped, d->view->ascii))
@@ -213,11 +202,10 @@ static int draw(drawing *d, FILE *stream) {
         mr_canvas_line(&canvas, line->net, line->x0, line->y0, line->x1, line->y1);
     }
     draw_boxes(d, &canvas);
-    int status = draw_ends(d, &canvas);
-    if (!status)
-        mr_canvas_print(&canvas, stream);
+    draw_ends(d, &canvas);
+    mr_canvas_print(&canvas, stream);
     mr_canvas_fini(&canvas);
-    return status;
+    return MR_OK;
 }
 
 /* The name as far as it fits; what is beyond ASCII may be two columns wide. */
@@ -258,14 +246,11 @@ static int prepare(drawing *d) {
         d->group_least[g] = (int)strlen(graph->group[g]) + 2;
     for (int e = 0; e < graph->edge_count; e++) {
         const mr_chart_edge *edge = &graph->edge[e];
-        const char *leaving = leaving_text(&d->arena, edge);
-        if (!leaving)
-            return MR_ERROR_MEMORY;
         d->arrow[e] = (mr_sheet_arrow){.from = edge->from,
                                        .from_port = edge->from_port,
                                        .to = edge->to,
                                        .to_port = edge->to_port,
-                                       .from_label = label_width(d, leaving),
+                                       .from_label = label_width(d, edge->label),
                                        .to_label = label_width(d, edge->to_name)};
     }
     return MR_OK;
