@@ -51,6 +51,7 @@ typedef struct decode_state {
     uint64_t seq;              /* of `picture` in its epoch */
     mr_selection selection;    /* of this epoch */
     uint64_t packets, pictures; /* of this source: sent, and well decoded */
+    bool outgrown;             /* it had a picture that is larger than any that was planned with */
 } decode_state;
 
 #define FIELD(name) offsetof(decode_options, name)
@@ -90,13 +91,24 @@ static int parse_threads(const char *text, const mr_negotiation *negotiation) {
     return errno || end == text || *end || threads < 1 || threads > MOST_THREADS ? 0 : (int)threads;
 }
 
+/* What the container announces; a stream may say otherwise later, which its frames then do too. */
+static void expect_pictures(mr_negotiation *negotiation) {
+    const decode_options *from = negotiation->options;
+    const mr_format_set *packet = &negotiation->inputs[0].set;
+    mr_planned_output *output = &negotiation->outputs[0];
+    output->set = *packet;
+    output->set.payload = MR_PAYLOAD_PICTURE;
+    output->set.codec = NULL;
+    output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     const decode_options *from = negotiation->options;
     int threads = parse_threads(from->threads, negotiation);
     if (!threads)
         return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
                          from->threads);
-    negotiation->outputs[0].set = pictures[0];
+    expect_pictures(negotiation);
     /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
     negotiation->blocking = threads > 1;
     negotiation->threads = threads > 1 ? threads : 0;
@@ -277,10 +289,22 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
     return status;
 }
 
+/* A picture for which there is no room in the plan gets a new pool, and a word in the log, once. */
+static void note_size(mr_stage *self, const AVFrame *picture) {
+    decode_state *state = self->state;
+    mr_bounds width = self->inputs[0].set.width, height = self->inputs[0].set.height;
+    if (state->outgrown || !width.max || (picture->width <= width.max && picture->height <= height.max))
+        return;
+    state->outgrown = true;
+    mr_stage_warn(self, "%s: pictures of %dx%d came where at most %dx%d were announced: memory may go beyond the plan",
+                  self->source_id, picture->width, picture->height, (int)width.max, (int)height.max);
+}
+
 static int emit_picture(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
     const AVFrame *picture = state->picture;
     mr_frame *frame;
+    note_size(self, picture);
     int status = make_frame(self, io, packet, &frame);
     if (status)
         return status;
@@ -463,7 +487,8 @@ const mr_stage_type mr_decode_stage = {
     .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered "
             "from 0 in each epoch, those that start, duration, every or fps leave out included. A picture "
             "keeps the stream's matrix, range, chroma siting, sample aspect ratio and rotation; interlaced "
-            "pictures are given as they are.",
+            "pictures are given as they are. A plan's sizes and memory are those that the container announces: "
+            "where a stream goes over to larger pictures, they get new buffers, and the log says so once.",
     .inputs = inputs,
     .outputs = outputs,
     .options = options,

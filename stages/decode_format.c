@@ -83,6 +83,19 @@ mr_pixel mr_pixel_nearest(enum AVPixelFormat format, enum AVPixelFormat *convert
     return mr_pixel_from_av(*converted);
 }
 
+mr_pixel mr_pixel_carried(enum AVPixelFormat format) {
+    enum AVPixelFormat converted;
+    mr_pixel pixel = mr_pixel_from_av(format);
+    return pixel ? pixel : mr_pixel_nearest(format, &converted);
+}
+
+enum AVPixelFormat mr_pixel_av_at(size_t index, mr_pixel *pixel) {
+    if (index >= sizeof layouts / sizeof *layouts)
+        return AV_PIX_FMT_NONE;
+    *pixel = layouts[index].pixel;
+    return layouts[index].av;
+}
+
 /* ---- colour ---------------------------------------------------------------------------------------------------- */
 
 static mr_matrix matrix_of(const AVFrame *picture) {

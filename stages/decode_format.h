@@ -23,6 +23,12 @@ enum AVPixelFormat mr_pixel_to_av(mr_pixel pixel);
 /* The layout that pictures of any other format are converted to, and FFmpeg's name for it. */
 mr_pixel mr_pixel_nearest(enum AVPixelFormat format, enum AVPixelFormat *converted);
 
+/* The layout that pictures of that format come out of decode in; MR_PIXEL_ANY where they cannot be carried. */
+mr_pixel mr_pixel_carried(enum AVPixelFormat format);
+
+/* The formats that are carried as they are: the format at `index` and its layout; AV_PIX_FMT_NONE past the last. */
+enum AVPixelFormat mr_pixel_av_at(size_t index, mr_pixel *pixel);
+
 /* Describes a decoded picture. What the stream leaves open is filled in as players do: the matrix is BT.709
  * where the picture is at least 1280 wide or 720 high, else BT.601; the range is full for RGB, for JPEG's YUV
  * and for gray pictures outside of H.264, else limited; chroma sits in the centre in JPEG, MPEG-1 and WebP, else

@@ -22,6 +22,10 @@ int mr_picture_pool_create(mr_picture_pool **pool, mr_device *device, int buffer
 /* Only after every decoder that uses it was freed; frames given out live on. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);
 
+/* Most bytes of one buffer for pictures of `pictures`, as a decoder of that name (NULL: any) has them laid out. Sizes that are
+ * open count as a square of `max_pixels`. */
+size_t mr_picture_pool_bytes(const char *codec, const mr_format_set *pictures, int64_t max_pixels);
+
 /* Makes the decoder (not yet opened) write into the pool, where it can. */
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 

@@ -84,22 +84,38 @@ static mr_reader_params params_of(const media_options *from) {
                               .timeout_ns = from->timeout, .max_pixels = from->max_pixels};
 }
 
+static int survey(const media_options *from, mr_survey *known) {
+    mr_reader_params params = params_of(from);
+    params.probe = true;
+    params.loops = 1;
+    mr_reader *reader;
+    int status = mr_reader_open(&reader, &params);
+    if (status)
+        return status;
+    status = mr_reader_survey(reader, known);
+    mr_reader_destroy(&reader);
+    return status;
+}
+
+/* What every and fps leave out is counted all the same: it is decoded first. */
 static int negotiate(mr_negotiation *negotiation) {
     const media_options *from = negotiation->options;
+    int64_t loops = parse_loop(from->loop), frames;
+    mr_survey known;
     negotiation->outputs[0].set = packets[0];
     negotiation->paced = from->realtime;
-    if (!parse_loop(from->loop))
+    if (!loops)
         return mr_refuse(negotiation, "loop", "loop must be true, false or a count, not \"%s\"", from->loop);
     if (negotiation->offline)
         return MR_OK;
     mr_av_log_capture();
-    mr_reader_params params = params_of(from);
-    params.probe = true;
-    mr_reader *reader;
-    int status = mr_reader_open(&reader, &params);
+    int status = survey(from, &known);
     if (status)
         return mr_refuse_status(negotiation, status, "uri", "%s", mr_message());
-    mr_reader_destroy(&reader);
+    negotiation->outputs[0].set = known.set;
+    negotiation->rate = known.rate;
+    if (loops > 0 && !__builtin_mul_overflow(known.frames, loops, &frames))
+        negotiation->frames = frames;
     return MR_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/base/memory.h"
 #include "stages/decode_format.h"
 #include "stages/media_input.h"
+#include "stages/media_probe.h"
 #include "stages/media_reader.h"
 #include "stages/media_side.h"
 
@@ -171,10 +172,11 @@ static int look_into_streams(file_reader *reader) {
 }
 
 /* True where the header alone says all that planning asks. */
-static bool header_suffices(const AVFormatContext *format) {
+static bool header_suffices(AVFormatContext *format) {
     for (unsigned i = 0; i < format->nb_streams; i++) {
         const AVCodecParameters *codec = format->streams[i]->codecpar;
-        if (codec->codec_type == AVMEDIA_TYPE_VIDEO && codec->codec_id && codec->width > 0)
+        bool rate = av_guess_frame_rate(format, format->streams[i], NULL).num > 0;
+        if (codec->codec_type == AVMEDIA_TYPE_VIDEO && codec->codec_id && codec->width > 0 && rate)
             return true;
     }
     return false;
@@ -390,7 +392,34 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     return MR_OK;
 }
 
-static const mr_reader_type file_type = {.read = read_file, .rewind = rewind_file, .destroy = destroy_file};
+/* ---- what is known before ---------------------------------------------------------------------------------------- */
+
+/* Shows the decoder the stream's first packets until it knows what pictures it would give; most often the first will do. */
+static void look_into_packets(file_reader *reader, mr_probe *probe) {
+    enum { MOST_PACKETS = 32 };
+    bool known = probe->codec->width > 0 && probe->codec->pix_fmt != AV_PIX_FMT_NONE;
+    for (int i = 0; i < MOST_PACKETS && !known && next_packet(reader) == MR_OK; i++)
+        known = mr_probe_look(probe, reader->packet->data, (size_t)reader->packet->size);
+}
+
+static int survey_file(mr_reader *base, mr_survey *survey) {
+    file_reader *reader = (file_reader *)base;
+    const mr_media *media = reader->media;
+    const AVCodecParameters *codec = reader->stream->codecpar;
+    mr_probe probe;
+    survey->set.codec = avcodec_get_name(codec->codec_id);
+    if (mr_probe_open(&probe, codec, reader->params.max_pixels)) {
+        look_into_packets(reader, &probe);
+        survey->set = mr_probe_tell(probe.codec, media);
+    }
+    mr_probe_close(&probe);
+    survey->rate = media->rate_num ? (double)media->rate_num / media->rate_den : 0;
+    bool whole = reader->params.start_ns == 0 && reader->params.end_ns == 0;
+    survey->frames = is_cover(reader->stream) ? 1 : whole ? reader->stream->nb_frames : 0;
+    return MR_OK;
+}
+
+static const mr_reader_type file_type = {.survey = survey_file, .read = read_file, .rewind = rewind_file, .destroy = destroy_file};
 
 int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
     file_reader *reader = mr_calloc(1, sizeof *reader);

@@ -2,6 +2,7 @@
  * its own, which names its file, while those of one format share its codec parameters, so that a decoder need
  * not be reopened. */
 #include <errno.h>
+#include <inttypes.h>
 #include <libavcodec/avcodec.h>
 #include <math.h>
 #include <pthread.h>
@@ -10,9 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "stages/media_input.h"
 #include "stages/media_list.h"
+#include "stages/media_probe.h"
 #include "stages/media_reader.h"
 
 enum { MOST_CODECS = 32 };
@@ -162,13 +165,13 @@ static void release_block(void *block) {
     av_free(block);
 }
 
-/* The contents of a file in *packet, zero-padded. */
-static int load(const char *path, const mr_stage *stage, mr_packet *packet) {
+/* The contents of a file, or its first `most` bytes, in *packet, zero-padded. */
+static int load(const char *path, const mr_stage *stage, size_t most, mr_packet *packet) {
     mr_input input;
     int status = mr_input_open(&input, path, stage);
     if (status)
         return status;
-    size_t bytes = (size_t)input.bytes, padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    size_t bytes = (size_t)input.bytes < most ? (size_t)input.bytes : most, padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
     uint8_t *block = input.bytes > most_bytes ? NULL : av_malloc(padded);
     if (!block)
         status = mr_fail(MR_ERROR_DATA, "%s: too large for an image", path);
@@ -202,7 +205,7 @@ static int read_image(mr_reader *base, mr_packet *packet) {
     if (is_past_end(reader, pts_ns))
         return MR_END;
     const mr_image_file *file = &reader->shelf->list.file[reader->at];
-    int status = load(file->path, reader->params.stage, packet);
+    int status = load(file->path, reader->params.stage, SIZE_MAX, packet);
     if (status == MR_ERROR_MEMORY)
         return status;
     if (status && reader->params.stage)
@@ -232,7 +235,102 @@ static void destroy_images(mr_reader *base) {
     mr_free(reader);
 }
 
-static const mr_reader_type images_type = {.read = read_image, .rewind = rewind_images, .destroy = destroy_images};
+/* ---- what is known before ---------------------------------------------------------------------------------------- */
+
+/* No more files are looked at; nor, at first, more of each. */
+enum { MOST_FILES = 2000, HEAD_BYTES = 64 * 1024 };
+
+static uint32_t word_at(const uint8_t *data) {
+    return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
+}
+
+/* PNG's decoder refuses a chunk that is cut off, and all it needs of the pixels is that they begin: their chunk is made as long
+ * as what is there of it. Chunks (ISO/IEC 15948) are a length, a name, the data and four bytes of checksum. */
+static void shorten_png(uint8_t *data, size_t bytes) {
+    enum { SIGNATURE = 8, AROUND = 12 };
+    for (size_t at = SIGNATURE; at + AROUND < bytes;) {
+        size_t length = word_at(data + at), room = bytes - at - AROUND;
+        if (memcmp(data + at + 4, "IDAT", 4) == 0 && length > room)
+            for (int i = 0; i < 4; i++)
+                data[at + (size_t)i] = (uint8_t)(room >> (24 - 8 * i));
+        if (length > room)
+            return;
+        at += AROUND + length;
+    }
+}
+
+/* One decoder for each codec that images of a list have. */
+typedef struct probes {
+    mr_probe of[MOST_CODECS];
+    int count;
+} probes;
+
+static mr_probe *probe_of(probes *all, image_reader *reader, enum AVCodecID id) {
+    for (int i = 0; i < all->count; i++)
+        if (all->of[i].codec->codec_id == id)
+            return &all->of[i];
+    const AVCodecParameters *codec = codec_of(reader->shelf, id);
+    if (!codec || !mr_probe_open(&all->of[all->count], codec, reader->params.max_pixels))
+        return NULL;
+    return &all->of[all->count++];
+}
+
+/* Looks at the first `most` bytes of an image. */
+static bool look_at(image_reader *reader, const char *path, size_t most, probes *all, mr_format_set *set) {
+    mr_packet head = {0};
+    if (load(path, reader->params.stage, most, &head))
+        return false;
+    enum AVCodecID id = recognise(path, head.data, head.bytes);
+    mr_probe *probe = probe_of(all, reader, id);
+    if (id == AV_CODEC_ID_PNG)
+        shorten_png(head.data, head.bytes);
+    if (probe)
+        mr_probe_forget(probe);
+    bool known = probe && mr_probe_look(probe, head.data, head.bytes);
+    if (known)
+        *set = mr_probe_tell(probe->codec, NULL);
+    mr_buffer_unref(&head.buffer);
+    return known;
+}
+
+/* All that the images decode to. One whose header tells nothing gives no picture either. */
+static void look_at_all(image_reader *reader, size_t from, size_t to, mr_format_set *set) {
+    probes all = {.count = 0};
+    bool any = false;
+    for (size_t i = from; i < to; i++) {
+        const char *path = reader->shelf->list.file[i].path;
+        mr_format_set one;
+        if (!look_at(reader, path, HEAD_BYTES, &all, &one) && !look_at(reader, path, SIZE_MAX, &all, &one))
+            continue;
+        if (any)
+            mr_format_set_widen(set, &one);
+        else
+            *set = one;
+        any = true;
+    }
+    for (int i = 0; i < all.count; i++)
+        mr_probe_close(&all.of[i]);
+}
+
+static int survey_images(mr_reader *base, mr_survey *survey) {
+    image_reader *reader = (image_reader *)base;
+    const mr_reader_params *params = &reader->params;
+    size_t from = reader->at, to = reader->shelf->list.count;
+    if (params->end_ns > 0) {
+        double end = ceil((double)params->end_ns * params->rate / 1e9);
+        to = end < (double)to ? (size_t)end : to;
+    }
+    survey->rate = params->rate;
+    survey->frames = from < to ? (int64_t)(to - from) : 0;
+    if (survey->frames <= MOST_FILES)
+        look_at_all(reader, from, to, &survey->set);
+    else
+        mr_log(MR_LOG_INFO, "%s: has %" PRId64 " images; of more than %d the plan does not know how large they are",
+               params->uri, survey->frames, MOST_FILES);
+    return MR_OK;
+}
+
+static const mr_reader_type images_type = {.survey = survey_images, .read = read_image, .rewind = rewind_images, .destroy = destroy_images};
 
 int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     mr_input_kind kind;

@@ -10,6 +10,7 @@
 #include "engine/base/memory.h"
 #include "stages/media_avfilter.h"
 #include "stages/media_input.h"
+#include "stages/media_probe.h"
 #include "stages/media_reader.h"
 
 static const char *const harmless[] = {
@@ -223,7 +224,17 @@ static void destroy_lavfi(mr_reader *base) {
     mr_free(reader);
 }
 
-static const mr_reader_type lavfi_type = {.read = read_lavfi, .rewind = rewind_lavfi, .destroy = destroy_lavfi};
+static int survey_lavfi(mr_reader *base, mr_survey *survey) {
+    const mr_media *media = ((lavfi_reader *)base)->media;
+    mr_probe probe;
+    if (mr_probe_open(&probe, media->codec, ((lavfi_reader *)base)->params.max_pixels))
+        survey->set = mr_probe_tell(probe.codec, media);
+    mr_probe_close(&probe);
+    survey->rate = media->rate_num ? (double)media->rate_num / media->rate_den : 0;
+    return MR_OK;
+}
+
+static const mr_reader_type lavfi_type = {.survey = survey_lavfi, .read = read_lavfi, .rewind = rewind_lavfi, .destroy = destroy_lavfi};
 
 int mr_reader_open_lavfi(mr_reader **result, const mr_reader_params *params) {
     lavfi_reader *reader = mr_calloc(1, sizeof *reader);

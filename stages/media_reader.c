@@ -60,6 +60,11 @@ int mr_reader_read(mr_reader *reader, mr_packet *packet) {
     return reader->type->read(reader, packet);
 }
 
+int mr_reader_survey(mr_reader *reader, mr_survey *survey) {
+    *survey = (mr_survey){.set = {.payload = MR_PAYLOAD_PACKET}};
+    return reader->type->survey(reader, survey);
+}
+
 int mr_reader_rewind(mr_reader *reader) {
     return reader->type->rewind(reader);
 }

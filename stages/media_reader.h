@@ -20,7 +20,7 @@ typedef struct mr_reader mr_reader;
 typedef struct mr_reader_params {
     const char *uri;        /* a file, a folder, a glob, or "lavfi:" and a filter graph */
     bool labels;            /* a folder of folders, one for each class */
-    bool probe;             /* only find out whether it can be read: no packet will be asked for */
+    bool probe;             /* only find out whether it can be read, and survey it: no packet will be asked for */
     int stream;             /* index of the video stream in the container; -1: the best one */
     int64_t start_ns;       /* from the start of the stream */
     int64_t end_ns;         /* 0: to the end */
@@ -46,7 +46,15 @@ typedef struct mr_packet {
     uint32_t flags;
 } mr_packet;
 
+/* What is known of a reader's packets before they are read. */
+typedef struct mr_survey {
+    mr_format_set set;  /* packets, and what they decode to */
+    double rate;        /* packets a second; 0: not known */
+    int64_t frames;     /* packets of one turn; 0: not known, or without end */
+} mr_survey;
+
 typedef struct mr_reader_type {
+    int (*survey)(mr_reader *reader, mr_survey *survey);
     int (*read)(mr_reader *reader, mr_packet *packet);
     int (*rewind)(mr_reader *reader);
     void (*destroy)(mr_reader *reader);
@@ -62,6 +70,9 @@ struct mr_reader {
 int mr_reader_open(mr_reader **reader, const mr_reader_params *params);
 /* MR_OK with a packet, MR_END where there is none left, or an error after which only destroy may follow. */
 int mr_reader_read(mr_reader *reader, mr_packet *packet);
+/* Looks just far enough to know; a reader that was surveyed is not read any more. MR_ERROR_MEMORY, MR_ERROR_CANCELLED; what
+ * cannot be found out stays open. */
+int mr_reader_survey(mr_reader *reader, mr_survey *survey);
 /* Back to the first packet (or to `start`). */
 int mr_reader_rewind(mr_reader *reader);
 /* Destroys the reader and sets it to NULL; NULL is allowed. Packets and media live on. */

@@ -118,17 +118,25 @@ static int check_options(mr_negotiation *n, const options *o) {
     return check_colors(n, o);
 }
 
-/* Where planning knows the picture's size already, a roi outside of it is found before anything runs. */
-static int check_roi(mr_negotiation *n, const options *o, const mr_format *in) {
-    if (!o->roi.given || in->width == 0 || in->height == 0)
+static bool reaches_outside(const roi_options *roi, int64_t width, int64_t height) {
+    return roi->x + roi->width > width || roi->y + roi->height > height;
+}
+
+/* Where planning knows how large pictures are at most, a roi that is in none of them is found before anything runs. Images may
+ * say how they are turned only when they are decoded. */
+static int check_roi(mr_negotiation *n, const options *o, const mr_format_set *in) {
+    int64_t width = in->width.max, height = in->height.max;
+    if (!o->roi.given || width == 0 || height == 0)
         return MR_OK;
-    bool turned = o->rotate && in->rotation % 180 != 0;
-    int64_t width = turned ? in->height : in->width, height = turned ? in->width : in->height;
-    if (o->roi.x + o->roi.width <= width && o->roi.y + o->roi.height <= height)
+    bool turned = o->rotate && in->look.rotation % 180 != 0, unsure = o->rotate && in->look.rotation == 0;
+    bool upright = !turned && !reaches_outside(&o->roi, width, height);
+    if (upright || ((turned || unsure) && !reaches_outside(&o->roi, height, width)))
         return MR_OK;
-    return mr_refuse(n, "roi", "roi reaches to %lld,%lld but the pictures of %s are %lldx%lld; make it smaller",
+    bool bounded = in->width.min < width || in->height.min < height;
+    return mr_refuse(n, "roi", "roi reaches to %lld,%lld but the pictures of %s are %s%lldx%lld; make it smaller",
                      (long long)(o->roi.x + o->roi.width), (long long)(o->roi.y + o->roi.height), n->inputs[0].from,
-                     (long long)width, (long long)height);
+                     bounded ? "at most " : "", (long long)(turned ? height : width),
+                     (long long)(turned ? width : height));
 }
 
 /* ---- what comes out --------------------------------------------------------------------------------------------- */
@@ -225,7 +233,7 @@ static int negotiate(mr_negotiation *n) {
     mr_planned_output *output = &n->outputs[0];
     int status = check_options(n, o);
     if (status == MR_OK)
-        status = check_roi(n, o, &n->inputs[0].format);
+        status = check_roi(n, o, &n->inputs[0].set);
     if (status < 0)
         return status;
     output->set = output->wanted ? decided(o, output->wanted) : possible(o);
