@@ -76,6 +76,26 @@ static int check(const options *o, const mr_head *head, const mr_planned_input *
     return check_length(o, head, length, input->from);
 }
 
+static size_t scratch_numbers(const job *j, bool linear, size_t *gathered, size_t *logits) {
+    *gathered = linear && j->batch > 1 ? j->batch * j->length : 0;
+    *logits = linear ? j->batch * j->classes : 0;
+    return *gathered + *logits + 2 * j->batch * j->most + j->batch;
+}
+
+static job job_of(const options *o, const mr_head *head, size_t length, size_t batch) {
+    size_t classes = o->weights ? head->weights.rows : length;
+    size_t most = (size_t)o->top_k < classes ? (size_t)o->top_k : classes;
+    return (job){.length = length, .classes = classes, .most = most, .batch = batch};
+}
+
+/* The weights tell how long vectors are; without any, the input does. */
+static void plan_scratch(mr_negotiation *n, const mr_head *head) {
+    const options *o = n->options;
+    size_t length = o->weights ? head->weights.columns - 1 : vector_length(&n->inputs[0].format), gathered, logits;
+    const job j = job_of(o, head, length, (size_t)n->batch);
+    n->scratch_bytes = length ? scratch_numbers(&j, o->weights != NULL, &gathered, &logits) * sizeof(float) : 0;
+}
+
 static int negotiate(mr_negotiation *n) {
     const options *o = n->options;
     n->outputs[0].follows = 0;
@@ -95,6 +115,7 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse_status(n, status, "labels", "%s", mr_message());
     status = check(o, &head, &n->inputs[0]);
     mr_labels_free(&head.labels);
+    plan_scratch(n, &head);
     return status ? mr_refuse(n, o->labels ? "labels" : "weights", "%s", mr_message()) : MR_OK;
 }
 
@@ -146,17 +167,15 @@ static int plan_job(const mr_stage *self, mr_io *io, job *j) {
         status = check_length(o, head, j->length, self->inputs[0].from);
     if (status)
         return status == MR_ERROR_CONFIG ? mr_fail(MR_ERROR_DATA, "%s", mr_message()) : status;
-    j->classes = o->weights ? head->weights.rows : j->length;
-    j->most = (size_t)o->top_k < j->classes ? (size_t)o->top_k : j->classes;
-    j->batch = (size_t)self->batch;
+    const float *vector = j->vector;
+    *j = job_of(o, head, j->length, (size_t)self->batch);
+    j->vector = vector;
     return MR_OK;
 }
 
 static int take_scratch(const job *j, mr_io *io, bool linear, scratch *s) {
-    size_t gathered = linear && j->batch > 1 ? j->batch * j->length : 0;
-    size_t logits = linear ? j->batch * j->classes : 0;
-    size_t best = j->batch * j->most;
-    int status = mr_io_buffer(io, 0, (gathered + logits + 2 * best + j->batch) * sizeof(float), &s->buffer);
+    size_t gathered, logits, best = j->batch * j->most;
+    int status = mr_io_scratch(io, scratch_numbers(j, linear, &gathered, &logits) * sizeof(float), &s->buffer);
     if (status)
         return status;
     s->gathered = (float *)s->buffer->data;

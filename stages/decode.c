@@ -129,7 +129,7 @@ static int open_decode(mr_stage *self) {
     state->following = av_frame_alloc();
     if (!state->packet || !state->picture || !state->following)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    return mr_picture_pool_create(&state->pool, self->device, self->output_buffers, from->max_pixels);
+    return mr_picture_pool_create(&state->pool, self, from->max_pixels);
 }
 
 static void close_decoder(decode_state *state) {

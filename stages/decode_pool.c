@@ -21,6 +21,7 @@ typedef struct lease {
 } lease;
 
 struct mr_picture_pool {
+    mr_memory memory;
     mr_device *device;
     int buffers;
     int64_t max_pixels;
@@ -33,13 +34,14 @@ struct mr_picture_pool {
     lease leases[];
 };
 
-int mr_picture_pool_create(mr_picture_pool **result, mr_device *device, int buffers, int64_t max_pixels) {
-    int leases = 2 * buffers;
+int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int64_t max_pixels) {
+    int leases = 2 * stage->output_buffers;
     mr_picture_pool *pool = mr_calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
     if (!pool)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    pool->device = device;
-    pool->buffers = buffers;
+    pool->memory = stage->output_memory;
+    pool->device = stage->output_device;
+    pool->buffers = stage->output_buffers;
     pool->max_pixels = max_pixels;
     pool->lease_count = leases;
     pthread_mutex_init(&pool->lock, NULL);
@@ -72,7 +74,7 @@ static int fit_pool(mr_picture_pool *pool, size_t bytes) {
     }
     pool->generation++;
     pool->held = 0;
-    return mr_pool_create(&pool->pool, pool->device, MR_MEMORY_HOST, bytes, pool->buffers);
+    return mr_pool_create(&pool->pool, pool->device, pool->memory, bytes, pool->buffers);
 }
 
 static lease *take(mr_picture_pool *pool, size_t bytes) {

@@ -17,8 +17,9 @@
 
 typedef struct mr_picture_pool mr_picture_pool;
 
-/* Decoders fail on pictures of more than `max_pixels`. */
-int mr_picture_pool_create(mr_picture_pool **pool, mr_device *device, int buffers, int64_t max_pixels);
+/* Where and how many buffers are planned for the first output of `stage`. Decoders fail on pictures of more than
+ * `max_pixels`. */
+int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, int64_t max_pixels);
 /* Only after every decoder that uses it was freed; frames given out live on. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);
 

@@ -87,6 +87,7 @@ static int negotiate(mr_negotiation *n) {
         status = plan_call(&s, n->options, &known, n->batch, output);
         n->outputs[0].set = mr_format_set_of(&s.vector);
         n->outputs[0].buffer_bytes = block_bytes(&s, n->options, &raw_at);
+        n->scratch_bytes = s.call.gathered_bytes;
     }
     mr_model_close(&s.model);
     return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;

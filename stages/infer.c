@@ -95,6 +95,7 @@ static int negotiate(mr_negotiation *n) {
     if (planned)
         status = mr_call_plan(&s.call, s.model, known, c.port, n->batch, c.outputs, c.output_count);
     n->outputs[0].buffer_bytes = s.call.output_bytes;
+    n->scratch_bytes = s.call.gathered_bytes;
     if (!status)
         status = promise(n, &s, &c, planned);
     mr_model_close(&s.model);

@@ -215,7 +215,9 @@ static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
     if (d == 0)
         mr_plan_error(b, place, "write device: cpu, or leave cpu out of the list",
                       "stages.%s.device: the processors cannot share a stage with other devices", spec->id);
-    mr_plan_check_device(b, spec, place, d);
+    /* Of a kernel that is missing one word is enough. */
+    if (vertex->device_count == 0 || !mr_plan_is_cuda(device) || !spec->type || spec->type->cuda)
+        mr_plan_check_device(b, spec, place, d);
     devices[vertex->device_count++] = d;
     return MR_OK;
 }

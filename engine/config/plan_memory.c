@@ -20,14 +20,19 @@ static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
     return most > 0 || set->payload == MR_PAYLOAD_PACKET || set->payload == MR_PAYLOAD_RESULTS;
 }
 
-/* Most bytes of a whole frame with its tensors, as a copy holds it; 0: not known. */
-static uint64_t frame_bytes(const mr_format_set *set, const mr_planned_result *results, bool more_results) {
-    uint64_t bytes = 0;
-    bool known = add_payload(set, &bytes) && !more_results;
+/* Most bytes of a whole frame with its tensors, as a copy holds it. False where that is not known. */
+static bool frame_bytes(const mr_format_set *set, const mr_planned_result *results, bool more_results,
+                        uint64_t *bytes) {
+    *bytes = 0;
+    bool known = add_payload(set, bytes) && !more_results;
     for (; results; results = results->next)
         if (results->kind == MR_RESULT_TENSOR)
-            known = add_payload(&results->set, &bytes) && known;
-    return known ? bytes : 0;
+            known = add_payload(&results->set, bytes) && known;
+    return known;
+}
+
+static bool input_bytes(const mr_planned_input *input, uint64_t *bytes) {
+    return frame_bytes(&input->set, input->results, input->more_results, bytes);
 }
 
 /* Whether what comes out of a port lies in buffers of the stage's own, and how large they are; 0: not known. */
@@ -37,7 +42,8 @@ static bool allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes
     if (output->buffer_bytes)
         return true;
     if (vertex->copy) {
-        *bytes = frame_bytes(&output->set, output->results, output->more_results);
+        if (!frame_bytes(&output->set, output->results, output->more_results, bytes))
+            *bytes = 0;
         return true;
     }
     if (vertex->is_source || output->follows >= 0 || output->set.payload == MR_PAYLOAD_PACKET ||
@@ -79,12 +85,12 @@ static mr_plan_pool staging_of(const mr_plan_vertex *vertex) {
     mr_plan_pool pool = {.memory = MR_MEMORY_DEVICE, .device = vertex->devices[0]};
     bool known = true;
     for (size_t i = 0; i < vertex->input_count; i++) {
-        const mr_planned_input *input = &vertex->inputs[i];
-        uint64_t bytes = frame_bytes(&input->set, input->results, input->more_results);
+        uint64_t bytes;
+        known = input_bytes(&vertex->inputs[i], &bytes) && known;
         pool.bytes = bytes > pool.bytes ? bytes : pool.bytes;
-        known = known && bytes > 0;
     }
-    pool.count = vertex->staging.count;
+    /* Frames that hold no memory need not be brought anywhere. */
+    pool.count = known && pool.bytes == 0 ? 0 : vertex->staging.count;
     pool.bytes = known ? pool.bytes : 0;
     return pool;
 }
@@ -123,8 +129,9 @@ uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     uint64_t frames = 2 + (uint64_t)vertex->queue * vertex->source_count +
                       (uint64_t)vertex->in_flight * (uint64_t)vertex->batch * (uint64_t)vertex->instances;
     for (size_t i = 0; i < vertex->input_count; i++) {
-        const mr_planned_input *input = &vertex->inputs[i];
-        bytes += frames * frame_bytes(&input->set, input->results, input->more_results);
+        uint64_t each;
+        input_bytes(&vertex->inputs[i], &each);
+        bytes += frames * each;
     }
     return bytes;
 }

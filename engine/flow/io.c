@@ -87,6 +87,8 @@ static int create_pool(const mr_instance *instance, const mr_part *part, size_t 
  * lives on until its last buffer is back. What is no larger than planned takes what is planned, so that frames of many sizes
  * share a pool. */
 static int find_pool(mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
+    /* Host memory is one for all devices. */
+    part = planned(instance, which)->memory == MR_MEMORY_DEVICE ? part : &instance->parts[0];
     mr_port_pools *pools = &part->pools[which];
     size_t most = planned(instance, which)->bytes;
     bytes = bytes < most ? most : bytes;

@@ -152,10 +152,6 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
         status = mr_model_bind(model, &call->binding, shapes, call->batched ? call->batch : 0, outputs, output_count);
     for (size_t i = 0; i < output_count && !status; i++)
         status = plan_output(call, i);
-    /* Pools are told apart by the size of their buffers. What is gathered must not be taken from among those that
-     * frames hold: it could wait for frames that wait for it. */
-    if (call->gathered_bytes == call->output_bytes)
-        call->gathered_bytes += ALIGNMENT;
     return status;
 }
 
@@ -202,7 +198,7 @@ static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
 
 static int feed(const mr_call *call, mr_io *io, run_work *work) {
     mr_buffer *scratch = NULL;
-    int status = call->batch > 1 ? mr_io_buffer(io, 0, call->gathered_bytes, &scratch) : MR_OK;
+    int status = call->batch > 1 ? mr_io_scratch(io, call->gathered_bytes, &scratch) : MR_OK;
     size_t at = 0;
     for (size_t i = 0; i < call->model->input_count && !status; i++) {
         work->inputs[i] = mr_io_input_at(io, call->port[i], 0)->plane[0].data;

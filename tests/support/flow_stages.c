@@ -120,6 +120,15 @@ static int scale_negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
+/* Work must only touch what lies on its own device; the host only what lies in its memory. */
+static int check_reach(const mr_stage *self, const mr_buffer *buffer) {
+    bool host = self->device->type->kind == MR_DEVICE_CPU;
+    if (!buffer || (host ? buffer->memory != MR_MEMORY_DEVICE
+                         : buffer->memory == MR_MEMORY_DEVICE && buffer->device == self->device))
+        return MR_OK;
+    return mr_fail(MR_ERROR_INTERNAL, "%s: what it works on lies elsewhere", self->id);
+}
+
 typedef struct scale_work {
     int64_t *to;
     const int64_t *from;
@@ -134,11 +143,111 @@ static int scale_work_run(void *arguments) {
 }
 
 static int scale_map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    (void)self;
+    if (check_reach(self, input->plane[0].buffer) || check_reach(self, output->plane[0].buffer))
+        return MR_ERROR_INTERNAL;
     scale_work work = {.to = (int64_t *)(void *)output->plane[0].data,
                        .from = (const int64_t *)(const void *)input->plane[0].data,
                        .seq = (int64_t)input->identity.seq};
     return mr_stream_submit(stream, scale_work_run, &work, sizeof work);
+}
+
+/* ---- block: as scale, for a batch, whose outputs share a buffer; note: as infer, the payload goes on and a tensor with a
+ * thousand more is added ---- */
+static int block_negotiate(mr_negotiation *negotiation) {
+    scale_negotiate(negotiation);
+    negotiation->outputs[0].buffer_bytes = (size_t)negotiation->batch * sizeof(int64_t);
+    negotiation->scratch_bytes = 100;
+    return MR_OK;
+}
+
+static int block_emit(mr_stage *self, mr_io *io, size_t index, mr_buffer *buffer) {
+    const mr_frame *input = mr_io_input_at(io, 0, index);
+    mr_frame *frame;
+    int status = mr_io_derive(io, input, &frame);
+    if (status)
+        return status;
+    scale_work work = {.to = (int64_t *)(void *)buffer->data + index,
+                       .from = (const int64_t *)(const void *)input->plane[0].data,
+                       .seq = (int64_t)input->identity.seq};
+    frame->format = self->outputs[0];
+    frame->plane[0] =
+        (mr_plane){.buffer = mr_buffer_ref(buffer), .data = (uint8_t *)work.to, .bytes = sizeof(int64_t)};
+    status = check_reach(self, input->plane[0].buffer);
+    if (!status)
+        status = mr_stream_submit(mr_io_stream(io), scale_work_run, &work, sizeof work);
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
+    return status;
+}
+
+static int block_process(mr_stage *self, mr_io *io) {
+    mr_buffer *buffer = NULL, *scratch = NULL;
+    size_t count = mr_io_count(io);
+    int status = mr_io_buffer(io, 0, (size_t)self->batch * sizeof(int64_t), &buffer);
+    if (!status)
+        status = mr_io_scratch(io, 100, &scratch);
+    for (size_t i = 0; i < count && !status; i++)
+        status = block_emit(self, io, i, buffer);
+    pthread_mutex_lock(&lock);
+    largest_batch = count > largest_batch ? count : largest_batch;
+    pthread_mutex_unlock(&lock);
+    mr_buffer_unref(&scratch);
+    mr_buffer_unref(&buffer);
+    return status;
+}
+
+static int note_negotiate(mr_negotiation *negotiation) {
+    const mr_format number = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1});
+    const mr_format_set set = mr_format_set_of(&number);
+    negotiation->outputs[0].follows = 0;
+    negotiation->outputs[0].buffer_bytes = sizeof(int64_t);
+    return mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, "note", &set);
+}
+
+static int note_work_run(void *arguments) {
+    scale_work *work = arguments;
+    *work->to = (work->from ? *work->from : work->seq) + 1000;
+    return MR_OK;
+}
+
+static int note_add(mr_stage *self, mr_io *io, mr_frame *frame, mr_buffer *buffer) {
+    mr_result *result;
+    int status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &result);
+    if (status)
+        return status;
+    const mr_frame *input = mr_io_input(io);
+    scale_work work = {.to = (int64_t *)(void *)buffer->data,
+                       .from = (const int64_t *)(const void *)input->plane[0].data,
+                       .seq = (int64_t)input->identity.seq};
+    result->name = "note";
+    result->format = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1});
+    result->buffer = mr_buffer_ref(buffer);
+    result->data = buffer->data;
+    return check_reach(self, input->plane[0].buffer)
+               ? MR_ERROR_INTERNAL
+               : mr_stream_submit(mr_io_stream(io), note_work_run, &work, sizeof work);
+}
+
+static int note_process(mr_stage *self, mr_io *io) {
+    const mr_frame *input = mr_io_input(io);
+    mr_buffer *buffer = NULL;
+    mr_frame *frame = NULL;
+    int status = mr_io_buffer(io, 0, sizeof(int64_t), &buffer);
+    if (!status)
+        status = mr_io_derive(io, input, &frame);
+    if (!status) {
+        frame->format = input->format;
+        frame->plane[0] = input->plane[0];
+        if (frame->plane[0].buffer)
+            mr_buffer_ref(frame->plane[0].buffer);
+        status = note_add(self, io, frame, buffer);
+    }
+    mr_buffer_unref(&buffer);
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
+    return status;
 }
 
 static int batcher_process(mr_stage *self, mr_io *io) {
@@ -214,6 +323,9 @@ static int collect_process(mr_stage *self, mr_io *io) {
     const mr_frame *frame = mr_io_input(io);
     if ((int64_t)frame->identity.seq == given->fail_at)
         return mr_fail(MR_ERROR_IO, "no space left");
+    const mr_result *note = frame->results ? mr_frame_result(frame, MR_RESULT_TENSOR, NULL) : NULL;
+    if (check_reach(self, frame->plane[0].buffer) || (note && check_reach(self, note->buffer)))
+        return MR_ERROR_INTERNAL;
     pthread_mutex_lock(&lock);
     if (collection_count < COLLECT_ROOM) {
         collected *entry = &collection[collection_count++];
@@ -222,6 +334,8 @@ static int collect_process(mr_stage *self, mr_io *io) {
                              .flags = frame->flags};
         if (frame->format.payload == MR_PAYLOAD_TENSOR)
             entry->value = *(const uint64_t *)(const void *)frame->plane[0].data;
+        if (note)
+            entry->noted = *(const uint64_t *)(const void *)note->data;
     }
     pthread_mutex_unlock(&lock);
     return MR_DONE;
@@ -238,6 +352,11 @@ static const mr_stage_type twice_type = {.name = "twice", COMMON, .inputs = one_
                                          .process = twice_process};
 static const mr_stage_type scale_type = {.name = "scale", COMMON, .inputs = one_input, .outputs = one_output,
                                          .negotiate = scale_negotiate, .map = scale_map};
+static const mr_stage_type block_type = {.name = "block", COMMON, .inputs = one_input, .outputs = one_output,
+                                         .batches = true, .streams = true, .negotiate = block_negotiate,
+                                         .process = block_process};
+static const mr_stage_type note_type = {.name = "note", COMMON, .inputs = one_input, .outputs = one_output,
+                                        .streams = true, .negotiate = note_negotiate, .process = note_process};
 static const mr_stage_type batcher_type = {.name = "batcher", COMMON, .inputs = one_input, .outputs = one_output,
                                            .batches = true, .entry = MR_ENTRY_SHARED, .process = batcher_process};
 static const mr_stage_type slow_type = {.name = "slow", COMMON, .inputs = one_input, .outputs = one_output,
@@ -256,7 +375,7 @@ static const mr_stage_type collect_type = {.name = "collect", COMMON, .inputs = 
 
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
-        &count_type, &pass_type,   &gate_type, &twice_type,     &scale_type,   &batcher_type,
+        &count_type, &pass_type,   &gate_type, &twice_type,     &scale_type,   &block_type,     &note_type,    &batcher_type,
         &slow_type,  &broken_type, &meet_type, &forgetful_type, &laggard_type, &collect_type, NULL,
     };
     return types;

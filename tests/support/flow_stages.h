@@ -5,7 +5,8 @@
 #include "millrace/millrace.h"
 
 /* Types: `count` (source: `frames`, every `period`, fails behind `fail_at`; packets in groups of `gop`), `pass`, `gate` (lets one of `every` through),
- * `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors through the device's stream), `batcher` (notes
+ * `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors through the device's stream), `block`
+ * (the same for batches), `note` (adds a tensor to the results), `batcher` (notes
  * its batch sizes), `slow` (takes `period` of the clock for each frame), `broken` (fails at `fail_at`), `meet` (joins),
  * `forgetful` (loses frames without a word), `laggard` (asks for its first output last), `collect` (sink; fails at `fail_at`). */
 const mr_stage_type *const *flow_stage_types(void);
@@ -14,6 +15,7 @@ const mr_stage_type *const *flow_stage_types(void);
 typedef struct collected {
     mr_identity identity;
     uint64_t value; /* of scale's tensor; 0 where there is none */
+    uint64_t noted; /* of note's; likewise */
     bool first;     /* by the collector called "first" */
     int64_t late_ns; /* behind its deadline; 0 without one */
     uint32_t flags;

@@ -9,6 +9,7 @@ enum { FORMAT = 256 };
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_ASSUMPTIONS,
     MR_COMPLAINTS_OPTIONS,
     {"format", required_argument, NULL, FORMAT},
     MR_USAGE_COMMON,
@@ -17,7 +18,8 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "check",
     .synopsis = "PIPELINE.yaml... [--format text|json|github] [--deny-warnings]\n"
-                "                      [--set KEY=VALUE]... [--input URI]... [--output FILE]",
+                "                      [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
+                "                      [--assume DEVICES]...",
     .help = "Proves each pipeline from its text alone: keys, types, ranges, variables, links, formats. Neither\n"
             "media nor models are opened, so it also proves pipelines of other machines. \"-\" is standard input.\n"
             "All errors are told, each with its place and, where there is one, the fix (of more than 100 in one\n"
@@ -25,7 +27,8 @@ static const mr_usage usage = {
             "  --format FORMAT    text (the default), json: one object for all files on standard output, or\n"
             "                     github: annotations of GitHub's workflows\n"
             MR_COMPLAINTS_HELP
-            MR_OVERRIDE_HELP,
+            MR_OVERRIDE_HELP
+            MR_OVERRIDE_ASSUMPTIONS_HELP,
     .options = options,
 };
 

@@ -3,12 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/config/plan.h"
+
 int mr_overrides_init(mr_overrides *overrides, int argc) {
     *overrides = (mr_overrides){
         .override = calloc((size_t)argc + 1, sizeof(mr_override)),
         .input = calloc((size_t)argc + 1, sizeof(const char *)),
+        .assume = calloc((size_t)argc + 1, sizeof(const char *)),
     };
-    if (overrides->override && overrides->input)
+    if (overrides->override && overrides->input && overrides->assume)
         return MR_OK;
     mr_overrides_fini(overrides);
     return mr_fail(MR_ERROR_MEMORY, "no memory for the command line");
@@ -17,6 +20,7 @@ int mr_overrides_init(mr_overrides *overrides, int argc) {
 void mr_overrides_fini(mr_overrides *overrides) {
     free(overrides->override);
     free(overrides->input);
+    free(overrides->assume);
     *overrides = (mr_overrides){0};
 }
 
@@ -35,6 +39,11 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
     case MR_OVERRIDE_INPUT:
         overrides->input[overrides->input_count++] = optarg;
         return true;
+    case MR_OVERRIDE_ASSUME:
+        if (mr_plan_check_assumption(optarg))
+            *code = mr_usage_error(usage, "%s", mr_message());
+        overrides->assume[overrides->assume_count++] = optarg;
+        return true;
     case MR_OVERRIDE_OUTPUT:
         overrides->output = optarg;
         return true;
@@ -49,4 +58,6 @@ void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *param
     params->input_count = overrides->input_count;
     params->inputs = overrides->input;
     params->output = overrides->output;
+    params->assume_count = overrides->assume_count;
+    params->assume = overrides->assume;
 }

@@ -1,11 +1,11 @@
 /* What the command line changes in a pipeline, the same for run and check: --set, --input and --output; graph, whose
- * --output is its own, takes the first two. */
+ * --output is its own, takes the first two; and, for verbs that only plan, --assume. */
 #ifndef MILLRACE_TOOLS_OVERRIDES_H
 #define MILLRACE_TOOLS_OVERRIDES_H
 
 #include "tools/millrace/command.h"
 
-enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT };
+enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME };
 
 /* For a table of options, and for its help. */
 #define MR_OVERRIDE_INPUTS                                                                                       \
@@ -18,10 +18,16 @@ enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT };
     MR_OVERRIDE_INPUTS_HELP                                                                                      \
     "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
 
+/* For verbs that only plan. */
+#define MR_OVERRIDE_ASSUMPTIONS {"assume", required_argument, NULL, MR_OVERRIDE_ASSUME}
+#define MR_OVERRIDE_ASSUMPTIONS_HELP                                                                             \
+    "  --assume DEVICES   plans for hardware that need not be there: cuda:8x80GiB is eight GPUs with so much\n"   \
+    "                     memory each, sim:2 two simulated ones; may be given several times\n"
+
 typedef struct mr_overrides {
     mr_override *override;
-    const char **input; /* both have room for as many as there are arguments */
-    size_t override_count, input_count;
+    const char **input, **assume; /* all have room for as many as there are arguments */
+    size_t override_count, input_count, assume_count;
     const char *output;
 } mr_overrides;
 

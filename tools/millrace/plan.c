@@ -20,6 +20,7 @@ static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 864
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_ASSUMPTIONS,
     {"workers", required_argument, NULL, WORKERS},
     {"offline", no_argument, NULL, OFFLINE},
     {"profile", optional_argument, NULL, PROFILE},
@@ -31,12 +32,14 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "plan",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                     [--offline | --profile [SECONDS]] [--deny-warnings] [--json]",
+                "                     [--assume DEVICES]... [--offline | --profile [SECONDS]] [--deny-warnings]\n"
+                "                     [--json]",
     .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
             "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
             "every copy, every thread, and the most memory that frames can take. Media are opened as far as it\n"
             "takes to know their streams, models as far as their inputs and outputs; nothing is written.\n\n"
             MR_OVERRIDE_HELP
+            MR_OVERRIDE_ASSUMPTIONS_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
             "  --offline          opens neither media nor models: what only they tell stays open\n"
             "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"

@@ -1,0 +1,408 @@
+/* Devices, copies and memory: what is planned, and that a run on several simulated devices gives what one gives, in the
+ * memory that was planned, whatever the seed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/base/log.h"
+#include "engine/data/copy.h"
+#include "engine/flow/pipeline.h"
+#include "tests/support/fakes.h"
+#include "tests/support/flow_stages.h"
+
+#define HEAD "version: 1\npipeline: p\n"
+
+/* ---- planning ----------------------------------------------------------------------------------------------------- */
+
+typedef struct planning {
+    const mr_stage_type *const *types;
+    const char *assume[3];
+    size_t assume_count;
+    bool online;
+} planning;
+
+static const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (strcmp(plan->vertices[v].id, id) == 0)
+            return &plan->vertices[v];
+    fail_msg("no vertex %s", id);
+    return NULL;
+}
+
+static int plan_text(mr_plan **plan, const char *text, const planning *how, mr_diagnostics *diagnostics) {
+    const mr_spec_params spec = {.types = how->types, .path = "p.yaml", .text = text, .default_source_type = "push"};
+    const mr_plan_params params = {
+        .workers = 2, .offline = !how->online, .assume_count = how->assume_count, .assume = how->assume};
+    return mr_plan_load(plan, &spec, &params, diagnostics);
+}
+
+/* A plan about which nothing but `said` is said. */
+static mr_plan *load(const char *text, planning how, const char *said) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    how.types = how.types ? how.types : mr_stage_types();
+    int status = plan_text(&plan, text, &how, &diagnostics);
+    char *told = printed(&diagnostics);
+    assert_string_equal(told, said);
+    assert_int_equal(status, MR_OK);
+    free(told);
+    mr_diagnostics_fini(&diagnostics);
+    return plan;
+}
+
+static void expect_refusal(const char *text, planning how, const char *said) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    how.types = how.types ? how.types : mr_stage_types();
+    assert_int_not_equal(plan_text(&plan, text, &how, &diagnostics), MR_OK);
+    char *told = printed(&diagnostics);
+    assert_string_equal(told, said);
+    free(told);
+    mr_diagnostics_fini(&diagnostics);
+}
+
+#define SOURCE "sources: {in: {format: RGB24 640x480}}\n"
+#define DEVICES "devices: {off: {device: sim:9, enabled: false}, fast: {device: sim:0}, slow: {device: sim:1}}\n"
+
+static void auto_takes_the_first_device_that_can(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
+                              "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
+                              "  out: {type: 'null', input: a, device: auto}\n", (planning){0}, "");
+    assert_string_equal(vertex(plan, "a")->device, "sim:0");
+    assert_string_equal(vertex(plan, "a")->device_reason, "the first device that can take it (sim:9 is disabled)");
+    assert_string_equal(vertex(plan, "out")->device, "cpu");
+    assert_string_equal(vertex(plan, "out")->device_reason, "the processors: null works nowhere else");
+    mr_plan_destroy(&plan);
+}
+
+static void auto_stays_with_its_neighbours(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD DEVICES "sources: {in: {format: f32 10}}\n"
+                              "stages:\n"
+                              "  a: {type: classify, input: in, device: slow}\n"
+                              "  b: {type: classify, input: a, device: auto}\n"
+                              "  out: {type: 'null', input: b}\n", (planning){0}, "");
+    assert_string_equal(vertex(plan, "b")->device, "sim:1");
+    assert_string_equal(vertex(plan, "b")->device_reason, "with a, so that nothing is copied between them");
+    assert_int_equal(plan->vertex_count, 6);
+    mr_plan_destroy(&plan);
+}
+
+static void auto_without_devices_takes_the_processors(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD SOURCE "stages:\n"
+                              "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
+                              "  out: {type: 'null', input: a}\n", (planning){0}, "");
+    assert_string_equal(vertex(plan, "a")->device, "cpu");
+    assert_string_equal(vertex(plan, "a")->device_reason, "the processors: no other device is named under devices");
+    assert_int_equal(plan->vertex_count, 3);
+    mr_plan_destroy(&plan);
+}
+
+/* 640 x 480 pictures take 900 KiB each: six of them wait, and four are worked on. */
+static void auto_minds_memory(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD "devices: {small: {device: sim:0, memory: 6MiB}, large: {device: sim:1}}\n" SOURCE
+                              "stages:\n"
+                              "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
+                              "  out: {type: 'null', input: a}\n", (planning){0}, "");
+    assert_string_equal(vertex(plan, "a")->device, "sim:1");
+    assert_string_equal(vertex(plan, "a")->device_reason,
+                        "the first device that can take it (sim:0 has not memory enough)");
+    mr_plan_destroy(&plan);
+}
+
+static void a_list_leaves_out_what_is_disabled(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
+                              "  a: {type: preprocess, input: in, size: 8, device: [fast, off, slow]}\n"
+                              "  out: {type: 'null', input: a}\n", (planning){0}, "");
+    const mr_plan_vertex *a = vertex(plan, "a");
+    assert_int_equal(a->device_count, 2);
+    assert_string_equal(plan->devices[a->devices[0]].name, "sim:0");
+    assert_string_equal(plan->devices[a->devices[1]].name, "sim:1");
+    assert_string_equal(a->device_reason, "sim:9 is disabled and left out");
+    assert_int_equal(a->staging.count, a->in_flight);
+    assert_int_equal(a->staging.bytes, 640 * 480 * 3);
+    assert_int_equal(vertex(plan, "a->host")->device_count, 2);
+    mr_plan_destroy(&plan);
+}
+
+static void copies_are_shared_and_named(void **state) {
+    (void)state;
+    mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
+                              "  a: {type: preprocess, input: in, size: 8, device: fast}\n"
+                              "  b: {type: preprocess, input: in, size: 16, device: fast}\n"
+                              "  c: {type: preprocess, input: in, size: 16, device: slow}\n"
+                              "  d: {type: classify, input: a, device: slow}\n"
+                              "  out: {type: 'null', input: [a, b, c]}\n"
+                              "  last: {type: 'null', input: [d, a]}\n", (planning){0}, "");
+    const mr_plan_vertex *up = vertex(plan, "in->sim:0"), *down = vertex(plan, "a->host");
+    assert_int_equal(up->copy, MR_COPY_UPLOAD);
+    assert_string_equal(up->device, "sim:0");
+    assert_int_equal(up->pools[0].memory, MR_MEMORY_DEVICE);
+    assert_int_equal(up->pools[0].bytes, 640 * 480 * 3);
+    assert_int_equal(vertex(plan, "in->sim:1")->copy, MR_COPY_UPLOAD);
+    assert_int_equal(down->copy, MR_COPY_DOWNLOAD);
+    assert_string_equal(down->device, "sim:0");
+    assert_int_equal(down->pools[0].memory, MR_MEMORY_PINNED);
+    assert_int_equal(down->pools[0].bytes, 3 * 8 * 8 * 4);
+    assert_int_equal(vertex(plan, "a->sim:1")->copy, MR_COPY_PEER);
+    assert_string_equal(vertex(plan, "a->sim:1")->device, "sim:1");
+    /* in, two uploads, a, b, c, the peer copy, d, four downloads, out, last */
+    assert_int_equal(plan->vertex_count, 1 + 2 + 3 + 1 + 1 + 4 + 2);
+    for (size_t e = 0; e < plan->edge_count; e++)
+        assert_true(plan->edges[e].from < plan->edges[e].to);
+    mr_plan_destroy(&plan);
+}
+
+static void what_is_assumed_is_planned_with(void **state) {
+    (void)state;
+    const char *text = HEAD SOURCE "stages:\n"
+                            "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
+                            "  b: {type: preprocess, input: in, size: 8, device: \"cuda:7\"}\n"
+                            "  out: {type: 'null', input: [a, b]}\n";
+    mr_plan *plan = load(text, (planning){.assume = {"cuda:8x80GiB"}, .assume_count = 1, .online = true},
+                         "p.yaml:5:53: warning: stages.a.device: preprocess has no CUDA kernel in this version; the plan "
+                         "holds for one that has\n"
+                         "p.yaml:6:53: warning: stages.b.device: preprocess has no CUDA kernel in this version; the plan "
+                         "holds for one that has\n");
+    assert_true(plan->assumed);
+    assert_int_equal(plan->device_count, 9);
+    assert_int_equal(plan->devices[8].memory_bytes, UINT64_C(80) << 30);
+    assert_string_equal(vertex(plan, "a")->device, "cuda:0");
+    assert_string_equal(vertex(plan, "b")->device, "cuda:7");
+    mr_plan_destroy(&plan);
+    assert_int_equal(mr_plan_check_assumption("sim:2"), MR_OK);
+    const char *const wrong[] = {"cuda", "cuda:", "cuda:0", "cpu:1", "cuda:8x", "cuda:8y1GiB", "sim:999", "cuda:-1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(mr_plan_check_assumption(wrong[i]), MR_ERROR_USAGE);
+}
+
+static void assumed_memory_is_a_limit(void **state) {
+    (void)state;
+    expect_refusal(HEAD SOURCE "stages:\n"
+                        "  a: {type: preprocess, input: in, size: 8, device: \"sim:1\", queue: 40}\n"
+                        "  out: {type: 'null', input: a}\n",
+                   (planning){.assume = {"sim:2x8MiB"}, .assume_count = 1},
+                   "p.yaml:5:3: error: sim:1: buffers may take 40.4 MiB of its memory, and it has 8.0 MiB: 32.4 MiB are "
+                   "missing\n"
+                   "    hint: lower queue of a, which is 40: that spares up to 34.3 MiB\n");
+}
+
+static int no_work(mr_stage *self, mr_io *io) {
+    (void)self;
+    return mr_io_forward(io, 0);
+}
+
+/* A stage type that has CUDA kernels, for hardware that is not there. */
+static void devices_that_are_not_there_are_refused(void **state) {
+    (void)state;
+    static const mr_port port[] = {{.name = "any"}, {0}};
+    static const mr_stage_type able = {
+        .name = "able", .summary = "for tests", .inputs = port, .outputs = port, .cuda = true, .streams = true, .process = no_work};
+    const mr_stage_type *const types[] = {&able, flow_stage_types()[0], NULL};
+    const char *text = HEAD "sources: {in: {type: count}}\n"
+                            "stages: {able: {input: in, device: \"cuda:900\"}}\n";
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const planning online = {.types = types, .online = true};
+    assert_int_equal(plan_text(&plan, text, &online, &diagnostics), MR_ERROR_CONFIG);
+    assert_int_equal(diagnostics.errors, 1);
+    char *told = printed(&diagnostics);
+    assert_non_null(strstr(told, ": error: stages.able.device: cuda:900: "));
+    free(told);
+    mr_diagnostics_fini(&diagnostics);
+    plan = load(text, (planning){.types = types},
+                "p.yaml:4:10: warning: nothing takes the output \"any\" of \"able\"\n"
+                "    hint: add a stage that takes it with `input: able`, or take this one away\n");
+    mr_plan_destroy(&plan);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+enum { SEEDS = 20 };
+
+static mr_pipeline *open_text(const mr_stage_type *const *types, const char *text, uint64_t seed) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline *pipeline = NULL;
+    const mr_pipeline_params params = {.types = types, .path = "test.yaml", .text = text, .seed = seed, .workers = 3};
+    int status = mr_pipeline_open(&pipeline, &params, &wrong);
+    if (status)
+        mr_diagnostics_print(&wrong, stderr);
+    assert_int_equal(status, MR_OK);
+    mr_diagnostics_fini(&wrong);
+    return pipeline;
+}
+
+/* What a run took lies under what was planned, and all of it was known. */
+static void expect_bounds(const mr_pipeline *pipeline, const mr_summary *sums) {
+    const mr_plan *plan = pipeline->plan;
+    assert_false(plan->host.unknown);
+    assert_false(plan->pinned.unknown);
+    assert_in_range(sums->host_bytes, 0, plan->host.bytes);
+    assert_in_range(sums->pinned_bytes, 0, plan->pinned.bytes);
+    for (size_t i = 0; i < sums->device_count; i++)
+        for (size_t d = 0; d < plan->device_count; d++)
+            if (strcmp(plan->devices[d].name, sums->devices[i].name) == 0) {
+                assert_false(plan->devices[d].memory.unknown);
+                assert_in_range(sums->devices[i].bytes, 1, plan->devices[d].memory.bytes);
+            }
+}
+
+static void run_text(const mr_stage_type *const *types, const char *text, uint64_t seed, uint64_t frames) {
+    mr_summary *sums;
+    flow_stages_reset();
+    mr_pipeline *pipeline = open_text(types, text, seed);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    assert_int_equal(sums->delivered, frames);
+    expect_bounds(pipeline, sums);
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(&pipeline);
+}
+
+/* Every source's frames in order, with `more` stages' worth in each. */
+static void expect_collection(size_t count, uint64_t more) {
+    uint64_t next[8] = {0};
+    assert_int_equal(collection_count, count);
+    for (size_t i = 0; i < count; i++) {
+        const collected *frame = &collection[i];
+        assert_int_equal(frame->identity.seq, next[frame->identity.source]++);
+        assert_int_equal(frame->value, frame->identity.seq + more);
+    }
+}
+
+/* `format` holds two %s: the devices. */
+static void run_on(const char *format, const char *first, const char *second, size_t count, uint64_t more) {
+    char text[2048];
+    assert_true(snprintf(text, sizeof text, format, first, second) < (int)sizeof text);
+    for (uint64_t seed = 0; seed <= SEEDS; seed++) {
+        run_text(flow_stage_types(), text, seed, count);
+        expect_collection(count, more);
+    }
+}
+
+static const char *const lists[][2] = {{"cpu", "cpu"},
+                                       {"sim:0", "sim:1"},
+                                       {"[sim:0, sim:1]", "[sim:0, sim:1]"},
+                                       {"[sim:0, sim:1, sim:2]", "[sim:2, sim:1]"},
+                                       {"[sim:0, sim:1]", "sim:1"},
+                                       {"sim:3", "[sim:0, sim:1, sim:2]"},
+                                       {"cpu", "[sim:1, sim:0]"}};
+enum { LISTS = sizeof lists / sizeof lists[0] };
+
+static void several_devices_give_what_one_gives(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LISTS; i++)
+        run_on(HEAD "sources: {a: {type: count, frames: 50}, b: {type: count, frames: 31}}\n"
+                    "stages:\n"
+                    "  one: {type: scale, input: sources.*, device: %s}\n"
+                    "  two: {type: scale, input: one, device: %s}\n"
+                    "  out: {type: collect, input: two}\n", lists[i][0], lists[i][1], 81, 1);
+}
+
+static void batches_stay_whole_on_several_devices(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LISTS; i++) {
+        run_on(HEAD "sources: {a: {type: count, frames: 40}}\n"
+                    "stages:\n"
+                    "  one: {type: scale, input: a, device: %s}\n"
+                    "  two: {type: block, input: one, batch: 4, device: %s}\n"
+                    "  out: {type: collect, input: two}\n", lists[i][0], lists[i][1], 40, 1);
+        assert_int_equal(largest_batch, 4);
+    }
+}
+
+/* What is added to the results on one device is read by the host, and the payload beside it too. */
+static void tensors_among_the_results_come_home(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LISTS; i++) {
+        run_on(HEAD "sources: {a: {type: count, frames: 40}}\n"
+                    "stages:\n"
+                    "  one: {type: scale, input: a, device: %s}\n"
+                    "  two: {type: note, input: one, device: %s}\n"
+                    "  three: {type: pass, input: two}\n"
+                    "  out: {type: collect, input: three}\n", lists[i][0], lists[i][1], 40, 0);
+        for (size_t j = 0; j < collection_count; j++)
+            assert_int_equal(collection[j].noted, collection[j].identity.seq + 1000);
+    }
+}
+
+static void joins_get_both_sides_home(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed <= SEEDS; seed++) {
+        run_text(flow_stage_types(),
+                 HEAD "sources: {a: {type: count, frames: 60}}\n"
+                      "stages:\n"
+                      "  one: {type: scale, input: a, device: [sim:0, sim:1]}\n"
+                      "  some: {type: gate, input: one, every: 3}\n"
+                      "  two: {type: block, input: one, device: sim:2, batch: 2}\n"
+                      "  both: {type: meet, join: {left: some, right: two}}\n"
+                      "  out: {type: collect, input: both}\n", seed, 20);
+        assert_int_equal(collection_count, 20);
+    }
+}
+
+/* One device of the list fails now and then: its frames are dropped, and all others come in order. */
+static void failures_of_one_device_drop_its_frames_only(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mr_summary *sums;
+        flow_stages_reset();
+        mr_pipeline *pipeline =
+            open_text(flow_stage_types(),
+                      HEAD "sources: {a: {type: count, frames: 60}}\n"
+                           "stages:\n"
+                           "  one: {type: scale, input: a, device: [sim:0, \"sim:1?fail_every=7\"]}\n"
+                           "  out: {type: collect, input: one}\n", seed);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+        assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+        assert_true(sums->dropped > 0 && sums->delivered >= 40);
+        assert_int_equal(sums->delivered + sums->dropped, 60);
+        for (size_t i = 0; i < collection_count; i++)
+            assert_int_equal(collection[i].value, collection[i].identity.seq);
+        mr_summary_destroy(&sums);
+        mr_pipeline_destroy(&pipeline);
+    }
+}
+
+static void ignore(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    (void)level;
+    (void)line;
+}
+
+static int be_quiet(void **state) {
+    (void)state;
+    mr_log_to(ignore, NULL);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(auto_takes_the_first_device_that_can),
+        cmocka_unit_test(auto_stays_with_its_neighbours),
+        cmocka_unit_test(auto_without_devices_takes_the_processors),
+        cmocka_unit_test(auto_minds_memory),
+        cmocka_unit_test(a_list_leaves_out_what_is_disabled),
+        cmocka_unit_test(copies_are_shared_and_named),
+        cmocka_unit_test(what_is_assumed_is_planned_with),
+        cmocka_unit_test(assumed_memory_is_a_limit),
+        cmocka_unit_test(devices_that_are_not_there_are_refused),
+        cmocka_unit_test(several_devices_give_what_one_gives),
+        cmocka_unit_test(batches_stay_whole_on_several_devices),
+        cmocka_unit_test(tensors_among_the_results_come_home),
+        cmocka_unit_test(joins_get_both_sides_home),
+        cmocka_unit_test(failures_of_one_device_drop_its_frames_only),
+    };
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
+}
