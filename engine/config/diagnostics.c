@@ -7,7 +7,7 @@
 #include "millrace/status.h"
 
 /* More than are shown, since those that are shown are the first by place. */
-enum { MOST_COLLECTED = 10 * MR_DIAGNOSTICS_SHOWN };
+enum { MOST_COLLECTED = 2 * MR_DIAGNOSTICS_SHOWN };
 
 /* Room doubles at powers of two, so that the public struct needs no capacity. */
 static int grow(mr_diagnostics *diagnostics) {

@@ -1,6 +1,7 @@
 #include "engine/config/nearest.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,11 +33,23 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
     return up[b_length];
 }
 
+/* One bit for each letter that is in the name, without regard to case. */
+static uint64_t letters(const char *name) {
+    uint64_t bits = 0;
+    for (; *name; name++)
+        bits |= UINT64_C(1) << (tolower((unsigned char)*name) & 63);
+    return bits;
+}
+
 void mr_nearest_offer(mr_nearest *nearest, const char *name) {
     size_t wanted = strlen(nearest->wanted), length = strlen(name);
     size_t limit = wanted < 4 ? 1 : wanted / 3;
     size_t gap = wanted > length ? wanted - length : length - wanted;
     if (wanted > LONGEST || length > LONGEST || gap > limit)
+        return;
+    /* A replacement changes two of the letters at most, an insertion or deletion one, a swap none: most names are told
+     * apart by that alone. */
+    if ((size_t)__builtin_popcountll(letters(nearest->wanted) ^ letters(name)) > 2 * limit)
         return;
     size_t d = distance(nearest->wanted, wanted, name, length);
     /* A name of one or two letters is near to every other such name; nothing is gained by offering those. */

@@ -75,7 +75,7 @@ static void unknown_input(const reference *r, const char *name) {
     /* Without any source, which is diagnosed, it was one of those. */
     if (r->b->spec->source_count == 0)
         return;
-    for (int v = 0; v < r->b->count; v++)
+    for (int v = 0; v < r->b->count && !mr_diagnostics_full(r->b->diagnostics); v++)
         mr_nearest_offer(&nearest, r->b->vertex[v]->id);
     mr_plan_error(r->b, r->input->place,
                   mr_nearest_hint(&nearest, hint, sizeof hint, "inputs are ids of sources and stages of this file"),

@@ -154,7 +154,7 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr
         return;
     }
     mr_nearest nearest = {.wanted = said->text};
-    for (size_t i = 0; i < spec->device_count; i++)
+    for (size_t i = 0; i < spec->device_count && !mr_diagnostics_full(p->diagnostics); i++)
         mr_nearest_offer(&nearest, spec->devices[i].id);
     mr_spec_error(p, said->place, mr_nearest_hint(&nearest, hint, sizeof hint, usual),
                   spec->device_count ? "stages.%s.device: \"%s\" is no device, nor a name under `devices`"

@@ -74,9 +74,23 @@ def files():
     yield "inputs: all stages from unknown ones", graph + "".join(
         f"  s{n}: {{type: \"null\", input: t{n}}}\n" for n in range(1000))
     yield "inputs: one stage from unknown ones", filled(graph + "  s: {type: \"null\", input: [", lambda n: f"t{n}, ", "]}\n")
+    yield "inputs: unknown ones beside 10,000 sources", filled(
+        HEAD + "sources:\n" + "".join(f"  a{n:04}: {{uri: a}}\n" for n in range(10000)) +
+        "stages:\n  s: {type: \"null\", input: [", lambda n: f"b{noise.randrange(10000):04},", "]}\n")
     yield "inputs: each stage from all before", graph + "".join(
         f"  s{n}: {{type: \"null\", input: [{', '.join(['lobby'] + [f's{k}' for k in range(n)])}]}}\n"
         for n in range(490))
+    yield "ladder: two stages that merge, 330 times", graph + "  c0: {type: \"null\", input: lobby}\n" + "".join(
+        f"  a{n}: {{type: \"null\", input: c{n - 1}}}\n  b{n}: {{type: \"null\", input: c{n - 1}}}\n"
+        f"  c{n}: {{type: \"null\", input: [a{n}, b{n}]}}\n" for n in range(1, 330))
+    yield "ladder: two stages that join, 330 times", graph + "  c0: {type: \"null\", input: lobby}\n" + "".join(
+        f"  a{n}: {{type: \"null\", input: c{n - 1}}}\n  b{n}: {{type: \"null\", input: c{n - 1}}}\n"
+        f"  c{n}: {{type: join, join: {{x: a{n}, y: b{n}}}}}\n" for n in range(1, 330))
+    yield "devices: a list as long as fits", filled(
+        graph + "  preprocess: {input: lobby, size: 8x8, device: [", lambda n: f"d{n}, ", "]}\n")
+    yield "devices: as many as fit", filled(graph + "  decode: {input: lobby}\ndevices:\n", lambda n: f"  d{n}: {{device: cpu}}\n")
+    yield "files: 998 written, all the same", graph + "".join(
+        f"  s{n}: {{type: jsonl, input: lobby, path: a.jsonl}}\n" for n in range(998))
     yield "variables: nested defaults", graph.replace("lobby.mp4", "'" + "${A:-" * 100000 + "}" * 100000 + "'")
     yield "variables: unset ones", filled(HEAD + "sources: [", lambda n: f"'${{NONE{n}}}', ", "]\n")
     yield "values: numbers that are none", filled(
