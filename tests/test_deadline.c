@@ -42,7 +42,7 @@ static void run_with_all_seeds(const char *text, check_function *check) {
         run_once(text, seed, check);
 }
 
-/* ---- batches before a join -------------------------------------------------------------------------------------- */
+/* ---- batches before a join ------------------------------------------------------------------------------------- */
 
 static void check_gated_batch(const mr_summary *sums) {
     assert_int_equal(sums->delivered, 100);
@@ -107,7 +107,7 @@ static void many_ways_into_a_slow_sink_go_on(void **state) {
     run_once(text, 0, check_wide_merge);
 }
 
-/* ---- deadlines ---------------------------------------------------------------------------------------------------- */
+/* ---- deadlines ------------------------------------------------------------------------------------------------- */
 
 static const int64_t MS = 1000000;
 
@@ -118,8 +118,8 @@ static uint64_t line_frames(const mr_summary *sums, const char *stage, const cha
     return 0;
 }
 
-/* A stage that takes four times as long as a frame's place in time: three of four must go, and what is begun is begun in
- * time, so that it ends at most 4 ms behind its deadline; the sink delivers it nevertheless. */
+/* A stage that takes four times as long as a frame's place in time: three of four must go, and what is begun is
+ * begun in time, so that it ends at most 4 ms behind its deadline; the sink delivers it nevertheless. */
 static void check_shed(const mr_summary *sums) {
     assert_int_equal(sums->in, 200);
     assert_int_equal(sums->delivered + sums->dropped, 200);
@@ -207,8 +207,8 @@ static void frames_become_late_while_their_batch_gathers(void **state) {
     run_with_all_seeds(made, check_in_time);
 }
 
-/* Every packet that was taken can be decoded: since the last key frame, all that others refer to were taken. Disposable ones
- * go first. After a group that was given up the next one is taken again. */
+/* Every packet that was taken can be decoded: since the last key frame, all that others refer to were taken.
+ * Disposable ones go first. After a group that was given up the next one is taken again. */
 static void check_packets(const mr_summary *sums) {
     uint64_t expected = 0, groups = 0;
     assert_int_equal(sums->delivered + sums->dropped, 1000);

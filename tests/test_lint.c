@@ -1,5 +1,5 @@
-/* What planning warns of, and what it leaves alone: tests/wrong has the words of what is refused, here stand the cases
- * around them. Pipelines are of the real stage types, planned without opening anything. */
+/* What planning warns of, and what it leaves alone: tests/wrong has the words of what is refused, here stand the
+ * cases around them. Pipelines are of the real stage types, planned without opening anything. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void repeat(FILE *out, int count, const char *format) {
     }
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------------------------- */
 
 static void files_that_do_not_meet_are_fine(void **state) {
     (void)state;
@@ -107,7 +107,7 @@ static void links_are_followed(void **state) {
     rmdir(folder);
 }
 
-/* ---- joins ------------------------------------------------------------------------------------------------------- */
+/* ---- joins ----------------------------------------------------------------------------------------------------- */
 
 static void joins_that_complete_are_fine(void **state) {
     (void)state;
@@ -152,7 +152,7 @@ static void merges_of_other_sources_are_fine(void **state) {
            "    hint: lead a to every input of the join, or to none\n");
 }
 
-/* ---- batches ----------------------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------------------------- */
 
 #define TENSORS "format: 'f32 3x8x8'"
 
@@ -186,7 +186,7 @@ static void queues_of_joins_may_be_short_where_nothing_gathers(void **state) {
            "");
 }
 
-/* ---- measured costs ---------------------------------------------------------------------------------------------- */
+/* ---- measured costs -------------------------------------------------------------------------------------------- */
 
 static const char costly[] = HEAD
     "sources:\n"
@@ -199,7 +199,8 @@ static const char costly[] = HEAD
     "  both: {type: join, join: {a: small, b: learn}}\n"
     "  out: {type: jsonl, input: both}\n";
 
-/* decode 2 ms, small 0.5, learn 4 x 3 + 5 of waiting, both 0.001, out 1: 20.501 ms; the way round learn is shorter. */
+/* decode 2 ms, small 0.5, learn 4 x 3 + 5 of waiting, both 0.001, out 1: 20.501 ms; the way round learn is
+ * shorter. */
 static void measured_costs_are_held_against_deadlines(void **state) {
     (void)state;
     mr_diagnostics diagnostics = {0};
@@ -235,7 +236,7 @@ static void times_have_their_units(void **state) {
     assert_string_equal(mr_lint_print_time(90000000000, text, sizeof text), "90s");
 }
 
-/* ---- speed ------------------------------------------------------------------------------------------------------- */
+/* ---- speed ----------------------------------------------------------------------------------------------------- */
 
 static double milliseconds(void) {
     struct timespec now;

@@ -3,7 +3,7 @@
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
-/* ---- what nobody takes ------------------------------------------------------------------------------------------- */
+/* ---- what nobody takes ----------------------------------------------------------------------------------------- */
 
 static bool output_is_taken(const mr_plan_builder *b, int v, int port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++)
@@ -34,7 +34,7 @@ static void warn_of_unused(mr_plan_builder *b) {
     }
 }
 
-/* ---- together ---------------------------------------------------------------------------------------------------- */
+/* ---- together -------------------------------------------------------------------------------------------------- */
 
 int mr_lint_plan(mr_plan_builder *b, bool linked) {
     if (linked && !b->spec->broken)

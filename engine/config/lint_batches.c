@@ -6,7 +6,7 @@
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
-/* ---- frames that come ---------------------------------------------------------------------------------------------- */
+/* ---- frames that come ------------------------------------------------------------------------------------------ */
 
 static const int64_t ANY_NUMBER = INT64_MAX / 2;
 
@@ -29,18 +29,18 @@ static mr_place place_of(const mr_plan_builder *b, int v, const char *key) {
 }
 
 static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
     char hint[96];
     snprintf(hint, sizeof hint, "write a size of at most %lld", (long long)frames);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch.size"), hint,
                 "stages.%s.batch: a batch of %d can never fill: its sources give %s%lld %s", b->vertex[v]->id,
-                b->plan->vertices[v].batch, b->plan->vertices[v].entry == MR_ENTRY_PER_SOURCE ? "no more than " : "only ",
-                (long long)frames, frames == 1 ? "frame" : "frames");
+                vertex->batch, vertex->entry == MR_ENTRY_PER_SOURCE ? "no more than " : "only ", (long long)frames, frames == 1 ? "frame" : "frames");
 }
 
-/* ---- time ------------------------------------------------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------------------------------ */
 
-/* Whether all sources that reach a stage give their frames when these are due, and nothing hurries them. *rate is how many
- * come a second to one instance; 0 where that is not known. */
+/* Whether all sources that reach a stage give their frames when these are due, and nothing hurries them. *rate is
+ * how many come a second to one instance; 0 where that is not known. */
 static bool is_paced(const mr_plan *plan, const mr_plan_vertex *vertex, double *rate) {
     bool alone = vertex->entry == MR_ENTRY_PER_SOURCE, known = true;
     double least = 0, sum = 0;
@@ -79,13 +79,14 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate) {
                  mr_lint_print_time(filling_ns(vertex, rate), time, sizeof time), rate);
     snprintf(hint, sizeof hint, "say how long the first may wait: batch: {size: %d, timeout: 50ms}", vertex->batch);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch"), hint,
-                "stages.%s.batch: frames come as they are due, and without a timeout the first waits until %d have come, %s",
-                b->vertex[v]->id, vertex->batch, waits);
+                "stages.%s.batch: frames come as they are due, and without a timeout the first waits until %d have "
+                "come, %s", b->vertex[v]->id, vertex->batch, waits);
 }
 
-/* ---- queues of joins ------------------------------------------------------------------------------------------------- */
+/* ---- queues of joins ------------------------------------------------------------------------------------------- */
 
-/* How many frames of a source batches hold back on a way, which of them is last, and whether time lets all of them go. */
+/* How many frames of a source batches hold back on a way, which of them is last, and whether time lets all of them
+ * go. */
 typedef struct gathering {
     bool here;   /* the vertex is on the way, and on no way to the other input */
     int frames, last;
@@ -110,7 +111,8 @@ static void mark_behind(const search *s, int v, int port, bool *behind) {
         }
 }
 
-/* What gathers before a frame comes over the links of `v` (of one port, where that is not -1), the worst of the ways. */
+/* What gathers before a frame comes over the links of `v` (of one port, where that is not -1), the worst of the
+ * ways. */
 static gathering worst_way(const search *s, int v, int port) {
     gathering worst = {.last = -1, .timed = true};
     for (int i = s->b->in.start[v]; i < s->b->in.start[v + 1]; i++) {
@@ -146,8 +148,8 @@ static void report_queue(const mr_plan_builder *b, int v, const gathering *gathe
     snprintf(hint, sizeof hint, "write queue: %d or more, or leave `queue` out", gathered->frames);
     mr_diagnose(b->diagnostics, fatal ? MR_SEVERITY_ERROR : MR_SEVERITY_WARNING, fatal ? MR_ERROR_CONFIG : MR_OK,
                 place_of(b, v, "queue.size"), hint,
-                "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on another way to this join "
-                "(\"%s\"): %s",
+                "stages.%s.queue: %d %s of a source may wait here while %d gather in batches on another way to this "
+                "join (\"%s\"): %s",
                 vertex->id, vertex->queue, vertex->queue == 1 ? "frame" : "frames", gathered->frames,
                 b->vertex[gathered->last]->id,
                 fatal ? "the batch could never fill"
@@ -176,7 +178,7 @@ static int check_queue(const mr_plan_builder *b, int v) {
     return MR_OK;
 }
 
-/* ---- together -------------------------------------------------------------------------------------------------------- */
+/* ---- together -------------------------------------------------------------------------------------------------- */
 
 static void check_batch(const mr_plan_builder *b, int v, int64_t frames) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];

@@ -30,8 +30,8 @@ static mr_place place_of(const mr_plan_vertex *source, const mr_spec *spec) {
     return said ? said->place : source->mark;
 }
 
-/* Links go to later vertices only, and stand ordered by where they go: from the last to the first, what is behind a link is
- * summed up before the link is looked at. */
+/* Links go to later vertices only, and stand ordered by where they go: from the last to the first, what is behind
+ * a link is summed up before the link is looked at. */
 static void find_ways(const mr_plan *plan, const int64_t *each_ns, const ways *found) {
     for (size_t v = 0; v < plan->vertex_count; v++) {
         found->ns[v] = each_ns[v];
@@ -47,14 +47,15 @@ static void find_ways(const mr_plan *plan, const int64_t *each_ns, const ways *f
 }
 
 /* "decode 12ms, features 21.3ms" */
-static void list_way(const mr_plan *plan, const ways *found, const int64_t *each_ns, int from, char *text, size_t bytes) {
+static void list_way(const mr_plan *plan, const ways *found, const int64_t *each_ns, int from, char *text,
+                     size_t bytes) {
     char time[32];
     size_t length = 0;
     text[0] = 0;
     for (int v = from; v >= 0 && length < bytes; v = found->next[v])
         if (each_ns[v] > 0)
-            length += (size_t)snprintf(text + length, bytes - length, "%s%s %s", length ? ", " : "", plan->vertices[v].id,
-                                       mr_lint_print_time(each_ns[v], time, sizeof time));
+            length += (size_t)snprintf(text + length, bytes - length, "%s%s %s", length ? ", " : "",
+                                       plan->vertices[v].id, mr_lint_print_time(each_ns[v], time, sizeof time));
 }
 
 /* `what` says of a sum how it comes about. */
@@ -102,8 +103,8 @@ static int compare(const mr_plan *plan, const mr_spec *spec, const int64_t *cost
         warn_of_ways(plan, spec, &found, each_ns, "its frames were measured to take on their longest way",
                      "make these stages faster", diagnostics);
     else
-        warn_of_ways(plan, spec, &found, each_ns, "its frames may wait for batches to fill", "a shorter batch.timeout",
-                     diagnostics);
+        warn_of_ways(plan, spec, &found, each_ns, "its frames may wait for batches to fill",
+                     "a shorter batch.timeout", diagnostics);
     free(found.ns);
     free(found.next);
     free(each_ns);
@@ -127,8 +128,8 @@ int mr_lint_deadlines(mr_plan_builder *b) {
         else
             snprintf(hint, sizeof hint, "take `deadline` away");
         mr_plan_error(b, place_of(source, b->spec), hint,
-                      "sources.%s.deadline: this source keeps to no clock: it gives frames as fast as they are taken, so that "
-                      "none is ever late",
+                      "sources.%s.deadline: this source keeps to no clock: it gives frames as fast as they are taken, "
+                      "so that none is ever late",
                       source->id);
     }
     return any ? compare(b->plan, b->spec, NULL, b->diagnostics) : MR_OK;

@@ -1,8 +1,8 @@
 /* Files that two stages write, or that one writes and another reads.
  *
- * Which options name files is said in the option tables. Two paths are one file where they lead to the same inode; where
- * there is no file yet, where its folder is the same and its name is; where there is no folder either, where the absolute
- * paths are equal. */
+ * Which options name files is said in the option tables. Two paths are one file where they lead to the same inode;
+ * where there is no file yet, where its folder is the same and its name is; where there is no folder either, where
+ * the absolute paths are equal. */
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ typedef struct files {
     const use *pipeline; /* the file that is being read */
 } files;
 
-/* ---- which file it is -------------------------------------------------------------------------------------------- */
+/* ---- which file it is ------------------------------------------------------------------------------------------ */
 
 static bool is_standard_output(const char *path) {
     return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0 ||
@@ -106,7 +106,7 @@ static const char *key_of(mr_arena *arena, const char *path) {
     return plain_path(arena, path);
 }
 
-/* ---- what is said ------------------------------------------------------------------------------------------------ */
+/* ---- what is said ---------------------------------------------------------------------------------------------- */
 
 static bool is_before(const mr_place *a, const mr_place *b) {
     return a->line != b->line ? a->line < b->line : a->column < b->column;
@@ -136,7 +136,8 @@ static void refuse_writers(const files *f, const use *a, const use *b) {
                             : mr_arena_print(arena, " as \"%s\"", first->path);
     bool folder = first->option->file == MR_FILE_FOLDER && second->option->file == MR_FILE_FOLDER;
     mr_plan_error(f->b, second->place,
-                  folder ? "give one of them another folder, or its files other names" : "give one of them another file",
+                  folder ? "give one of them another folder, or its files other names"
+                         : "give one of them another file",
                   "stages.%s.%s: %s%s is already written by \"%s\"%s (%s)%s", vertex_of(f, second)->id,
                   second->option->name, folder ? "the folder " : "", quoted(arena, second->path),
                   vertex_of(f, first)->id, other ? other : "", text_of_place(arena, &first->place),
@@ -158,7 +159,7 @@ static void refuse_overwriting(const files *f, const use *writer, const use *rea
                       vertex_of(f, reader)->id, reader->option->name, text_of_place(arena, &reader->place));
 }
 
-/* ---- names of files in a folder ---------------------------------------------------------------------------------- */
+/* ---- names of files in a folder -------------------------------------------------------------------------------- */
 
 static bool share_a_source(const mr_plan_vertex *a, const mr_plan_vertex *b) {
     for (size_t i = 0, k = 0; i < a->source_count && k < b->source_count;) {
@@ -210,7 +211,7 @@ static bool glob_takes(const files *f, const use *glob, const use *writer) {
     return false;
 }
 
-/* ---- collecting -------------------------------------------------------------------------------------------------- */
+/* ---- collecting ------------------------------------------------------------------------------------------------ */
 
 static const char *name_in_folder(const mr_spec_vertex *vertex) {
     for (const mr_option *option = vertex->type->options; option && option->name; option++)

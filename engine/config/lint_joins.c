@@ -1,7 +1,7 @@
 /* Joins that can never complete, or not as they should.
  *
- * A join gives one frame of each input, all with one identity: the same source, epoch and number. So every input must be
- * reached by one source at least, from there on be numbered alike, and come in the order of its numbers. */
+ * A join gives one frame of each input, all with one identity: the same source, epoch and number. So every input
+ * must be reached by one source at least, from there on be numbered alike, and come in the order of its numbers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +9,9 @@
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
-/* How frames on a link are numbered: packets by their source in the order they are decoded in, pictures and all that is made
- * of them in the order they are shown in. Of results without content, which could be about either, it is not known. */
+/* How frames on a link are numbered: packets by their source in the order they are decoded in, pictures and all
+ * that is made of them in the order they are shown in. Of results without content, which could be about either, it
+ * is not known. */
 typedef enum numbering { UNKNOWN, DECODING, PRESENTATION } numbering;
 
 /* One input of a join: the links into one port. */
@@ -24,7 +25,7 @@ typedef struct port {
 typedef struct joins {
     mr_plan_builder *b;
     numbering *numbers;   /* of what comes out of each vertex */
-    int *twice;           /* for each vertex a source whose frames come there by two ways, and out of order; -1: none */
+    int *twice;           /* by vertex: a source whose frames come there by two ways, and out of order; -1: none */
     int *seen;            /* for each source: when it was last counted, by the counts of `stamp` */
     int *reached;         /* for each source: how many ports of the join at hand it reaches */
     int stamp;
@@ -46,7 +47,7 @@ static int link_count(const joins *j, int v) {
     return j->b->in.start[v + 1] - j->b->in.start[v];
 }
 
-/* ---- going through the graph --------------------------------------------------------------------------------------- */
+/* ---- going through the graph ----------------------------------------------------------------------------------- */
 
 static numbering numbering_of(const joins *j, const mr_plan_link *link) {
     switch (j->b->unknown[link->from] ? MR_PAYLOAD_ANY : payload_of(j->b, link)) {
@@ -85,7 +86,7 @@ static int find_twice(joins *j, int v, int to_port) {
     return twice;
 }
 
-/* ---- what is said ---------------------------------------------------------------------------------------------------- */
+/* ---- what is said ---------------------------------------------------------------------------------------------- */
 
 /* "lobby", "lobby and hall", "lobby, hall and 3 more". */
 static const char *list_sources(const joins *j, const mr_plan_link *link, char *text, size_t bytes) {
@@ -136,12 +137,12 @@ static void warn_of_stray(const joins *j, int v, uint32_t source, size_t count, 
     if (count > 1)
         snprintf(more, sizeof more, " (and of %zu other sources)", count - 1);
     mr_diagnose(j->b->diagnostics, MR_SEVERITY_WARNING, MR_OK, without->link->place, hint,
-                "stages.%s.join: frames of %s%s come to some of its inputs, but not to all: \"%s\" has none of them, so "
-                "that none is joined",
+                "stages.%s.join: frames of %s%s come to some of its inputs, but not to all: \"%s\" has none of them, "
+                "so that none is joined",
                 j->b->vertex[v]->id, id, more, from_of(j, without->link)->id);
 }
 
-/* ---- one join -------------------------------------------------------------------------------------------------------- */
+/* ---- one join -------------------------------------------------------------------------------------------------- */
 
 /* Adds a link to its port, and to each of its sources that this port is reached. */
 static void count_link(joins *j, port *at, const mr_plan_link *link, int stamp) {

@@ -1,9 +1,9 @@
 /* Deadlines: which frames are dropped because they are late, or will be.
  *
- * Pictures and what is made of them go where they are late, or will be at a later stage: begun nevertheless, they would take
- * the time of those behind them, which would be late in turn. Of packets only those go that no other refers to: the others
- * are still decoded, since what follows is made of them, and their pictures go behind that; but where even such a packet is
- * late by the whole deadline again, all go up to a key frame in time. */
+ * Pictures and what is made of them go where they are late, or will be at a later stage: begun nevertheless, they
+ * would take the time of those behind them, which would be late in turn. Of packets only those go that no other
+ * refers to: the others are still decoded, since what follows is made of them, and their pictures go behind that;
+ * but where even such a packet is late by the whole deadline again, all go up to a key frame in time. */
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
@@ -68,9 +68,10 @@ const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, co
     return mr_deadline_passed(instance, frame, now) || will_be_late(instance, frame, now) ? "late" : NULL;
 }
 
-/* ---- how long it still takes ----------------------------------------------------------------------------------------- */
+/* ---- how long it still takes ----------------------------------------------------------------------------------- */
 
-/* A stage drops what is late if anything comes behind it: else the work is done, and the frame is delivered, late or not. */
+/* A stage drops what is late if anything comes behind it: else the work is done, and the frame is delivered, late
+ * or not. */
 static bool sheds(const mr_graph *graph, int v) {
     for (size_t port = 0; port < graph->plan->vertices[v].output_count; port++)
         if (graph->routes[v][port].consumer_count > 0)
