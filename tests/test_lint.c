@@ -186,6 +186,41 @@ static void queues_of_joins_may_be_short_where_nothing_gathers(void **state) {
            "");
 }
 
+/* ---- pools ----------------------------------------------------------------------------------------------------- */
+
+static mr_plan *planned(const char *text) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = text};
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 2, .offline = true}, &diagnostics);
+    mr_diagnostics_print(&diagnostics, stderr);
+    mr_diagnostics_fini(&diagnostics);
+    assert_non_null(plan);
+    return plan;
+}
+
+/* Thirty times a way forks and comes together again, so that a frame has 2^30 ways to go; but it may lie only in
+ * 120 queues of 4 and in 4 calls of the stage behind each, in the queue of 4 and 2 calls of the sink, and in 4
+ * calls of its own. */
+static void each_place_counts_once(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    fputs(HEAD "sources: {a: {type: 'null', frames: 9, format: I420 64x64}}\n"
+               "stages:\n  m-0: {type: preprocess, input: a, size: 8}\n", out);
+    for (int i = 0; i < 30; i++)
+        fprintf(out, "  x-%d: {type: 'null', input: m-%d}\n  y-%d: {type: 'null', input: m-%d}\n"
+                     "  m-%d: {type: 'null', input: [x-%d, y-%d]}\n", i, i, i, i, i + 1, i, i);
+    fputs("  out: {type: jsonl, input: m-30}\n", out);
+    fclose(out);
+    mr_plan *plan = planned(text);
+    assert_string_equal(plan->vertices[1].id, "m-0");
+    assert_int_equal(plan->vertices[1].output_buffers, 4 + 30 * 4 * (4 + 4) + 4 + 2);
+    mr_plan_destroy(&plan);
+    free(text);
+}
+
 /* ---- measured costs -------------------------------------------------------------------------------------------- */
 
 static const char costly[] = HEAD
@@ -204,10 +239,7 @@ static const char costly[] = HEAD
 static void measured_costs_are_held_against_deadlines(void **state) {
     (void)state;
     mr_diagnostics diagnostics = {0};
-    mr_plan *plan;
-    const mr_spec_params spec = {.types = mr_stage_types(), .path = "p.yaml", .text = costly};
-    assert_int_equal(mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 2, .offline = true}, &diagnostics), MR_OK);
-    assert_int_equal(diagnostics.count, 0);
+    mr_plan *plan = planned(costly);
     const char *const order[] = {"cam", "calm", "decode", "small", "learn", "both", "out"};
     int64_t cost_ns[] = {0, 0, 2000000, 500000, 3000000, 1000, 1000000};
     assert_int_equal(plan->vertex_count, 7);
@@ -278,6 +310,7 @@ int main(void) {
         cmocka_unit_test(merges_of_other_sources_are_fine),
         cmocka_unit_test(batches_that_fill_are_fine),
         cmocka_unit_test(queues_of_joins_may_be_short_where_nothing_gathers),
+        cmocka_unit_test(each_place_counts_once),
         cmocka_unit_test(measured_costs_are_held_against_deadlines),
         cmocka_unit_test(times_have_their_units),
         cmocka_unit_test(large_pipelines_are_checked_quickly),

@@ -45,5 +45,5 @@ int mr_lint_plan(mr_plan_builder *b, bool linked) {
 }
 
 int mr_lint_sizes(mr_plan_builder *b) {
-    return mr_lint_deadlines(b) || mr_lint_batches(b) ? MR_ERROR_MEMORY : MR_OK;
+    return mr_lint_deadlines(b) || mr_lint_batches(b) || mr_lint_pools(b) ? MR_ERROR_MEMORY : MR_OK;
 }

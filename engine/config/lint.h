@@ -29,6 +29,8 @@ int mr_lint_sizes(struct mr_plan_builder *builder);
 /* lint_batches.c: batches that never fill, or for which frames wait without end; queues of joins that are too
  * short for the batches on the way there. */
 int mr_lint_batches(struct mr_plan_builder *builder);
+/* lint_pools.c: pools that would have to be larger than they may be. */
+int mr_lint_pools(struct mr_plan_builder *builder);
 /* How long a frame may wait for its batch to fill: as long as `timeout`, or as the batch takes where that is known
  * to be less; 0 where neither is known. */
 int64_t mr_lint_batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex);

@@ -62,7 +62,7 @@ static int64_t filling_ns(const mr_plan_vertex *vertex, double rate) {
 
 int64_t mr_lint_batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex) {
     double rate;
-    if (vertex->batch == 1)
+    if (vertex->batch == 1 || vertex->copy)
         return 0;
     int64_t wait = vertex->batch_timeout_ns;
     if (!is_paced(plan, vertex, &rate) || rate <= 0)
@@ -197,7 +197,7 @@ int mr_lint_batches(mr_plan_builder *b) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
         bool own_queue = b->vertex[v]->common.queue.size > 0;
         frames[v] = !vertex->is_source ? frames_at(b, v, frames) : vertex->frames > 0 ? vertex->frames : ANY_NUMBER;
-        if (vertex->batch > 1)
+        if (vertex->batch > 1 && !vertex->copy)
             check_batch(b, v, frames[v]);
         if (own_queue && vertex->input_count > 1 && vertex->queue < vertex->gathered && check_queue(b, v))
             return MR_ERROR_MEMORY;

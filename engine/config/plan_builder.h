@@ -8,7 +8,7 @@
 
 #include "engine/config/plan.h"
 
-enum { MR_PLAN_MAX_LINKS = 262144 };
+enum { MR_PLAN_MAX_LINKS = 262144, MR_PLAN_MOST_BUFFERS = 1 << 28 /* of a pool */ };
 
 typedef struct mr_plan_link {
     int from, from_port, to, to_port;
@@ -84,6 +84,11 @@ uint64_t mr_plan_most_bytes(const mr_plan_device *device);
 bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
 /* plan_memory.c: about what the vertex takes of its device's memory, with what is brought there for it. */
 uint64_t mr_plan_estimate(const mr_plan_builder *builder, int vertex);
+
+/* Whether what comes out of a port lies in buffers of the stage's own, and how large they are; 0: not known. */
+bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes);
+/* Whether a link's frames may leave the stage that it leads to in the buffers they came in. */
+bool mr_plan_passes_on(const mr_plan_builder *builder, const mr_plan_link *link);
 
 /* How many ports there are; NULL has none. */
 int mr_port_count(const mr_port *ports);

@@ -35,8 +35,7 @@ static bool input_bytes(const mr_planned_input *input, uint64_t *bytes) {
     return frame_bytes(&input->set, input->results, input->more_results, bytes);
 }
 
-/* Whether what comes out of a port lies in buffers of the stage's own, and how large they are; 0: not known. */
-static bool allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes) {
+bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes) {
     const mr_planned_output *output = &vertex->outputs[port];
     *bytes = aligned(output->buffer_bytes);
     if (output->buffer_bytes)
@@ -103,7 +102,7 @@ int mr_plan_pools(mr_plan_builder *b) {
             return MR_ERROR_MEMORY;
         for (size_t port = 0; port < vertex->output_count; port++) {
             mr_plan_pool *pool = &vertex->pools[port];
-            bool some = allocates(vertex, port, &pool->bytes);
+            bool some = mr_plan_allocates(vertex, port, &pool->bytes);
             pool->count = some ? vertex->output_buffers : 0;
             place_pool(b, v, (int)port, pool);
         }

@@ -3,7 +3,7 @@
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
-enum { MOST_BUFFERS = 1 << 20, SMALL_FRAMES_QUEUE = 32 };
+enum { SMALL_FRAMES_QUEUE = 32 };
 
 /* What may hold an output downstream: so many for each source of one producing instance, and so many in all. */
 typedef struct holding {
@@ -23,8 +23,13 @@ static bool passes_through(const mr_plan_vertex *vertex, const mr_format_set *in
     return false;
 }
 
+bool mr_plan_passes_on(const mr_plan_builder *b, const mr_plan_link *link) {
+    return passes_through(&b->plan->vertices[link->to], &b->plan->vertices[link->from].outputs[link->from_port].set);
+}
+
+/* Sums stop here; lint_pools.c looks closer at those that do. */
 static int64_t cap(int64_t value) {
-    return value < MOST_BUFFERS ? value : MOST_BUFFERS;
+    return value < MR_PLAN_MOST_BUFFERS ? value : MR_PLAN_MOST_BUFFERS;
 }
 
 /* Where one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue

@@ -10,8 +10,6 @@
 
 /* What a frame that is begun at this stage now still needs until its last begin; 0 where that is not known. */
 static int64_t need_ns(const mr_graph *graph, const mr_plan_vertex *vertex) {
-    if (!graph->needs)
-        return 0;
     return atomic_load_explicit(&graph->needs[vertex - graph->plan->vertices].ns, memory_order_relaxed);
 }
 
@@ -70,13 +68,15 @@ const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, co
 
 /* ---- how long it still takes ----------------------------------------------------------------------------------- */
 
-/* A stage drops what is late if anything comes behind it: else the work is done, and the frame is delivered, late
- * or not. */
-static bool sheds(const mr_graph *graph, int v) {
-    for (size_t port = 0; port < graph->plan->vertices[v].output_count; port++)
-        if (graph->routes[v][port].consumer_count > 0)
-            return true;
-    return false;
+/* A stage drops what is late if anything but copies comes behind it: else the work is done, and the frame is
+ * delivered, late or not. Vertices are in topological order. */
+static bool *find_shedders(const mr_plan *plan) {
+    bool *sheds = mr_calloc(plan->vertex_count + 1, sizeof *sheds);
+    for (size_t e = plan->edge_count; sheds && e-- > 0;) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        sheds[edge->from] |= !plan->vertices[edge->from].copy || sheds[edge->to];
+    }
+    return sheds;
 }
 
 static bool has_deadlines(const mr_plan *plan) {
@@ -86,27 +86,36 @@ static bool has_deadlines(const mr_plan *plan) {
     return false;
 }
 
-int mr_graph_create_needs(mr_graph *graph) {
+/* Lists, for each vertex, those behind it that drop what is late. */
+static int list_behind(mr_graph *graph, const bool *sheds) {
     const mr_plan *plan = graph->plan;
-    for (size_t i = 0; i < graph->instance_count; i++)
-        graph->instances[i]->sheds = sheds(graph, (int)(graph->instances[i]->vertex - plan->vertices));
-    if (!has_deadlines(plan))
-        return MR_OK;
-    graph->needs = mr_calloc(plan->vertex_count, sizeof *graph->needs);
-    for (size_t e = 0; graph->needs && e < plan->edge_count; e++)
-        graph->needs[plan->edges[e].from].count += sheds(graph, plan->edges[e].to);
-    for (size_t v = 0; graph->needs && v < plan->vertex_count; v++) {
+    for (size_t e = 0; e < plan->edge_count; e++)
+        graph->needs[plan->edges[e].from].count += sheds[plan->edges[e].to];
+    for (size_t v = 0; v < plan->vertex_count; v++) {
         mr_need *need = &graph->needs[v];
         if (!(need->behind = mr_calloc(need->count + 1, sizeof *need->behind)))
-            return mr_fail(MR_ERROR_MEMORY, "no memory for deadlines");
+            return MR_ERROR_MEMORY;
         need->count = 0;
     }
-    for (size_t e = 0; graph->needs && e < plan->edge_count; e++) {
+    for (size_t e = 0; e < plan->edge_count; e++) {
         mr_need *need = &graph->needs[plan->edges[e].from];
-        if (sheds(graph, plan->edges[e].to))
+        if (sheds[plan->edges[e].to])
             need->behind[need->count++] = plan->edges[e].to;
     }
-    return graph->needs ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for deadlines");
+    return MR_OK;
+}
+
+int mr_graph_create_needs(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    if (!has_deadlines(plan))
+        return MR_OK;
+    bool *sheds = find_shedders(plan);
+    graph->needs = mr_calloc(plan->vertex_count, sizeof *graph->needs);
+    int status = sheds && graph->needs ? list_behind(graph, sheds) : MR_ERROR_MEMORY;
+    for (size_t i = 0; !status && i < graph->instance_count; i++)
+        graph->instances[i]->sheds = sheds[graph->instances[i]->vertex - plan->vertices];
+    mr_free(sheds);
+    return status ? mr_fail(status, "no memory for deadlines") : MR_OK;
 }
 
 void mr_graph_note_call(mr_graph *graph, mr_instance *instance, int64_t spent_ns) {
