@@ -1,12 +1,17 @@
 """The plan: what `millrace plan` prints for people and for programs, and that a run does what it says."""
+import fractions
 import json
+import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import time
 
-from harness import MILLRACE, ROOT, SAMPLES, TIMEOUT, Case, call, main, need_models, start
+import onnxruntime
+
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, main, need_models, start
 
 SMALL = """
 version: 1
@@ -108,6 +113,72 @@ class Json(Case):
         told = self.planned(self.write(SMALL), "--set", "stages.both.queue.size=7", "--workers", "3")
         self.assertEqual({link["queue"] for link in told["links"] if link["to"] == "both"}, {7})
         self.assertEqual(told["workers"], 3)
+
+
+class Streams(Case):
+    """What is planned for files, beside what others read from them."""
+
+    PIPELINE = """
+version: 1
+pipeline: streams
+sources:
+  video: {uri: "CLIP"}
+stages:
+  decode: {input: video}
+  "null": {input: decode}
+"""
+
+    def planned(self, text):
+        done = plan(self.write(text), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def probe(self, clip):
+        keys = "codec_name,width,height,pix_fmt,avg_frame_rate,nb_frames,nb_read_packets"
+        done = call(["ffprobe", "-v", "error", "-select_streams", "v:0", "-count_packets", "-show_entries",
+                     f"stream={keys}", "-of", "json", clip])
+        return json.loads(done.stdout)["streams"][0]
+
+    def test_videos_are_what_ffprobe_says(self):
+        if not shutil.which("ffprobe"):
+            self.skipTest("no ffprobe")
+        clips = [*sorted(SAMPLES.glob("*.mp4")), *sorted(PICTURES.glob("*.avi"))]
+        self.assertTrue(clips)
+        for clip in clips:
+            with self.subTest(clip.name):
+                probed = self.probe(clip)
+                told = self.planned(self.PIPELINE.replace("CLIP", str(clip)))
+                (source,), packets = told["sources"], told["links"][0]["format"]
+                pictures = told["links"][1]["format"]
+                self.assertEqual(packets["codec"], probed["codec_name"])
+                self.assertEqual((packets["width"], packets["height"]), (probed["width"], probed["height"]))
+                self.assertEqual((pictures["width"], pictures["height"]), (probed["width"], probed["height"]))
+                if probed["pix_fmt"] == "yuv420p":
+                    self.assertEqual(pictures["pixels"], ["I420"])
+                self.assertAlmostEqual(source["rate"], float(fractions.Fraction(probed["avg_frame_rate"])), 3)
+                if "nb_frames" in probed:
+                    self.assertEqual(source["frames"], int(probed["nb_frames"]))
+                self.assertFalse(source["paced"])
+
+    def test_networks_are_what_onnx_says(self):
+        need_models()
+        path = MODELS / "lite0.onnx"
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        (given,), taken = session.get_inputs(), session.get_outputs()
+        told = self.planned(f"""
+version: 1
+pipeline: network
+sources:
+  zeros: {{type: "null", format: f32 {"x".join(str(n) for n in given.shape[1:])}}}
+stages:
+  network: {{type: infer, input: zeros, model: "{path}"}}
+  results: {{type: jsonl, input: network}}
+""")
+        first, last = told["links"]
+        self.assertEqual(first["format"]["shape"], given.shape[1:])
+        self.assertEqual(first["frame_bytes"], 4 * math.prod(given.shape[1:]))
+        pool = told["stages"][0]["pools"][0]
+        self.assertGreaterEqual(pool["buffer_bytes"], 4 * sum(math.prod(one.shape[1:]) for one in taken))
 
 
 class RunIsThePlan(Case):
