@@ -46,6 +46,14 @@ class Readme(Case):
                                   env={**os.environ, "MODELS": str(MODELS)})
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
 
+    def test_the_plan_is_what_is_printed(self):
+        need_models()
+        command = re.search(r"^    build/millrace (plan .* --workers 2)$", TEXT, re.M)[1]
+        shown = next(text for text in re.findall(r"^```\n(.*?)^```$", TEXT, re.M | re.S) if "  source  type" in text)
+        done = subprocess.run([MILLRACE, *shlex.split(command)], cwd=ROOT, capture_output=True, text=True,
+                              env={**os.environ, "MODELS": str(MODELS)})
+        self.assertEqual(done.stdout, shown)
+
     def test_the_two_commands_are_there(self):
         for name in ("tools/demo", "tools/test"):
             self.assertIn(f"\n    {name}\n", TEXT)
