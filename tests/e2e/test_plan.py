@@ -272,14 +272,15 @@ stages:
                 self.check_memory(*self.check(self.write(self.SIZES.replace("DEVICE", device))))
 
     def test_patterns(self):
-        self.check(self.write(self.PATTERNS.replace("DEVICE", "cpu")))
+        self.check_memory(*self.check(self.write(self.PATTERNS.replace("DEVICE", "cpu"))))
 
     def test_on_a_simulated_device(self):
-        self.check(self.write(self.PATTERNS.replace("DEVICE", "sim:0")))
+        self.check_memory(*self.check(self.write(self.PATTERNS.replace("DEVICE", "sim:0"))))
 
     def test_a_network_in_batches(self):
         need_models()
         planned, summary = self.check(ROOT / "pipelines/many-videos.yaml", "--set", "sources.walkers.duration=2s")
+        self.check_memory(planned, summary)
         (features,) = [stage for stage in summary["stages"] if stage["id"] == "features"]
         self.assertEqual(features["batch_peak"], 8)
 
