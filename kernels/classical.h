@@ -17,7 +17,12 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
-#include "millrace/stage.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
 
 /* Pictures in one piece of work. */
 enum { MR_PIECE = 24 };
@@ -149,4 +154,7 @@ typedef struct mr_change_work {
 void mr_change(const mr_kernels *kernels, const mr_change_work *work);
 int mr_change_enqueue(mr_stream *stream, const mr_change_work *work);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
