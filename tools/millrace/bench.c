@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/json.h"
 #include "engine/config/nearest.h"
 #include "tools/millrace/bench_runs.h"
 #include "tools/millrace/command.h"
-#include "engine/base/json.h"
 
 enum { JSON = 256, FRAMES, STAGES, SOURCES, SECONDS, WORKERS };
 

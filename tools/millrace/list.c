@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/millrace/command.h"
 #include "engine/base/json.h"
+#include "tools/millrace/command.h"
 #include "tools/millrace/types.h"
 
 enum { JSON = 256 };
