@@ -127,10 +127,11 @@ static int try_widths(drawing *d) {
     return fits ? fits : try(d, false, 1);
 }
 
-/* Cuts the arrows into boxes that get wider than the terminal by them alone. */
+/* Cuts the arrows on those sides of boxes that they alone make wider than the terminal. */
 static void cut_wide(drawing *d) {
     for (int e = 0; e < d->graph->edge_count; e++)
-        if (d->sheet.box[d->arrow[e].to].width > d->view->width)
+        if (d->sheet.box[d->arrow[e].to].above > d->view->width ||
+            d->sheet.box[d->arrow[e].from].below > d->view->width)
             d->arrow[e].cut = true;
 }
 

@@ -22,7 +22,8 @@ typedef struct mr_sheet_box {
     int group;         /* 0, 1, ...: with style.grouped, each group has a range of x to itself */
     /* found */
     int layer, x, y;
-    int width; /* `least`, or more where its ends need it */
+    int width;        /* `least`, or more where its ends need it */
+    int above, below; /* widths that the ends on either side need with their labels */
 } mr_sheet_box;
 
 typedef struct mr_sheet_arrow {
@@ -96,8 +97,8 @@ typedef struct mr_sheet {
 } mr_sheet;
 
 /* Finds all that is to be found; MR_OK or MR_ERROR_MEMORY. Where the sheet gets wider than style.most, which
- * sheet.width tells, the work ends as soon as that is known: of boxes, layers and widths are found, and nothing else
- * is. */
+ * sheet.width tells, the work ends as soon as that is known: of boxes, layers and what their ends need are found, and
+ * nothing else is. */
 int mr_sheet_make(mr_sheet *sheet, const mr_sheet_style *style);
 /* Frees what was found, so that the sheet can be made again. */
 void mr_sheet_fini(mr_sheet *sheet);

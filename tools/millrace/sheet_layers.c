@@ -17,18 +17,20 @@ int mr_sheet_end_extent(const mr_sheet_style *style, const mr_sheet_end *end) {
 
 static int measure(mr_sheet_work *w) {
     const mr_sheet *sheet = w->sheet;
-    size_t count = (size_t)sheet->box_count;
-    int *side = mr_arena_array(w->arena, 2 * count, sizeof *side);
-    w->footprint = mr_arena_array(w->arena, count, sizeof *w->footprint);
-    if (!side || !w->footprint)
+    w->footprint = mr_arena_array(w->arena, (size_t)sheet->box_count, sizeof *w->footprint);
+    if (!w->footprint)
         return MR_ERROR_MEMORY;
-    for (int i = 0; i < sheet->end_count; i++)
-        side[2 * sheet->end[i].box + sheet->end[i].arrives] += mr_sheet_end_extent(&w->style, &sheet->end[i]);
+    for (int b = 0; b < sheet->box_count; b++)
+        sheet->box[b].above = sheet->box[b].below = 0;
+    for (int i = 0; i < sheet->end_count; i++) {
+        const mr_sheet_end *end = &sheet->end[i];
+        int *side = end->arrives ? &sheet->box[end->box].above : &sheet->box[end->box].below;
+        *side += (*side ? 0 : w->style.inset) + mr_sheet_end_extent(&w->style, end);
+    }
     for (int b = 0; b < sheet->box_count; b++) {
-        int ends = side[2 * b] > side[2 * b + 1] ? side[2 * b] : side[2 * b + 1];
-        int least = sheet->box[b].least;
-        w->footprint[b] = ends && ends + w->style.inset > least ? ends + w->style.inset : least;
-        sheet->box[b].width = w->footprint[b];
+        const mr_sheet_box *box = &sheet->box[b];
+        int ends = box->above > box->below ? box->above : box->below;
+        w->footprint[b] = ends > box->least ? ends : box->least;
     }
     return MR_OK;
 }
