@@ -43,7 +43,7 @@ small: FILE, 2 workers
   both              results  f32 3x224x224  588 KiB  4 x 2  block        4.6 MiB
 
   no copies: every stage reads what the one before it has written
-  one process with 4 threads: mr-worker-0 to mr-worker-1, millrace, mr-signals
+  one process with 4 threads: millrace, mr-signals, mr-worker-0 to mr-worker-1
   memory for frames that millrace allocates:
     host    at most 9.2 MiB
   libraries and models take more: --profile measures how much
@@ -396,7 +396,8 @@ stages:
 
     def test_wrong_words(self):
         path = self.write(SMALL)
-        for words in (["--profile=x"], ["--profile", "0"], ["--profile=1e9"], ["--profile", "--offline"]):
+        for words in (["--profile=x"], ["--profile", "0"], ["--profile=1e9"], ["--profile", "--offline"],
+                      ["--profile", "--assume", "sim:2"]):
             self.assertEqual(plan(path, *words).returncode, 64, words)
         pushed = self.write('version: 1\npipeline: p\nsources:\n  s: {type: push, format: RGB24 8x8}\nstages:\n'
                             '  "null": {input: s}\n', "push.yaml")

@@ -117,8 +117,9 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
         return mr_usage_error(&usage, "name a pipeline");
     if (optind + 1 < argc)
         return mr_usage_error(&usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
-    if (to->offline && to->seconds > 0)
-        return mr_usage_error(&usage, "--profile runs the pipeline, which --offline rules out");
+    if (to->seconds > 0 && (to->offline || to->overrides.assume_count))
+        return mr_usage_error(&usage, "--profile runs the pipeline, which %s rules out",
+                              to->offline ? "--offline" : "--assume");
     to->path = argv[optind];
     *done = false;
     return 0;

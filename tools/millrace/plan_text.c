@@ -1,4 +1,5 @@
 /* The plan in tables. Rows that are alike but for their ids are folded into one with a count. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/millrace/plan.h"
@@ -64,7 +65,7 @@ static void add_source(mr_table *table, const mr_plan_vertex *first, const mr_pl
 static int print_sources(const mr_plan *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"source", .cut = MR_CUT_MIDDLE},
                                         {.title = "type"},
-                                        {"gives", .cut = MR_CUT_WORDS},
+                                        {"gives", .cut = MR_CUT_LINES},
                                         {.title = "rate"},
                                         {"frames", .right = true},
                                         {"duration", .right = true},
@@ -128,7 +129,7 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE},
                                         {"type", .cut = MR_CUT_MIDDLE},
                                         {"times", .right = true},
-                                        {"device", .cut = MR_CUT_WORDS},
+                                        {"device", .cut = MR_CUT_LINES},
                                         {.title = "threads"},
                                         {"batch", .right = true},
                                         {"in flight", .right = true},
@@ -140,8 +141,8 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
     int status = mr_table_print(&table, width, stream);
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
         if (plan->vertices[v].device_reason)
-            fprintf(stream, "  %s is on %s: %s\n", plan->vertices[v].id, plan->vertices[v].device,
-                    plan->vertices[v].device_reason);
+            mr_print_wrapped(width, stream, "%s is on %s: %s", plan->vertices[v].id, plan->vertices[v].device,
+                             plan->vertices[v].device_reason);
     return status;
 }
 
@@ -195,7 +196,7 @@ static void add_link(mr_table *table, const mr_plan *plan, const mr_plan_edge *f
 static int print_links(const mr_plan *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"from", .cut = MR_CUT_MIDDLE},
                                         {"to", .cut = MR_CUT_MIDDLE},
-                                        {"carries", .cut = MR_CUT_WORDS},
+                                        {"carries", .cut = MR_CUT_LINES},
                                         {"a frame", .right = true},
                                         {"queue", .right = true},
                                         {.title = "policy"},
@@ -233,7 +234,7 @@ static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex 
 static int print_copies(const mr_plan *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"copy", .cut = MR_CUT_MIDDLE},
                                         {.title = "from and to"},
-                                        {"of", .cut = MR_CUT_WORDS},
+                                        {"of", .cut = MR_CUT_LINES},
                                         {"a frame", .right = true},
                                         {"a second", .right = true},
                                         {0}};
@@ -252,53 +253,43 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- the process ------------------------------------------------------------------------------------------------ */
 
-/* A list of phrases, broken into lines. */
-typedef struct phrases {
-    FILE *stream;
-    int width, column, count;
-} phrases;
+/* What all threads are called, one after the other, as it grows. */
+typedef struct thread_list {
+    const mr_plan *plan;
+    char *text;
+    size_t bytes;
+    FILE *stream; /* into `text` */
+    int threads, workers;
+} thread_list;
 
-static void say(phrases *to, const char *phrase) {
-    int length = (int)strlen(phrase);
-    fputs(to->count++ ? "," : "", to->stream);
-    if (to->column + length + 2 > to->width) {
-        fputs("\n   ", to->stream);
-        to->column = 3;
-    }
-    fprintf(to->stream, " %s", phrase);
-    to->column += length + 2;
-}
-
-static void count_thread(void *context, const mr_plan_thread *thread) {
-    int *total = context;
-    *total += thread->count;
-}
-
-static void say_thread(void *context, const mr_plan_thread *thread) {
-    char phrase[128];
-    if (strcmp(thread->what, "worker") == 0)
+static void list_thread(void *context, const mr_plan_thread *thread) {
+    thread_list *list = context;
+    const char *before = list->threads ? ", " : "";
+    bool worker = strcmp(thread->what, "worker") == 0;
+    char last[MR_THREAD_NAME];
+    list->threads += thread->count;
+    if (worker && list->workers++ > 0)
         return;
-    if (thread->name[0] == 0)
-        snprintf(phrase, sizeof phrase, "%d of libraries for %.64s", thread->count, thread->stage);
+    if (worker && list->plan->workers > 1)
+        fprintf(list->stream, "%s%s to %s", before, thread->name, mr_worker_name(list->plan->workers - 1, last));
+    else if (thread->name[0] == 0)
+        fprintf(list->stream, "%s%d of libraries for %s", before, thread->count, thread->stage);
     else if (thread->count > 1)
-        snprintf(phrase, sizeof phrase, "%d %s", thread->count, thread->name);
+        fprintf(list->stream, "%s%d %s", before, thread->count, thread->name);
     else
-        snprintf(phrase, sizeof phrase, "%s", thread->name);
-    say(context, phrase);
+        fprintf(list->stream, "%s%s", before, thread->name);
 }
 
-static void print_process(const mr_plan *plan, int width, FILE *stream) {
-    char phrase[128], first[MR_THREAD_NAME], last[MR_THREAD_NAME];
-    int total = 0;
-    mr_plan_threads(plan, count_thread, &total);
-    phrases list = {.stream = stream, .width = width};
-    list.column = fprintf(stream, "  one process with %d threads:", total);
-    mr_worker_name(0, first);
-    mr_worker_name(plan->workers - 1, last);
-    snprintf(phrase, sizeof phrase, plan->workers > 1 ? "%s to %s" : "%s", first, last);
-    say(&list, phrase);
-    mr_plan_threads(plan, say_thread, &list);
-    fputc('\n', stream);
+static int print_process(const mr_plan *plan, int width, FILE *stream) {
+    thread_list list = {.plan = plan};
+    list.stream = open_memstream(&list.text, &list.bytes);
+    if (!list.stream)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a list of threads");
+    mr_plan_threads(plan, list_thread, &list);
+    fclose(list.stream);
+    mr_print_wrapped(width, stream, "one process with %d threads: %s", list.threads, list.text);
+    free(list.text);
+    return MR_OK;
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
@@ -347,7 +338,7 @@ int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
     status = status ? status : print_links(plan, width, stream);
     fputc('\n', stream);
     status = status ? status : print_copies(plan, width, stream);
-    print_process(plan, width, stream);
+    status = status ? status : print_process(plan, width, stream);
     print_memory(plan, stream);
     return status;
 }

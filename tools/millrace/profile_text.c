@@ -60,28 +60,27 @@ static int print_costs(const mr_profile *profile, const mr_plan *plan, int width
     return status;
 }
 
-static void print_bottleneck(const mr_profile *profile, FILE *stream) {
+static void print_bottleneck(const mr_profile *profile, int width, FILE *stream) {
     char text[MR_WORDS];
     if (profile->bottleneck == MR_BOTTLENECK_SOURCES)
-        fprintf(stream, "  bottleneck: none, all keeps up with the sources; up to %s with %s as the limit\n",
-                mr_words_rate(profile->most_rate, text), profile->stage);
+        mr_print_wrapped(width, stream, "bottleneck: none, all keeps up with the sources; up to %s with %s as the limit",
+                         mr_words_rate(profile->most_rate, text), profile->stage);
     else if (profile->bottleneck == MR_BOTTLENECK_PROCESSORS)
-        fprintf(stream, "  bottleneck: the processors, and of the stages %s\n", profile->stage);
+        mr_print_wrapped(width, stream, "bottleneck: the processors, and of the stages %s", profile->stage);
     else
-        fprintf(stream, "  bottleneck: %s, whose threads are busy while cores are free\n", profile->stage);
+        mr_print_wrapped(width, stream, "bottleneck: %s, whose threads are busy while cores are free", profile->stage);
 }
 
-static void print_expected(const mr_profile *profile, FILE *stream) {
-    char text[MR_WORDS];
-    fprintf(stream, "  expected: %s", mr_words_rate(profile->rate, text));
+static void print_expected(const mr_profile *profile, int width, FILE *stream) {
+    char rate[MR_WORDS], drops[MR_WORDS] = "", first[MR_WORDS], end[MR_WORDS];
+    double frames = (double)(profile->frames ? profile->frames : 1);
     if (profile->dropped)
-        fprintf(stream, ", of which %.0f%% are dropped",
-                100 * (double)profile->dropped / (double)(profile->frames ? profile->frames : 1));
-    if (profile->first_s > 0)
-        fprintf(stream, "; the first frame after %s", mr_words_duration((int64_t)(profile->first_s * 1e9), text));
-    if (profile->run_s > 0)
-        fprintf(stream, ", the end after %s", mr_words_duration((int64_t)(profile->run_s * 1e9), text));
-    fputc('\n', stream);
+        snprintf(drops, sizeof drops, ", of which %.0f%% are dropped", 100 * (double)profile->dropped / frames);
+    mr_words_duration((int64_t)(profile->first_s * 1e9), first);
+    mr_words_duration((int64_t)(profile->run_s * 1e9), end);
+    mr_print_wrapped(width, stream, "expected: %s%s%s%s%s%s", mr_words_rate(profile->rate, rate), drops,
+                     profile->first_s > 0 ? "; the first frame after " : "", profile->first_s > 0 ? first : "",
+                     profile->run_s > 0 ? ", the end after " : "", profile->run_s > 0 ? end : "");
 }
 
 int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
@@ -92,8 +91,8 @@ int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, 
         profile->peak_bytes > profile->buffer_bytes ? profile->peak_bytes - profile->buffer_bytes : 0;
     fputc('\n', stream);
     fprintf(stream, "  profiled for %.1f s, sinks writing nowhere; %.2f cores busy\n", profile->seconds, profile->cores);
-    print_expected(profile, stream);
-    print_bottleneck(profile, stream);
+    print_expected(profile, width, stream);
+    print_bottleneck(profile, width, stream);
     if (profile->deadlines)
         fprintf(stream, "  deadlines: %zu of %zu can be met\n", profile->deadlines - profile->late.count,
                 profile->deadlines);

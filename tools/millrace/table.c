@@ -9,7 +9,7 @@
 #include "millrace/status.h"
 #include "tools/millrace/command.h"
 
-enum { INDENT = 2, GAP = 2, LEAST = 10, MOST_COLUMNS = 16, PIPE_WIDTH = 80, LEAST_WIDTH = 40, MOST_WIDTH = 1000 };
+enum { INDENT = 2, GAP = 2, LEAST = 10, LONG_NAME = 16, MOST_COLUMNS = 16, PIPE_WIDTH = 80, LEAST_WIDTH = 40, MOST_WIDTH = 1000 };
 static const char dots[] = "..";
 
 int mr_terminal_width(FILE *stream) {
@@ -62,12 +62,40 @@ static size_t columns_of(const char *text) {
     return count;
 }
 
-static void measure(const mr_table *table, size_t columns, size_t *widths) {
-    for (size_t c = 0; c < columns; c++)
-        widths[c] = columns_of(table->columns[c].title);
+/* How much of a cell goes on one line: all of it, or up to the last blank, or "|", that there is room for. */
+static size_t line_of(const char *cell, mr_cut cut, size_t width) {
+    size_t length = strlen(cell), found = 0;
+    if (cut != MR_CUT_LINES || length <= width)
+        return length;
+    for (size_t i = 0; i < length; i++)
+        if (cell[i] == ' ' && (i <= width || !found))
+            found = i;
+        else if (cell[i] == '|' && (i < width || !found))
+            found = i + 1;
+    return found ? found : length;
+}
+
+/* The longest part of a cell that stays on one line. */
+static size_t longest_part(const char *cell) {
+    size_t longest = 0;
+    for (size_t length; *cell; cell += length + (cell[length] == ' ')) {
+        length = line_of(cell, MR_CUT_LINES, 1);
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* How wide each column is, and how narrow it may become. */
+static void measure(const mr_table *table, size_t columns, size_t *widths, size_t *least) {
+    for (size_t c = 0; c < columns; c++) {
+        widths[c] = least[c] = columns_of(table->columns[c].title);
+        least[c] = table->columns[c].cut == MR_CUT_MIDDLE && least[c] < LEAST ? LEAST : least[c];
+    }
     for (size_t i = 0; i < table->count; i++) {
-        size_t wide = columns_of(table->cells[i]);
-        widths[i % columns] = wide > widths[i % columns] ? wide : widths[i % columns];
+        size_t c = i % columns, wide = columns_of(table->cells[i]);
+        size_t part = table->columns[c].cut == MR_CUT_LINES ? longest_part(table->cells[i]) : 0;
+        widths[c] = wide > widths[c] ? wide : widths[c];
+        least[c] = part > least[c] ? part : least[c];
     }
 }
 
@@ -78,106 +106,108 @@ static size_t total(const size_t *widths, size_t columns) {
     return sum;
 }
 
-/* The widest column that is cut that way and can give one more; `columns` where there is none. */
-static size_t widest(const mr_table *table, size_t columns, const size_t *widths, mr_cut how) {
+/* The widest column that gives way like that and is wider than it must be, and than `most`; `columns` where there is
+ * none. */
+static size_t widest(const mr_table *table, size_t columns, const size_t *widths, const size_t *least, mr_cut how,
+                     size_t most) {
     size_t found = columns;
     for (size_t c = 0; c < columns; c++)
-        if (table->columns[c].cut == how && widths[c] > LEAST && (found == columns || widths[c] > widths[found]))
+        if (table->columns[c].cut == how && widths[c] > least[c] && widths[c] > most &&
+            (found == columns || widths[c] > widths[found]))
             found = c;
     return found;
 }
 
-/* Takes one column of the terminal after another from the widest, names first. */
-static void fit(const mr_table *table, size_t columns, size_t *widths, size_t most) {
+/* Takes one column of the terminal after another from the widest: first from names that are longer than names should be,
+ * then from what is broken into lines, of which nothing is lost. */
+static void fit(const mr_table *table, size_t columns, size_t *widths, const size_t *least, size_t most) {
     for (size_t wide = total(widths, columns); wide > most; wide--) {
-        size_t c = widest(table, columns, widths, MR_CUT_MIDDLE);
+        size_t c = widest(table, columns, widths, least, MR_CUT_MIDDLE, LONG_NAME);
         if (c == columns)
-            c = widest(table, columns, widths, MR_CUT_WORDS);
+            c = widest(table, columns, widths, least, MR_CUT_LINES, 0);
+        if (c == columns)
+            c = widest(table, columns, widths, least, MR_CUT_MIDDLE, 0);
         if (c == columns)
             return;
         widths[c]--;
     }
 }
 
-/* ---- cutting ---------------------------------------------------------------------------------------------------- */
+/* ---- printing --------------------------------------------------------------------------------------------------- */
 
-/* The middle goes: "entrance-north..decode". What is cut is ASCII: ids and formats. */
+/* The middle goes: "entrance-north..decode". What is cut is ASCII: ids. */
 static void cut_middle(char *cell, size_t width) {
     size_t length = strlen(cell), head = (width - 1) / 2, tail = width - 2 - head;
     memmove(cell + head + 2, cell + length - tail, tail + 1);
     memcpy(cell + head, dots, 2);
 }
 
-/* Leaves the last member out of "a|b|c", which makes "a|b|..". False where only one would be left to leave out. */
-static bool drop_member(char *cell) {
-    char *mark = strstr(cell, "|.."), *at = mark ? mark : strrchr(cell, '|');
-    if (!at)
-        return false;
-    const char *rest = mark ? mark + 3 : at + 1 + strcspn(at + 1, " ");
-    do
-        at -= mark != NULL;
-    while (mark && at > cell && *at != '|' && *at != ' ');
-    if (*at != '|')
-        return false;
-    memcpy(at, "|..", 3);
-    memmove(at + 3, rest, strlen(rest) + 1);
-    return true;
+/* Prints what goes on this line of each cell and moves on behind it. False where nothing is left. */
+static bool print_line(const mr_column *columns, size_t count, const char **cells, const size_t *widths, FILE *stream) {
+    size_t blanks = INDENT;
+    bool more = false;
+    for (size_t c = 0; c < count; c++) {
+        size_t length = line_of(cells[c], columns[c].cut, widths[c]);
+        char *text = strndup(cells[c], length);
+        size_t wide = text ? columns_of(text) : 0, padding = wide < widths[c] ? widths[c] - wide : 0;
+        blanks += columns[c].right ? padding : 0;
+        if (wide) {
+            fprintf(stream, "%*s%s", (int)blanks, "", text);
+            blanks = 0;
+        }
+        free(text);
+        blanks += (columns[c].right ? 0 : padding) + GAP;
+        cells[c] += length + (cells[c][length] == ' ');
+        more = more || *cells[c];
+    }
+    fputc('\n', stream);
+    return more;
 }
 
-static void cut_words(char *cell, size_t width) {
-    while (columns_of(cell) > width && drop_member(cell))
+static void print_row(const mr_table *table, size_t columns, char **row, const size_t *widths, FILE *stream) {
+    const char *cells[MOST_COLUMNS];
+    for (size_t c = 0; c < columns; c++) {
+        if (table->columns[c].cut == MR_CUT_MIDDLE && columns_of(row[c]) > widths[c])
+            cut_middle(row[c], widths[c]);
+        cells[c] = row[c];
+    }
+    while (print_line(table->columns, columns, cells, widths, stream))
         ;
-    if (columns_of(cell) <= width)
-        return;
-    char *end = NULL;
-    for (char *space = strchr(cell, ' '); space && (size_t)(space - cell) + 3 <= width; space = strchr(space + 1, ' '))
-        end = space;
-    if (end)
-        memcpy(end, " ..", sizeof " ..");
-    else
-        cut_middle(cell, width);
-}
-
-static void cut(char *cell, mr_cut how, size_t width) {
-    if (columns_of(cell) <= width)
-        return;
-    if (how == MR_CUT_WORDS)
-        cut_words(cell, width);
-    else if (how == MR_CUT_MIDDLE)
-        cut_middle(cell, width);
-}
-
-/* ---- printing --------------------------------------------------------------------------------------------------- */
-
-static void print_cell(const char *cell, bool right, size_t width, bool last, FILE *stream) {
-    size_t wide = columns_of(cell);
-    int padding = wide < width ? (int)(width - wide) : 0;
-    if (right)
-        fprintf(stream, "%*s%s", padding, "", cell);
-    else
-        fprintf(stream, "%s%*s", cell, last ? 0 : padding, "");
-    fputs(last ? "\n" : "  ", stream);
 }
 
 int mr_table_print(mr_table *table, int width, FILE *stream) {
-    size_t columns = column_count(table), widths[MOST_COLUMNS];
-    measure(table, columns, widths);
-    fit(table, columns, widths, (size_t)width);
-    for (size_t c = 0; !table->out_of_memory && c < columns; c++) {
-        fprintf(stream, "%*s", c ? 0 : INDENT, "");
-        print_cell(table->columns[c].title, table->columns[c].right, widths[c], c + 1 == columns, stream);
-    }
-    for (size_t i = 0; i < table->count; i++) {
-        const mr_column *column = &table->columns[i % columns];
-        cut(table->cells[i], column->cut, widths[i % columns]);
-        if (!table->out_of_memory) {
-            fprintf(stream, "%*s", i % columns ? 0 : INDENT, "");
-            print_cell(table->cells[i], column->right, widths[i % columns], (i + 1) % columns == 0, stream);
-        }
+    size_t columns = column_count(table), widths[MOST_COLUMNS], least[MOST_COLUMNS];
+    const char *titles[MOST_COLUMNS];
+    measure(table, columns, widths, least);
+    fit(table, columns, widths, least, (size_t)width);
+    for (size_t c = 0; c < columns; c++)
+        titles[c] = table->columns[c].title;
+    if (!table->out_of_memory)
+        print_line(table->columns, columns, titles, widths, stream);
+    for (size_t i = 0; !table->out_of_memory && i + columns <= table->count; i += columns)
+        print_row(table, columns, &table->cells[i], widths, stream);
+    for (size_t i = 0; i < table->count; i++)
         free(table->cells[i]);
-    }
     free(table->cells);
     bool failed = table->out_of_memory;
     *table = (mr_table){.columns = table->columns};
     return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a table") : MR_OK;
+}
+
+void mr_print_wrapped(int width, FILE *stream, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = NULL;
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return;
+    size_t indent = INDENT;
+    for (const char *rest = text; *rest;) {
+        size_t line = line_of(rest, MR_CUT_LINES, (size_t)width - indent);
+        fprintf(stream, "%*s%.*s\n", (int)indent, "", (int)line, rest);
+        rest += line + (rest[line] == ' ');
+        indent = 2 * INDENT;
+    }
+    free(text);
 }

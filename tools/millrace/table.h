@@ -6,9 +6,9 @@
  *     mr_table_add(&table, "%d", frames);
  *     status = mr_table_print(&table, mr_terminal_width(stdout), stdout);
  *
- * Cells are added row by row, from left to right. Where the rows are too wide, columns that may be cut give way, names
- * before words and the widest first; what stands in the others is never cut, so that a number is never half a number.
- * One thread at a time. */
+ * Cells are added row by row, from left to right. Where the rows are too wide, columns that may give way do, the widest
+ * first: long names are cut, other cells are broken into lines, and only then are short names cut. What stands in the others stays whole, so
+ * that a number is never half a number. One thread at a time. */
 #ifndef MILLRACE_TOOLS_TABLE_H
 #define MILLRACE_TOOLS_TABLE_H
 
@@ -18,8 +18,8 @@
 
 typedef enum mr_cut {
     MR_CUT_NEVER,
-    MR_CUT_MIDDLE, /* names: both ends tell them apart */
-    MR_CUT_WORDS   /* words from the end, and before that members of "a|b|c", as a whole */
+    MR_CUT_LINES,  /* broken into lines, at blanks and behind "|" */
+    MR_CUT_MIDDLE  /* names: both ends tell them apart */
 } mr_cut;
 
 typedef struct mr_column {
@@ -39,6 +39,9 @@ typedef struct mr_table {
 void mr_table_add(mr_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints a line of titles and the rows, each two columns in, and frees the cells. MR_OK or MR_ERROR_MEMORY. */
 int mr_table_print(mr_table *table, int width, FILE *stream);
+
+/* A paragraph, printf style, two columns in, and from the second line on four. */
+void mr_print_wrapped(int width, FILE *stream, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Columns of the terminal that the stream goes to (COLUMNS where that is set); 80 where it is none. */
 int mr_terminal_width(FILE *stream);
