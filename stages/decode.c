@@ -59,7 +59,9 @@ static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", NULL};
 static const mr_option options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
-     .help = "decoding threads of one source; auto: with a single source one more than there are workers, with several one each"},
+     .help = "decoding threads of one source; auto: with a single source one more than there are workers, with several "
+             "one each; where the source has a deadline they share each picture, since one that is decoded beside others "
+             "would wait for these to come"},
     {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
      .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
@@ -150,15 +152,16 @@ static void close_decode(mr_stage *self) {
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
 
-static int open_decoder(mr_stage *self, mr_media *media) {
+static int open_decoder(mr_stage *self, const mr_frame *packet) {
     decode_state *state = self->state;
     const decode_options *from = self->options;
     mr_decoder_params params = {.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
                                 .skip = from->skip == SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
+                                .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
                                 .pool = state->pool};
-    int status = mr_decoder_open(&state->codec, &params, media);
+    int status = mr_decoder_open(&state->codec, &params, packet->media);
     if (!status)
-        state->media = mr_media_ref(media);
+        state->media = mr_media_ref(packet->media);
     return status;
 }
 
@@ -418,7 +421,7 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
         begin_epoch(state, frame->identity.epoch);
     if (other_codec)
         close_decoder(state);
-    return state->codec ? MR_OK : open_decoder(self, frame->media);
+    return state->codec ? MR_OK : open_decoder(self, frame);
 }
 
 /* True where the packet is settled without the decoder. */

@@ -23,6 +23,8 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
     }
     codec->pkt_timebase = (AVRational){1, 1000000000};
     codec->thread_count = threads_for(params, parameters->codec_id);
+    if (params->prompt)
+        codec->thread_type = FF_THREAD_SLICE;
     codec->max_pixels = mr_av_max_pixels(params->max_pixels);
     codec->skip_frame = params->skip;
     mr_picture_pool_attach(params->pool, codec);

@@ -8,6 +8,7 @@
 
 typedef struct mr_decoder_params {
     int threads;            /* of FFmpeg; still images always get one */
+    bool prompt;            /* a picture must not wait for packets behind it that are decoded beside it */
     int64_t max_pixels;
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
     mr_picture_pool *pool;  /* that it writes into; outlives it */

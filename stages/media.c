@@ -177,6 +177,13 @@ static void fill(mr_frame *frame, mr_packet *packet) {
     *packet = (mr_packet){0};
 }
 
+/* How long after it is decoded a picture is due: packets are given at the pace of decoding, and wait for those that are shown
+ * before them. */
+static int64_t shown_after(const mr_frame *packet) {
+    bool known = packet->pts_ns != MR_NO_TIME && packet->dts_ns != MR_NO_TIME;
+    return known && packet->pts_ns > packet->dts_ns ? packet->pts_ns - packet->dts_ns : 0;
+}
+
 static int process(mr_stage *self, mr_io *io) {
     const media_options *from = self->options;
     media_state *state = self->state;
@@ -196,7 +203,7 @@ static int process(mr_stage *self, mr_io *io) {
         return status;
     fill(frame, &state->packet);
     if (from->realtime)
-        mr_io_set_due(io, frame, state->due_ns);
+        mr_io_set_due(io, frame, state->due_ns + shown_after(frame));
     state->held = false;
     state->next.seq++;
     return mr_io_emit(io, 0, frame);
