@@ -1,10 +1,10 @@
-/* Classical features of small pictures: histograms of colours and of gradient directions, a perceptual hash, sharpness,
- * and what has changed between two pictures.
+/* Classical features of small pictures: histograms of colours and of gradient directions, a perceptual hash,
+ * sharpness, and what has changed between two pictures.
  *
- * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, no gaps, planes behind each
- * other; only sharpness takes a stride. All memory belongs to the caller. Each operation is a pure function on the
- * calling thread and, with _enqueue, work on a stream for a batch of up to MR_PIECE pictures: the struct given is
- * copied; what its pointers name must stay until the work is done.
+ * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, no gaps, planes behind
+ * each other; only sharpness takes a stride. All memory belongs to the caller. Each operation is a pure function
+ * on the calling thread and, with _enqueue, work on a stream for a batch of up to MR_PIECE pictures: the struct
+ * given is copied; what its pointers name must stay until the work is done.
  *
  * Results do not depend on the processor or device: integers are exact, and floats are computed with the same
  * operations in the same order everywhere (classical_pixel.h). Errors: MR_ERROR_CONFIG for parameters that make no
@@ -90,8 +90,8 @@ void mr_hog_destroy(mr_hog **hog);
 const mr_hog_layout *mr_hog_layout_of(const mr_hog *hog);
 /* Fills a layout in, or says what is wrong with the parameters (MR_ERROR_CONFIG). */
 int mr_hog_plan(mr_hog_layout *layout, const mr_hog_params *params);
-/* Numbers of a descriptor: of blocks from top to bottom, columns of blocks from left to right; in a block cells in the
- * same order, and of each cell its bins. */
+/* Numbers of a descriptor: of blocks from top to bottom, columns of blocks from left to right; in a block cells in
+ * the same order, and of each cell its bins. */
 int32_t mr_hog_length(const mr_hog_layout *layout);
 /* Bytes of 64-byte aligned scratch memory for one run. */
 size_t mr_hog_scratch_bytes(const mr_hog *hog);
@@ -125,8 +125,8 @@ int mr_phash_enqueue(mr_stream *stream, const mr_phash_work *work);
 
 /* ---- sharpness ------------------------------------------------------------------------------------------------ */
 
-/* Variance of the Laplacian (above + below + left + right - 4 * middle, mirrored at the border) over all pixels, times
- * scale^2: `scale` brings the samples to 0..255 where they are of limited range. */
+/* Variance of the Laplacian (above + below + left + right - 4 * middle, mirrored at the border) over all pixels,
+ * times scale^2: `scale` brings the samples to 0..255 where they are of limited range. */
 typedef struct mr_sharpness_item {
     const uint8_t *src;
     int32_t stride; /* bytes */

@@ -131,6 +131,33 @@ static void to_hsv_avx2(uint8_t *const dst[3], const uint8_t *const src[3], cons
 
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
 
+INLINE __m256 squared(__m256 dx, __m256 dy) {
+    return _mm256_add_ps(_mm256_mul_ps(dx, dx), _mm256_mul_ps(dy, dy));
+}
+
+static void gradients_avx2(float *dx, float *dy, const float *const rows[3], int width, bool longer) {
+    int x = 0;
+    for (; x + 8 <= width; x += 8) {
+        __m256 across = _mm256_sub_ps(_mm256_loadu_ps(rows[1] + x + 1), _mm256_loadu_ps(rows[1] + x - 1));
+        __m256 down = _mm256_sub_ps(_mm256_loadu_ps(rows[2] + x), _mm256_loadu_ps(rows[0] + x));
+        if (longer) {
+            __m256 a = _mm256_loadu_ps(dx + x), b = _mm256_loadu_ps(dy + x);
+            __m256 keep = _mm256_cmp_ps(squared(across, down), squared(a, b), _CMP_LT_OQ);
+            across = _mm256_blendv_ps(across, a, keep);
+            down = _mm256_blendv_ps(down, b, keep);
+        }
+        _mm256_storeu_ps(dx + x, across);
+        _mm256_storeu_ps(dy + x, down);
+    }
+    for (; x < width; x++) {
+        mr_gradient here = {rows[1][x + 1] - rows[1][x - 1], rows[2][x] - rows[0][x]};
+        if (longer)
+            here = mr_longer_gradient((mr_gradient){dx[x], dy[x]}, here);
+        dx[x] = here.dx;
+        dy[x] = here.dy;
+    }
+}
+
 INLINE __m256 step(__m256 sum, __m256 s, float next) {
     return _mm256_add_ps(_mm256_mul_ps(sum, s), _mm256_set1_ps(next));
 }
@@ -167,7 +194,7 @@ static void votes_avx2(const mr_votes *votes, const float *dx, const float *dy, 
     int x = 0;
     for (; x + 8 <= width; x += 8) {
         __m256 a = _mm256_loadu_ps(dx + x), b = _mm256_loadu_ps(dy + x);
-        __m256 length = _mm256_sqrt_ps(_mm256_add_ps(_mm256_mul_ps(a, a), _mm256_mul_ps(b, b)));
+        __m256 length = _mm256_sqrt_ps(squared(a, b));
         __m256 position = _mm256_sub_ps(_mm256_mul_ps(quarter_turns(a, b), _mm256_set1_ps(scale)),
                                         _mm256_set1_ps(0.5f));
         __m256 low = _mm256_floor_ps(position), rest = _mm256_sub_ps(position, low);
@@ -205,6 +232,7 @@ void mr_kernels_fill_classical_avx2(mr_kernels *kernels) {
     kernels->laplacian = laplacian_avx2;
     kernels->differing = differing_avx2;
     kernels->to_hsv = to_hsv_avx2;
+    kernels->gradients = gradients_avx2;
     kernels->votes = votes_avx2;
     kernels->gather = gather_avx2;
 }

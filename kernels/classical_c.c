@@ -28,6 +28,16 @@ static void to_hsv_c(uint8_t *const dst[3], const uint8_t *const src[3], const i
     }
 }
 
+static void gradients_c(float *dx, float *dy, const float *const rows[3], int width, bool longer) {
+    for (int x = 0; x < width; x++) {
+        mr_gradient here = {rows[1][x + 1] - rows[1][x - 1], rows[2][x] - rows[0][x]};
+        if (longer)
+            here = mr_longer_gradient((mr_gradient){dx[x], dy[x]}, here);
+        dx[x] = here.dx;
+        dy[x] = here.dy;
+    }
+}
+
 static void votes_c(const mr_votes *votes, const float *dx, const float *dy, int width, float scale, int bins) {
     for (int x = 0; x < width; x++) {
         mr_vote vote = mr_hog_vote(dx[x], dy[x], scale, bins);
@@ -54,6 +64,7 @@ void mr_kernels_fill_classical_c(mr_kernels *kernels) {
     kernels->laplacian = laplacian_c;
     kernels->differing = differing_c;
     kernels->to_hsv = to_hsv_c;
+    kernels->gradients = gradients_c;
     kernels->votes = votes_c;
     kernels->gather = gather_c;
 }

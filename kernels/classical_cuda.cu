@@ -1,5 +1,5 @@
-/* Classical features in CUDA. Each kernel has one block or one row of blocks for a picture; sums that are floats are made
- * by one thread each, in the order of the C reference, and integers by atomics. */
+/* Classical features in CUDA. Each kernel has one block or one row of blocks for a picture; sums that are floats
+ * are made by one thread each, in the order of the C reference, and integers by atomics. */
 #include "kernels/classical_cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -53,7 +53,8 @@ __device__ static void fill_tables(int32_t *saturation, int32_t *hue) {
     }
 }
 
-/* Blocks of one row share a picture. Channels are counted in shared memory first, boxes at once: there are too many. */
+/* Blocks of one row share a picture. Channels are counted in shared memory first, boxes at once: there are too
+ * many. */
 __global__ static void count_colors(const mr_histogram_work work, uint32_t *counts, int32_t length) {
     __shared__ int32_t saturation[256], hue[256];
     __shared__ uint32_t near[3 * MR_HISTOGRAM_MOST_BINS];
@@ -103,23 +104,17 @@ int mr_histogram_cuda(const mr_histogram_work *work, void *scratch, void *stream
 
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
 
-typedef struct gradient {
-    float dx, dy;
-} gradient;
-
-/* Of the channels the last one of those whose gradient is longest. */
-__device__ static gradient gradient_at(const mr_hog_params *p, const uint8_t *src, int32_t x, int32_t y) {
+/* Of the channels the one with the longest gradient. */
+__device__ static mr_gradient gradient_at(const mr_hog_params *p, const uint8_t *src, int32_t x, int32_t y) {
     int32_t left = mr_mirrored(x - 1, p->width), right = mr_mirrored(x + 1, p->width);
     int32_t above = mr_mirrored(y - 1, p->height), below = mr_mirrored(y + 1, p->height);
-    gradient longest = {0.0f, 0.0f};
+    mr_gradient longest = {0.0f, 0.0f};
     for (int32_t c = 0; c < p->channels; c++, src += p->width * p->height) {
-        float dx = mr_hog_value(src[y * p->width + right], p->gamma) - mr_hog_value(src[y * p->width + left], p->gamma);
-        float dy = mr_hog_value(src[below * p->width + x], p->gamma) - mr_hog_value(src[above * p->width + x], p->gamma);
-        float here = longest.dx * longest.dx + longest.dy * longest.dy, there = dx * dx + dy * dy;
-        if (c == 0 || there >= here) {
-            longest.dx = dx;
-            longest.dy = dy;
-        }
+        mr_gradient here;
+        const uint8_t *row = src + y * p->width, *column = src + x;
+        here.dx = mr_hog_value(row[right], p->gamma) - mr_hog_value(row[left], p->gamma);
+        here.dy = mr_hog_value(column[below * p->width], p->gamma) - mr_hog_value(column[above * p->width], p->gamma);
+        longest = c == 0 ? here : mr_longer_gradient(longest, here);
     }
     return longest;
 }
@@ -133,7 +128,7 @@ typedef struct polled {
 __device__ static void cast_votes(const mr_hog_layout *l, const uint8_t *src, int32_t left, int32_t top, polled b) {
     const mr_hog_params *p = &l->params;
     for (int32_t i = (int32_t)threadIdx.x; i < p->block_width * p->block_height; i += (int32_t)blockDim.x) {
-        gradient g = gradient_at(p, src, left + i % p->block_width, top + i / p->block_width);
+        mr_gradient g = gradient_at(p, src, left + i % p->block_width, top + i / p->block_width);
         mr_vote vote = mr_hog_vote(g.dx, g.dy, l->bins_per_quarter, p->bins);
         b.bin[i] = (uint8_t)vote.bin;
         b.first[i] = vote.first;
@@ -313,7 +308,8 @@ __global__ static void count_changed(const mr_change_work work) {
         found = 0;
     __syncthreads();
     uint32_t own = 0;
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < work.count; i += (size_t)gridDim.x * blockDim.x) {
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < work.count; i += step) {
         int32_t apart = (int32_t)work.a[i] - work.b[i];
         own += (apart < 0 ? -apart : apart) > work.noise;
     }

@@ -17,7 +17,8 @@ MR_PIXEL_INLINE int32_t mr_mirrored(int32_t at, int32_t count) {
 
 /* ---- colours -------------------------------------------------------------------------------------------------- */
 
-enum { MR_HUES = 180, MR_HSV_SHIFT = 12, MR_SATURATION_WHOLE = 255 << MR_HSV_SHIFT, MR_HUE_WHOLE = 30 << MR_HSV_SHIFT };
+enum { MR_HUES = 180, MR_HSV_SHIFT = 12 };
+enum { MR_SATURATION_WHOLE = 255 << MR_HSV_SHIFT, MR_HUE_WHOLE = 30 << MR_HSV_SHIFT };
 
 typedef struct mr_hsv {
     uint8_t h, s, v;
@@ -79,6 +80,15 @@ MR_PIXEL_INLINE float mr_hog_value(uint8_t sample, int32_t gamma) {
     return gamma ? sqrtf((float)sample) : (float)sample;
 }
 
+typedef struct mr_gradient {
+    float dx, dy;
+} mr_gradient;
+
+/* Of equal ones `b`: of red, green and blue OpenCV takes the last. */
+MR_PIXEL_INLINE mr_gradient mr_longer_gradient(mr_gradient a, mr_gradient b) {
+    return b.dx * b.dx + b.dy * b.dy >= a.dx * a.dx + a.dy * a.dy ? b : a;
+}
+
 /* Direction of (dx, dy) in quarter turns, 0 to 4, counted from the first axis towards the second. The arctangent on
  * 0..1 is an odd polynomial, fitted for the smallest greatest error: 2.4e-8 quarter turns. */
 MR_PIXEL_INLINE float mr_quarter_turns(float dx, float dy) {
@@ -118,7 +128,8 @@ MR_PIXEL_INLINE float mr_hog_nearness(int32_t pixel, int32_t cell, int32_t cell_
     return distance < 1.0f ? 1.0f - distance : 0.0f;
 }
 
-/* Weight of a pixel's vote in one cell: the Gaussian over the block, and how near the cell's centre is on both axes. */
+/* Weight of a pixel's vote in one cell: the Gaussian over the block, and how near the cell's centre is on both
+ * axes. */
 MR_PIXEL_INLINE float mr_hog_weight(float bell, float near_x, float near_y) {
     return bell * (near_x * near_y);
 }
@@ -144,8 +155,8 @@ MR_PIXEL_INLINE void mr_hog_normalize(float *values, int32_t count, float clip) 
 
 enum { MR_PHASH_SIDE = 32, MR_PHASH_LOW = 8, MR_PHASH_BITS = 64, MR_PHASH_COSINE_BITS = 20 };
 
-/* Twice the median of 64 numbers below 2^61: the sum of the two in the middle. A number's rank is how many come before
- * it; equal ones are told apart by their place. */
+/* Twice the median of 64 numbers below 2^61: the sum of the two in the middle. A number's rank is how many come
+ * before it; equal ones are told apart by their place. */
 MR_PIXEL_INLINE int64_t mr_twice_median(const int64_t *values) {
     int64_t sum = 0;
     for (int32_t i = 0; i < MR_PHASH_BITS; i++) {

@@ -20,8 +20,8 @@ static int check_sizes(const mr_hog_params *p) {
         p->stride_y < 1)
         return mr_fail(MR_ERROR_CONFIG, "cells, blocks and strides are at least one pixel wide and high");
     if (p->block_width > MR_HOG_MOST_BLOCK || p->block_height > MR_HOG_MOST_BLOCK)
-        return mr_fail(MR_ERROR_CONFIG, "a block of %dx%d is larger than %dx%d, the most there can be", p->block_width, p->block_height,
-                       MR_HOG_MOST_BLOCK, MR_HOG_MOST_BLOCK);
+        return mr_fail(MR_ERROR_CONFIG, "a block of %dx%d is larger than %dx%d, the most there can be",
+                       p->block_width, p->block_height, MR_HOG_MOST_BLOCK, MR_HOG_MOST_BLOCK);
     if (p->block_width % p->cell_width || p->block_height % p->cell_height)
         return mr_fail(MR_ERROR_CONFIG, "cells of %dx%d do not fill a block of %dx%d; choose cells that divide it",
                        p->cell_width, p->cell_height, p->block_width, p->block_height);
@@ -40,7 +40,8 @@ static int check_params(const mr_hog_params *p) {
         return status;
     if ((p->width - p->block_width) % p->stride_x || (p->height - p->block_height) % p->stride_y)
         return mr_fail(MR_ERROR_CONFIG,
-                       "blocks of %dx%d every %dx%d pixels do not end where a picture of %dx%d does; one of %dx%d fits",
+                       "blocks of %dx%d every %dx%d pixels do not end where a picture of %dx%d does; "
+                       "one of %dx%d fits",
                        p->block_width, p->block_height, p->stride_x, p->stride_y, p->width, p->height,
                        p->width - (p->width - p->block_width) % p->stride_x,
                        p->height - (p->height - p->block_height) % p->stride_y);
@@ -130,11 +131,10 @@ const mr_hog_layout *mr_hog_layout_of(const mr_hog *hog) {
 
 /* ---- one run -------------------------------------------------------------------------------------------------- */
 
-/* Parts of the scratch memory, in units of 4 bytes: votes of all pixels; sums of one block; rows of values with one
- * more on both sides, three of each channel; gradients of a row, and those of another channel. */
+/* Parts of the scratch memory, in units of 4 bytes: votes of all pixels; sums of one block; rows of values with
+ * one more on both sides, of each channel the one above, here and below; gradients of a row. */
 typedef struct parts {
-    size_t pixels, row;
-    size_t bin, first, second, sums, values, gradients, all;
+    size_t row, bin, first, second, sums, values, gradients, all;
 } parts;
 
 static size_t even(size_t count) {
@@ -143,13 +143,14 @@ static size_t even(size_t count) {
 
 static parts divide(const mr_hog *hog) {
     const mr_hog_params *p = &hog->layout.params;
-    parts d = {.pixels = even((size_t)p->width * (size_t)p->height), .row = even((size_t)p->width + 2)};
-    d.first = d.bin + d.pixels;
-    d.second = d.first + d.pixels;
-    d.sums = d.second + d.pixels;
+    size_t pixels = even((size_t)p->width * (size_t)p->height);
+    parts d = {.row = even((size_t)p->width + 2)};
+    d.first = d.bin + pixels;
+    d.second = d.first + pixels;
+    d.sums = d.second + pixels;
     d.values = d.sums + even((size_t)(p->bins * hog->lanes));
-    d.gradients = d.values + 3 * d.row;
-    d.all = d.gradients + 4 * d.row;
+    d.gradients = d.values + 3 * (size_t)p->channels * d.row;
+    d.all = d.gradients + 2 * d.row;
     return d;
 }
 
@@ -162,60 +163,51 @@ typedef struct run {
     const mr_hog_params *params;
     const mr_kernels *kernels;
     const uint8_t *src;
-    float *values[3]; /* of the rows above, here and below; [0] and [width + 1] are mirrored */
-    float *dx, *dy, *other_dx, *other_dy;
+    float *values; /* rows of values, `row` apart: row y of a channel is the (y % 3)-th of its three */
+    size_t row;
+    float *dx, *dy;
     mr_votes votes;
     float *sums;
 } run;
 
-static void take_values(const run *r, const float table[256], const uint8_t *plane, int y, float *values) {
-    int width = r->params->width;
-    const uint8_t *row = plane + (size_t)mr_mirrored(y, r->params->height) * (size_t)width;
-    for (int x = 0; x < width; x++)
-        values[x + 1] = table[row[x]];
-    values[0] = values[mr_mirrored(-1, width) + 1];
-    values[width + 1] = values[mr_mirrored(width, width) + 1];
+/* Where the values of row y stand; the first one has another before it. */
+static float *values_of(const run *r, int channel, int y) {
+    return r->values + (size_t)(3 * channel + y % 3) * r->row + 1;
 }
 
-static void difference(const run *r, const float *const rows[3], float *dx, float *dy) {
-    for (int x = 0; x < r->params->width; x++) {
-        dx[x] = rows[1][x + 2] - rows[1][x];
-        dy[x] = rows[2][x + 1] - rows[0][x + 1];
-    }
+static void take_values(const run *r, const float table[256], int channel, int y) {
+    size_t width = (size_t)r->params->width;
+    const uint8_t *from = r->src + ((size_t)channel * (size_t)r->params->height + (size_t)y) * width;
+    float *to = values_of(r, channel, y);
+    for (size_t x = 0; x < width; x++)
+        to[x] = table[from[x]];
+    to[-1] = to[mr_mirrored(-1, (int32_t)width)];
+    to[width] = to[mr_mirrored((int32_t)width, (int32_t)width)];
 }
 
-/* Of two channels the longer gradient stays; of equal ones the last, as in OpenCV. */
-static void keep_longer(const run *r) {
-    for (int x = 0; x < r->params->width; x++) {
-        float here = r->dx[x] * r->dx[x] + r->dy[x] * r->dy[x];
-        float there = r->other_dx[x] * r->other_dx[x] + r->other_dy[x] * r->other_dy[x];
-        r->dx[x] = there >= here ? r->other_dx[x] : r->dx[x];
-        r->dy[x] = there >= here ? r->other_dy[x] : r->dy[x];
-    }
-}
-
-static void gradients_of_row(const run *r, const float table[256], int y) {
-    size_t plane_bytes = (size_t)r->params->width * (size_t)r->params->height;
+/* Gradients of row y, once the values of it and of the rows beside it are there. */
+static void take_gradients(const run *r, int y) {
+    int height = r->params->height;
     for (int c = 0; c < r->params->channels; c++) {
-        const uint8_t *plane = r->src + (size_t)c * plane_bytes;
-        const float *const rows[3] = {r->values[0], r->values[1], r->values[2]};
-        for (int i = 0; i < 3; i++)
-            take_values(r, table, plane, y - 1 + i, r->values[i]);
-        difference(r, rows, c ? r->other_dx : r->dx, c ? r->other_dy : r->dy);
-        if (c)
-            keep_longer(r);
+        const float *const rows[3] = {values_of(r, c, mr_mirrored(y - 1, height)), values_of(r, c, y),
+                                      values_of(r, c, mr_mirrored(y + 1, height))};
+        r->kernels->gradients(r->dx, r->dy, rows, r->params->width, c > 0);
     }
 }
 
 static void vote(const run *r) {
     const mr_hog_params *p = r->params;
     float table[256];
+    int taken = 0;
     for (int i = 0; i < 256; i++)
         table[i] = mr_hog_value((uint8_t)i, p->gamma);
     for (int y = 0; y < p->height; y++) {
+        for (; taken < p->height && taken <= y + 1; taken++)
+            for (int c = 0; c < p->channels; c++)
+                take_values(r, table, c, taken);
         size_t at = (size_t)y * (size_t)p->width;
         const mr_votes row = {r->votes.bin + at, r->votes.first + at, r->votes.second + at};
-        gradients_of_row(r, table, y);
+        take_gradients(r, y);
         r->kernels->votes(&row, r->dx, r->dy, p->width, r->hog->layout.bins_per_quarter, p->bins);
     }
 }
@@ -241,11 +233,10 @@ void mr_hog_run(const mr_hog *hog, const mr_kernels *kernels, const uint8_t *src
              .params = &l->params,
              .kernels = kernels,
              .src = src,
-             .values = {room + d.values, room + d.values + d.row, room + d.values + 2 * d.row},
+             .values = room + d.values,
+             .row = d.row,
              .dx = room + d.gradients,
              .dy = room + d.gradients + d.row,
-             .other_dx = room + d.gradients + 2 * d.row,
-             .other_dy = room + d.gradients + 3 * d.row,
              .votes = {(int32_t *)scratch + d.bin, room + d.first, room + d.second},
              .sums = room + d.sums};
     vote(&r);

@@ -8,6 +8,7 @@
 #ifndef MILLRACE_KERNELS_H
 #define MILLRACE_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,11 +69,14 @@ typedef struct mr_kernels {
     /* Turns red, green and blue rows into hue, saturation and value; the tables are those of mr_to_hsv. */
     void (*to_hsv)(uint8_t *const dst[3], const uint8_t *const src[3], const int32_t *saturation, const int32_t *hue,
                    int width);
+    /* Gradients of a row of `width` values: along rows[1], of which one more is read on both sides, and from rows[0]
+     * above to rows[2] below. With `longer` those that stand there already stay where they are longer. */
+    void (*gradients)(float *dx, float *dy, const float *const rows[3], int width, bool longer);
     /* The votes (mr_hog_vote) of a row of gradients. */
     void (*votes)(const mr_votes *votes, const float *dx, const float *dy, int width, float scale, int bins);
-    /* Adds up the votes of a block of width x height pixels: to sums[bin * lanes + lane] its share of the pixel's vote
-     * for that bin, weights[pixel * lanes + lane], pixel after pixel. `lanes` is a multiple of 4, sums are 16-byte and
-     * weights 64-byte aligned. */
+    /* Adds up the votes of a block of width x height pixels, pixel after pixel: to sums[bin * lanes + lane] the votes
+     * for that bin times weights[pixel * lanes + lane]. `lanes` is a multiple of 4, sums are 16-byte and weights
+     * 64-byte aligned. */
     void (*gather)(float *sums, const mr_votes *votes, ptrdiff_t stride, const float *weights, int lanes, int width,
                    int height, int bins);
 } mr_kernels;

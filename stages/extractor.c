@@ -48,8 +48,8 @@ static void release(call *c) {
     mr_buffer_unref(&c->numbers);
 }
 
-/* All that a call needs, before any work: where one buffer is missing, none is kept. Always enough for a whole batch, so
- * that one pool serves all calls. */
+/* All that a call needs, before any work: where one buffer is missing, none is kept. Always enough for a whole
+ * batch, so that one pool serves all calls. */
 static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, call *c) {
     const mr_format picture = mr_preprocess_output(&e->resizer.params);
     c->picture_bytes = aligned(mr_tensor_bytes(&picture));
@@ -61,7 +61,8 @@ static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, 
 }
 
 /* The frame that goes on for input `index`, and where its numbers go. */
-static int make_frame(const mr_extractor *e, mr_io *io, const call *c, size_t index, mr_frame **frame, void **numbers) {
+static int make_frame(const mr_extractor *e, mr_io *io, const call *c, size_t index, mr_frame **frame,
+                      void **numbers) {
     const mr_frame *from = mr_io_input_at(io, 0, index);
     if (e->name) {
         int status = mr_payload_share(io, from, frame);
@@ -79,7 +80,8 @@ static int make_frame(const mr_extractor *e, mr_io *io, const call *c, size_t in
 }
 
 /* Inputs first, first + 1, ...: at most MR_PIECE of them. */
-static int process_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first, size_t count) {
+static int process_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first,
+                         size_t count) {
     mr_frame *frame[MR_PIECE] = {NULL};
     mr_extraction work = {.count = (int32_t)count};
     int status = MR_OK;

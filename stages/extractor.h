@@ -1,8 +1,8 @@
-/* What the classical features have in common: each picture is made small by preprocess, and of the small one numbers are
- * computed. They become the frame's payload, or a named result of a frame that goes on as it came.
+/* What the classical features have in common: each picture is made small by preprocess, and of the small one
+ * numbers are computed. They become the frame's payload, or a named result of a frame that goes on as it came.
  *
- * Everything is enqueued: the small pictures of a call in one buffer, then one piece of work for up to MR_PIECE of them.
- * Threads and errors: those of a stateless stage. */
+ * Everything is enqueued: the small pictures of a call in one buffer, then one piece of work for up to MR_PIECE of
+ * them. Threads and errors: those of a stateless stage. */
 #ifndef MILLRACE_STAGES_EXTRACTOR_H
 #define MILLRACE_STAGES_EXTRACTOR_H
 
@@ -30,7 +30,8 @@ mr_preprocess_params mr_extractor_look(mr_size size, bool gray);
 /* negotiate: says what comes out, for `tensor` and `name` as above. */
 int mr_extractor_promise(mr_negotiation *negotiation, const mr_format *tensor, const char *name);
 
-/* open, close and process of a stage whose state begins with an mr_extractor: its other fields are filled in before. */
+/* open, close and process of a stage whose state begins with an mr_extractor: its other fields are filled in
+ * before. */
 int mr_extractor_open(mr_stage *self, const mr_preprocess_params *look);
 void mr_extractor_close(mr_stage *self);
 int mr_extractor_process(mr_stage *self, mr_io *io);

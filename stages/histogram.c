@@ -75,8 +75,8 @@ static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a f
 const mr_stage_type mr_histogram_stage = {
     .name = "histogram",
     .summary = "how often which colours occur in a picture, as a feature vector",
-    .help = "Shares of the pixels: those of a channel add up to 1, with joint those of all boxes. Hue goes round in 180 "
-            "steps, the other channels have 256, as in OpenCV for 8 bits.",
+    .help = "Shares of the pixels: those of a channel add up to 1, with joint those of all boxes. Hue goes round in "
+            "180 steps, the other channels have 256, as in OpenCV for 8 bits.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

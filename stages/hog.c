@@ -45,7 +45,8 @@ static const char *culprit(const mr_hog_params *p) {
         return "cell";
     if (p->block_width > p->width || p->block_height > p->height)
         return "size";
-    return (p->width - p->block_width) % p->stride_x || (p->height - p->block_height) % p->stride_y ? "stride" : "cell";
+    bool ends = (p->width - p->block_width) % p->stride_x == 0 && (p->height - p->block_height) % p->stride_y == 0;
+    return ends ? "cell" : "stride";
 }
 
 static int negotiate(mr_negotiation *n) {
@@ -107,7 +108,7 @@ static const mr_option table[] = {
     {FIELD(gamma), .kind = MR_OPTION_BOOL, .fallback = "true",
      .help = "take gradients of the square roots of the values"},
     {FIELD(color), .kind = MR_OPTION_BOOL, .fallback = "false",
-     .help = "true: of red, green and blue the one with the longest gradient counts, pixel by pixel; false: the luma"},
+     .help = "true: of red, green and blue the longest gradient counts, pixel by pixel; false: the luma's"},
     {FIELD(clip), .kind = MR_OPTION_DOUBLE, .fallback = "0.2", .min = 0.001, .max = 1.0,
      .help = "where normalised values are cut before they are normalised again (L2-hys)"},
     MR_OPTIONS_END};
@@ -121,8 +122,8 @@ static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a f
 const mr_stage_type mr_hog_stage = {
     .name = "hog",
     .summary = "histograms of oriented gradients of a picture, as a feature vector",
-    .help = "The descriptor of Dalal and Triggs with the choices and the order of OpenCV's HOGDescriptor: 3780 numbers "
-            "for a picture of 64x128 as it stands. A linear layer over it is what classify does.",
+    .help = "The descriptor of Dalal and Triggs with the choices and the order of OpenCV's HOGDescriptor: 3780 "
+            "numbers for a picture of 64x128 as it stands. A linear layer over it is what classify does.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

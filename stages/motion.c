@@ -171,8 +171,8 @@ static const mr_port outputs[] = {{.name = "out",
 const mr_stage_type mr_motion_stage = {
     .name = "motion",
     .summary = "lets pictures through while something moves; the others are absorbed as \"still\"",
-    .help = "Each picture is compared with the last one of its source that was let through, so that what moves slowly is "
-            "seen in the end. The first one always goes through.",
+    .help = "Each picture is compared with the last one of its source that was let through, so that what moves "
+            "slowly is seen in the end. The first one always goes through.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -54,8 +54,8 @@ static const mr_port outputs[] = {
 const mr_stage_type mr_phash_stage = {
     .name = "phash",
     .summary = "adds a perceptual hash of 64 bits to each picture",
-    .help = "pHash as the Python package ImageHash defines it: the luma in 32x32, its 64 lowest frequencies (DCT), a bit "
-            "for each that is above their median. Pictures are resized by area.",
+    .help = "pHash as the Python package ImageHash defines it: the luma in 32x32, its 64 lowest frequencies (DCT), a "
+            "bit for each that is above their median. Pictures are resized by area.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

@@ -24,8 +24,8 @@ typedef struct mr_resizer {
 int mr_resizer_init(mr_resizer *resizer, const mr_preprocess_params *params);
 void mr_resizer_fini(mr_resizer *resizer);
 
-/* Enqueues preprocessing of the frame's picture into `dst`, which has room for mr_preprocess_output of the parameters.
- * The frame's planes and `dst` must stay until the work is done. */
+/* Enqueues preprocessing of the frame's picture into `dst`, which has room for mr_preprocess_output of the
+ * parameters. The frame's planes and `dst` must stay until the work is done. */
 int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_frame *picture, void *dst);
 
 #endif

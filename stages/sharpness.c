@@ -1,7 +1,7 @@
 /* sharpness: the variance of the Laplacian of each picture, as a result.
  *
- * Where a picture has a plane of luma of 8 bits, that is read as it is; others, and all where a size is asked for, are
- * made gray by preprocess first. */
+ * Where a picture has a plane of luma of 8 bits, that is read as it is; others, and all where a size is asked for,
+ * are made gray by preprocess first. */
 #include "kernels/classical.h"
 #include "kernels/color.h"
 #include "stages/extractor.h"
@@ -134,8 +134,8 @@ static const mr_port outputs[] = {
 const mr_stage_type mr_sharpness_stage = {
     .name = "sharpness",
     .summary = "adds to each picture how sharp it is: the variance of its Laplacian",
-    .help = "Of the luma in 0..255, as OpenCV's Laplacian gives it with its smallest kernel. It depends on the size of the "
-            "picture: compare pictures of one size.",
+    .help = "Of the luma in 0..255, as OpenCV's Laplacian gives it with its smallest kernel. It depends on the size "
+            "of the picture: compare pictures of one size.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

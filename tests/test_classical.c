@@ -1,6 +1,6 @@
-/* Classical features: every variant of the row operations equals the C reference bit for bit, on random data of odd
- * sizes in guarded memory; known answers; and work on a stream. tests/reference/classical.py compares them with others'
- * implementations. MILLRACE_SEED repeats a run. */
+/* Classical features: every variant of the row operations equals the C reference bit for bit, on random data of
+ * odd sizes in guarded memory; known answers; and work on a stream. tests/reference/classical.py compares them
+ * with others' implementations. MILLRACE_SEED repeats a run. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -152,9 +152,37 @@ static void check_votes(const mr_kernels *c, const mr_kernels *variant) {
     free(dy);
 }
 
+static void check_gradients(const mr_kernels *c, const mr_kernels *variant) {
+    size_t width = (size_t)between(1, 70), bytes = width * sizeof(float);
+    float *block = malloc(3 * bytes + 2 * sizeof *block), *const row = block + width + 1;
+    const float *const rows[3] = {block, row, row + width + 1}; /* one value more on both sides of the middle one */
+    uint8_t *dx[2] = {guarded(bytes), guarded(bytes)}, *dy[2] = {guarded(bytes), guarded(bytes)};
+    for (size_t i = 0; i < 3 * width + 2; i++)
+        block[i] = draw_difference();
+    for (size_t x = 0; x < width; x++)
+        for (int i = 0; i < 2; i++) {
+            ((float *)(void *)(dx[i] + GUARD_BYTES))[x] = x % 3 ? 100.0f : row[x + 1] - row[x - 1];
+            ((float *)(void *)(dy[i] + GUARD_BYTES))[x] = x % 3 ? -50.0f : block[x] - rows[2][x];
+        }
+    bool longer = draw() % 2;
+    for (int i = 0; i < 2; i++)
+        (i ? variant : c)->gradients((float *)(void *)(dx[i] + GUARD_BYTES), (float *)(void *)(dy[i] + GUARD_BYTES),
+                                     rows, (int)width, longer);
+    assert_memory_equal(dx[0], dx[1], bytes + 2 * GUARD_BYTES);
+    assert_memory_equal(dy[0], dy[1], bytes + 2 * GUARD_BYTES);
+    check_guards(dx[1], bytes);
+    check_guards(dy[1], bytes);
+    for (int i = 0; i < 2; i++) {
+        free(dx[i]);
+        free(dy[i]);
+    }
+    free(block);
+}
+
 static mr_hog_params draw_layout(void) {
     mr_hog_params p = {.channels = draw() % 2 ? 1 : 3, .cell_width = between(1, 9), .cell_height = between(1, 9),
-                       .bins = between(1, MR_HOG_MOST_BINS), .full_turn = draw() % 2, .gamma = draw() % 2, .clip = 0.2f};
+                       .bins = between(1, MR_HOG_MOST_BINS), .full_turn = draw() % 2, .gamma = draw() % 2,
+                       .clip = 0.2f};
     p.block_width = p.cell_width * between(1, 3);
     p.block_height = p.cell_height * between(1, 3);
     p.stride_x = between(1, 9);
@@ -192,6 +220,7 @@ static void variants_are_equal(void **state) {
     for_each_variant(check_laplacian);
     for_each_variant(check_differing);
     for_each_variant(check_hsv);
+    for_each_variant(check_gradients);
     for_each_variant(check_votes);
     for_each_variant(check_hog);
     printf("seed %llu, variants up to %s\n", (unsigned long long)seed, mr_isa_name(mr_isa_detect()));
@@ -199,14 +228,15 @@ static void variants_are_equal(void **state) {
 
 /* ---- known answers -------------------------------------------------------------------------------------------- */
 
-/* Against atan2 of the C library, in quarter turns: the polynomial's 2.4e-8 and roundings of single precision up to 4. */
+/* Against atan2 of the C library, in quarter turns: the polynomial's 2.4e-8 and roundings of single precision up
+ * to 4. */
 static void directions_are_those_of_the_arctangent(void **state) {
     (void)state;
     for (int dy = -255; dy <= 255; dy++)
         for (int dx = -255; dx <= 255; dx++) {
-            double turn = atan2(dy, dx) / acos(0.0);
+            double turn = atan2(dy, dx) / acos(0.0), got = (double)mr_quarter_turns((float)dx, (float)dy);
             if (dx || dy)
-                assert_true(fabs((double)mr_quarter_turns((float)dx, (float)dy) - (turn < 0 ? turn + 4 : turn)) < 5e-7);
+                assert_true(fabs(got - (turn < 0 ? turn + 4 : turn)) < 5e-7);
         }
     assert_true(mr_quarter_turns(0, 0) == 0.0f);
 }
@@ -214,7 +244,8 @@ static void directions_are_those_of_the_arctangent(void **state) {
 static void a_ramp_points_one_way(void **state) {
     (void)state;
     const mr_hog_params p = {.width = 16, .height = 16, .channels = 1, .block_width = 16, .block_height = 16,
-                             .stride_x = 8, .stride_y = 8, .cell_width = 8, .cell_height = 8, .bins = 9, .clip = 1.0f};
+                             .stride_x = 8, .stride_y = 8, .cell_width = 8, .cell_height = 8, .bins = 9,
+                             .clip = 1.0f};
     uint8_t src[256], scratch[1 << 14] __attribute__((aligned(64)));
     float result[36];
     mr_hog *hog = NULL;
@@ -290,8 +321,8 @@ static void one_pixel_is_sharp(void **state) {
     (void)state;
     const uint8_t src[] = {0, 0, 0, 99, 0, 10, 0, 99, 0, 0, 0, 99};
     float got = -1;
-    mr_sharpness(mr_kernels_get(), &(mr_sharpness_item){.src = src, .stride = 4, .width = 3, .height = 3, .scale = 0.5f,
-                                                        .dst = &got});
+    mr_sharpness(mr_kernels_get(), &(mr_sharpness_item){.src = src, .stride = 4, .width = 3, .height = 3,
+                                                        .scale = 0.5f, .dst = &got});
     const double value[9] = {0, 20, 0, 20, -40, 20, 0, 20, 0};
     double sum = 0, squares = 0;
     for (int i = 0; i < 9; i++) {

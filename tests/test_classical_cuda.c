@@ -1,5 +1,6 @@
-/* Classical features on a CUDA device: equal to the C reference bit for bit, on random pictures of odd sizes, in guarded,
- * poisoned device memory, a piece of work at a time. Skipped where there is no device. MILLRACE_SEED repeats a run. */
+/* Classical features on a CUDA device: equal to the C reference bit for bit, on random pictures of odd sizes, in
+ * guarded, poisoned device memory, a piece of work at a time. Skipped where there is no device. MILLRACE_SEED
+ * repeats a run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* The stages of classical features in pipelines: on the processor and on simulated accelerators, alone and in batches,
- * for pictures of several layouts, each frame has what the kernels make of its picture; and motion lets through what it
- * should. What the kernels make is compared with others' in tests/reference/classical.py. */
+/* The stages of classical features in pipelines: on the processor and on simulated accelerators, alone and in
+ * batches, for pictures of several layouts, each frame has what the kernels make of its picture; and motion lets
+ * through what it should. What the kernels make is compared with others' in tests/reference/classical.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -248,7 +248,8 @@ static const struct feature {
     const char *stage;
     expect_function *expect;
 } features[] = {
-    {"type: hog, size: 32x40, fit: letterbox, bins: 8, signed: true, gamma: false, color: true, clip: 0.3", expect_hog},
+    {"type: hog, size: 32x40, fit: letterbox, bins: 8, signed: true, gamma: false, color: true, clip: 0.3",
+     expect_hog},
     {"type: histogram, size: 33x20, space: hsv, bins: 5, joint: true", expect_histogram},
     {"type: phash", expect_phash},
     {"type: phash, form: bits", expect_bits},
@@ -344,7 +345,8 @@ static void check_gate(const char *device) {
     paint(&feeds[1], 2, 120, 0, 0);
     for (size_t k = 3; k < 10; k++)
         paint(&feeds[1], k, 120, 0, 0);
-    snprintf(stages, sizeof stages, "  it: {type: motion, input: sources.*, size: 70x51, threshold: 0.1%s}\n", device);
+    snprintf(stages, sizeof stages, "  it: {type: motion, input: sources.*, size: 70x51, threshold: 0.1%s}\n",
+             device);
     const ledger told = run(stages);
     expect_through(&feeds[0], 3, (const uint64_t[]){0, 4, 7}, (const float[]){1, 0.1f, 0.1f});
     expect_through(&feeds[1], 2, (const uint64_t[]){0, 2}, (const float[]){1, 1});
@@ -390,11 +392,38 @@ static void failures_are_accounted_for(void **state) {
     free_feeds();
 }
 
+/* With one worker and simulated time: a call that waits for its device does not stop what is before and behind it.
+ * The pictures of the null source are all alike. */
+static void time_may_be_simulated(void **state) {
+    (void)state;
+    static const char text[] = "version: 1\npipeline: test\nsources:\n"
+                               "  a: {type: 'null', format: GRAY8 64x48, frames: 40}\n"
+                               "  b: {type: 'null', format: I420 64x48, frames: 25}\nstages:\n"
+                               "  it: {type: motion, input: sources.*, size: 16, device: 'sim:0'}\n"
+                               "  small: {type: histogram, input: it, size: 16, device: 'sim:1'}\n"
+                               "  sink: {type: 'null', input: small}\n";
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        const mr_pipeline_params params = {.types = mr_stage_types(), .path = "extractors-test.yaml", .text = text,
+                                           .seed = seed};
+        mr_pipeline *pipeline = NULL;
+        mr_diagnostics wrong = {0};
+        assert_int_equal(mr_pipeline_open(&pipeline, &params, &wrong), MR_OK);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+        const ledger told = account(pipeline);
+        assert_int_equal(told.delivered, 2);
+        assert_int_equal(told.absorbed, 63);
+        mr_pipeline_destroy(&pipeline);
+        mr_diagnostics_fini(&wrong);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(features_are_those_of_the_kernels), cmocka_unit_test(results_go_along),
         cmocka_unit_test(what_moves_goes_through),           cmocka_unit_test(still_pictures_are_refreshed),
         cmocka_unit_test(no_threshold_lets_all_through),     cmocka_unit_test(failures_are_accounted_for),
+        cmocka_unit_test(time_may_be_simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

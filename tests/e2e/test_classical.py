@@ -1,8 +1,8 @@
 """Pipelines without a network beside loops in Python over the same frames: what motion lets through, what OpenCV's
 HOGDescriptor and a linear layer make of it, sharpness, perceptual hashes and histograms.
 
-Frames come from ffmpeg as planes of luma. Motion compares them in their own size, where every count is exact. For HOG
-they are made small by OpenCV in floating point: a pixel in some hundreds is off by 1 from ours."""
+Frames come from ffmpeg as planes of luma. Motion compares them in their own size, where every count is exact. For
+HOG they are made small by OpenCV in floating point: a pixel in some hundreds is off by 1 from ours."""
 import collections
 
 import cv2
@@ -16,7 +16,8 @@ import harness
 WALKERS = harness.PICTURES / "vtest.avi"
 WIDTH, HEIGHT, SECONDS, RATE = 768, 576, 20, 10
 THRESHOLD, NOISE, REFRESH = 0.03, 20, 2.0
-# A pixel that is off by 1 moves a number of its block by up to 1/500; a class is a sum over 3780 with weights of 0.05.
+# A pixel that is off by 1 moves a number of its block by up to 1/500; a class is a sum over 3780, with weights of
+# 0.05.
 SCORE_TOLERANCE = 5e-3
 
 MOTION = """\
@@ -160,8 +161,8 @@ class Fingerprints(harness.Case):
             np.testing.assert_allclose(rows[0]["features"], np.concatenate(counts) / (width * height), rtol=1e-6)
 
     def test_perceptual_hashes(self):
-        """Beside ImageHash, which makes pictures small by Lanczos' filter and not by area: some of 64 bits differ. For a
-        picture that is 32x32 already none does."""
+        """Beside ImageHash, which makes pictures small by Lanczos' filter and not by area: some of 64 bits differ.
+        For a picture that is 32x32 already none does."""
         folder, pictures = self.pictures()
         rows = self.run_on(folder, "type: phash")
         apart = []

@@ -1,15 +1,17 @@
 """Classical features beside OpenCV, SciPy, NumPy, colorsys and ImageHash, on random and odd sizes.
 
-Equal, because integers are: histograms (OpenCV's conversion to HSV and NumPy's counting; shares are divided once), the
-perceptual hash of a 32 x 32 picture (ImageHash, which works in double precision), counts of changed samples (OpenCV).
-Within rounding: sharpness, a variance of integers that are exact here and there: one rounding to single precision.
+Equal, because integers are: histograms (OpenCV's conversion to HSV and NumPy's counting; shares are divided once),
+the perceptual hash of a 32 x 32 picture (ImageHash, which works in double precision), counts of changed samples
+(OpenCV). Within rounding: sharpness, a variance of integers that are exact here and there: one rounding to single
+precision.
 
-HOG is within PEOPLE_TOLERANCE of OpenCV's HOGDescriptor for the window it starts with, on numbers of 0 to about 0.3;
-and within HOG_TOLERANCE for any layout, blocks of a few pixels included, whose numbers reach 1. OpenCV's arctangent is
-off by up to 0.01 degrees, 1/1000 of the smallest bin here, which moves that share of a vote between two bins; sums in
-single precision have another order. Directions between two bins do not jump, since votes are shared. The choice among
-three channels does where two gradients have the same length: OpenCV takes the last one (of R, G, B) in the columns that
-it computes eight at a time, and the first one in those that are left, so colour is compared at widths of whole eights.
+HOG is within PEOPLE_TOLERANCE of OpenCV's HOGDescriptor for the window it starts with, on numbers of 0 to about
+0.3; and within HOG_TOLERANCE for any layout, blocks of a few pixels included, whose numbers reach 1. OpenCV's
+arctangent is off by up to 0.01 degrees, 1/1000 of the smallest bin here, which moves that share of a vote between
+two bins; sums in single precision have another order. Directions between two bins do not jump, since votes are
+shared. The choice among three channels does where two gradients have the same length: OpenCV takes the last one (of
+R, G, B) in the columns that it computes eight at a time, and the first one in those that are left, so colour is
+compared at widths of whole eights.
 
 HSV is also held to colorsys, in double precision: hue within 1 of 180 steps, saturation within 1 of 255, for each
 colour by itself, seen as the histogram of a picture of that one colour."""
@@ -65,7 +67,7 @@ def interleaved_bgr(planes):
     return np.ascontiguousarray(planes[::-1].transpose(1, 2, 0))
 
 
-# ---- gradients ------------------------------------------------------------------------------------------------------
+# ---- gradients -----------------------------------------------------------------------------------------------
 
 def draw_hog(rng, channels):
     """(window, block, stride, cell, bins), as HOGDescriptor takes them."""
@@ -97,7 +99,7 @@ def compare_hog(result, rng, layout, channels):
     result.check(f"{name}, opencv", got, want, tolerance, (layout, channels, full, gamma))
 
 
-# ---- colours --------------------------------------------------------------------------------------------------------
+# ---- colours -------------------------------------------------------------------------------------------------
 
 def bins_of(values, bins, levels):
     return values.astype(np.int64) * bins // levels
@@ -143,7 +145,7 @@ def compare_colorsys(result, rng):
         result.check("value, colorsys", value, v * 255, 1e-9, color)
 
 
-# ---- hash, sharpness, change ----------------------------------------------------------------------------------------
+# ---- hash, sharpness, change ---------------------------------------------------------------------------------
 
 def compare_phash(result, rng):
     plane = draw_planes(rng, 1, 32, 32)[0]
