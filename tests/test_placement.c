@@ -375,6 +375,45 @@ static void failures_of_one_device_drop_its_frames_only(void **state) {
     }
 }
 
+/* ---- pictures and memory -------------------------------------------------------------------------------------------- */
+
+#define IMAGES "/usr/lib/python3/dist-packages/imageio/resources/images"
+#define FOLDER "/usr/share/doc/opencv-doc/examples/data"
+
+static uint64_t count_frames(const char *text) {
+    mr_summary *sums;
+    mr_pipeline *pipeline = open_text(mr_stage_types(), text, 0);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    uint64_t frames = sums->delivered;
+    expect_bounds(pipeline, sums);
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(&pipeline);
+    return frames;
+}
+
+static void a_clip_stays_within_the_planned_memory(void **state) {
+    (void)state;
+    assert_int_equal(count_frames(HEAD "sources: {clip: {type: media, uri: " IMAGES "/cockatoo.mp4}}\n"
+                                       "stages:\n"
+                                       "  decode: {input: clip}\n"
+                                       "  one: {type: preprocess, input: decode, size: 224, device: [sim:0, sim:1]}\n"
+                                       "  two: {type: preprocess, input: decode, size: 64, device: sim:1}\n"
+                                       "  three: {type: preprocess, input: decode, size: 32}\n"
+                                       "  out: {type: 'null', input: [one, two, three]}\n"), 280);
+}
+
+static void mixed_pictures_stay_within_the_planned_memory(void **state) {
+    (void)state;
+    assert_true(count_frames(HEAD "sources: {folder: {type: media, uri: " FOLDER "/*.jpg}}\n"
+                                  "stages:\n"
+                                  "  decode: {input: folder}\n"
+                                  "  one: {type: preprocess, input: decode, size: 224, device: sim:0}\n"
+                                  "  two: {type: preprocess, input: decode, size: 64, device: [sim:1, sim:0]}\n"
+                                  "  out: {type: 'null', input: [one, two]}\n") > 10);
+}
+
 static void ignore(void *context, mr_log_level level, const char *line) {
     (void)context;
     (void)level;
@@ -403,6 +442,8 @@ int main(void) {
         cmocka_unit_test(tensors_among_the_results_come_home),
         cmocka_unit_test(joins_get_both_sides_home),
         cmocka_unit_test(failures_of_one_device_drop_its_frames_only),
+        cmocka_unit_test(a_clip_stays_within_the_planned_memory),
+        cmocka_unit_test(mixed_pictures_stay_within_the_planned_memory),
     };
     return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

@@ -88,7 +88,7 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
     const mr_plan_vertex *planned = &graph->plan->vertices[vertex];
     uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
     size_t count = 0;
-    *summary = (mr_stage_summary){.id = planned->id, .type = planned->type->name, .device = planned->device};
+    *summary = (mr_stage_summary){.id = planned->id, .type = planned->type->name, .device = planned->device_names};
     for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++)
         add_instance(graph->instances[i], summary, latency);
     summary->instances = (int)count;

@@ -47,6 +47,7 @@ class Words(Case):
                       ["run", "a.yaml", "--set", "novalue"], ["run", "a.yaml", "--workers", "0"],
                       ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"],
                       ["schema", "x"], ["run", "a.yaml", "--output"], ["check", "a.yaml", "--format", "xml"],
+                      ["check", "a.yaml", "--assume", "cuda"], ["plan", "a.yaml", "--assume", "cuda:8x"],
                       ["run", "a.yaml", "--quiet=yes"], ["bench", "null", "--frames", "0"]):
             told = call([MILLRACE, *words])
             self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")

@@ -215,15 +215,18 @@ static int print_links(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
+/* A copy; or what a stage on several devices brings to them itself. */
 static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex *copy) {
-    static const char *const kinds[] = {
-        [MR_COPY_UPLOAD] = "host to device", [MR_COPY_DOWNLOAD] = "device to host", [MR_COPY_PEER] = "device to device"};
+    static const char *const kinds[] = {[MR_COPY_NONE] = "to its devices",
+                                        [MR_COPY_UPLOAD] = "host to device",
+                                        [MR_COPY_DOWNLOAD] = "device to host",
+                                        [MR_COPY_PEER] = "device to device"};
     char format[MR_FORMAT_SET_TEXT], text[MR_WORDS];
-    uint64_t bytes = mr_plan_output_bytes(copy, 0);
+    uint64_t bytes = copy->copy ? mr_plan_output_bytes(copy, 0) : copy->staging.bytes;
     double rate = mr_plan_rate(plan, copy);
     mr_table_add(table, "%s", copy->id);
     mr_table_add(table, "%s", kinds[copy->copy]);
-    mr_table_add(table, "%s", set_text(&copy->outputs[0].set, format));
+    mr_table_add(table, "%s", set_text(&copy->inputs[0].set, format));
     mr_table_add(table, "%s", bytes_or_none(bytes, text));
     if (rate > 0 && bytes)
         mr_table_add(table, "%s", mr_words_bytes((uint64_t)((double)bytes * rate), text));
@@ -240,7 +243,7 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
                                         {0}};
     mr_table table = {.columns = columns};
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].copy != MR_COPY_NONE)
+        if (plan->vertices[v].copy != MR_COPY_NONE || plan->vertices[v].staging.count)
             add_copy(&table, plan, &plan->vertices[v]);
     if (table.count == 0 && !table.out_of_memory) {
         fprintf(stream, "  no copies: every stage reads what the one before it has written\n");

@@ -134,7 +134,7 @@ typedef struct mr_source_summary {
 } mr_source_summary;
 
 typedef struct mr_stage_summary {
-    const char *id, *type, *device;
+    const char *id, *type, *device; /* several devices: "sim:0, sim:1" */
     int instances;
     uint64_t in, out;         /* frames */
     int64_t busy_ns;          /* inside the stage, all instances and entries together */
