@@ -245,7 +245,7 @@ stages:
         vertices = planned["sources"] + planned["stages"] + planned["copies"]
         self.assertEqual(set(ran), {vertex["id"] for vertex in vertices})
         for stage in planned["stages"]:
-            self.assertEqual(ran[stage["id"]]["device"], stage["device"])
+            self.assertEqual(ran[stage["id"]]["device"], ", ".join(stage["devices"]))
             self.assertEqual(ran[stage["id"]]["instances"], len(stage["instances"]))
             self.assertLessEqual(ran[stage["id"]]["batch_peak"], stage["batch"])
             self.assertGreater(ran[stage["id"]]["in"], 0)
