@@ -52,6 +52,12 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
     return true;
 }
 
+/* Whether a stage gives what nothing that was opened tells the size of: the most that it takes of anything would prove
+ * nothing. */
+static bool is_open(const mr_planned_output *output) {
+    return output->follows < 0 && mr_format_set_most_bytes(&output->set) == 0;
+}
+
 /* ---- pools ---------------------------------------------------------------------------------------------------------- */
 
 /* The device whose copies read a port in host memory, so that it is pinned; 0: none. */
@@ -103,6 +109,8 @@ int mr_plan_pools(mr_plan_builder *b) {
         for (size_t port = 0; port < vertex->output_count; port++) {
             mr_plan_pool *pool = &vertex->pools[port];
             bool some = mr_plan_allocates(vertex, port, &pool->bytes);
+            if (b->params.offline && is_open(&vertex->outputs[port]))
+                pool->bytes = 0;
             pool->count = some ? vertex->output_buffers : 0;
             place_pool(b, v, (int)port, pool);
         }
