@@ -1,4 +1,5 @@
 /* classify: a linear layer, scores, and the best classes with their labels; of logits, the last two alone. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -62,18 +63,59 @@ static int check_length(const options *o, const mr_head *head, size_t length, co
     return MR_OK;
 }
 
-static int check(const options *o, const mr_head *head, const mr_planned_input *input) {
-    char text[MR_FORMAT_TEXT];
-    size_t length = vector_length(&input->format);
+/* What planning knows of the vector: as find_vector below will find it. */
+typedef enum finding { NOTHING, UNKNOWN, FOUND } finding;
+
+static finding judge(const mr_format_set *set) {
+    const mr_format common = mr_format_set_common(set);
+    bool open = set->payload == MR_PAYLOAD_ANY || (set->payload == MR_PAYLOAD_TENSOR && !mr_tensor_count(&common));
+    return vector_length(&common) ? FOUND : open ? UNKNOWN : NOTHING;
+}
+
+static finding foresee_vector(const options *o, const mr_planned_input *input, mr_format *vector) {
+    finding of = o->tensor ? NOTHING : judge(&input->set);
+    const mr_format_set *set = &input->set;
+    const mr_planned_result *result = of == NOTHING ? input->results : NULL;
+    if (of == NOTHING && input->more_results)
+        return UNKNOWN;
+    for (; result && of == NOTHING; result = result->next)
+        if (result->kind == MR_RESULT_TENSOR && (!o->tensor || strcmp(result->name, o->tensor) == 0)) {
+            set = &result->set;
+            of = judge(set);
+        }
+    *vector = mr_format_set_common(set);
+    return of;
+}
+
+static const char *list_results(const mr_planned_input *input, char *text, size_t bytes) {
+    char one[MR_FORMAT_SET_TEXT];
+    size_t used = 0;
+    text[0] = 0;
+    for (const mr_planned_result *result = input->results; result && used < bytes; result = result->next)
+        if (result->kind == MR_RESULT_TENSOR)
+            used += (size_t)snprintf(text + used, bytes - used, "%s\"%s\", a %s", used ? "; " : "", result->name,
+                                     mr_format_set_print(&result->set, one, sizeof one));
+    return text;
+}
+
+static int refuse_nothing(mr_negotiation *n, const options *o) {
+    const mr_planned_input *input = &n->inputs[0];
+    char list[512], text[MR_FORMAT_SET_TEXT];
+    list_results(input, list, sizeof list);
+    if (o->tensor)
+        return mr_refuse(n, "tensor", "no vector called \"%s\" is among the results that come from %s; it gives %s",
+                         o->tensor, input->from, *list ? list : "none");
+    return mr_refuse(n, NULL,
+                     "there is no vector to classify: %s gives a %s%s%s; put features, infer or histogram before it",
+                     input->from, mr_format_set_print(&input->set, text, sizeof text), *list ? " with " : "", list);
+}
+
+static int check(const options *o, const mr_head *head, const mr_format *vector, const char *from) {
+    size_t length = vector_length(vector);
     if (o->weights && o->labels && head->labels.count != head->weights.rows)
         return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but %s has the weights of %zu classes", o->labels,
                        head->labels.count, o->weights, head->weights.rows);
-    if (o->tensor || !length)
-        return MR_OK;
-    if (input->format.dtype != MR_DTYPE_F32)
-        return mr_fail(MR_ERROR_CONFIG, "%s gives a %s, but only f32 can be classified", input->from,
-                       mr_format_print(&input->format, text, sizeof text));
-    return check_length(o, head, length, input->from);
+    return length ? check_length(o, head, length, from) : MR_OK;
 }
 
 static size_t scratch_numbers(const job *j, bool linear, size_t *gathered, size_t *logits) {
@@ -89,23 +131,14 @@ static job job_of(const options *o, const mr_head *head, size_t length, size_t b
 }
 
 /* The weights tell how long vectors are; without any, the input does. */
-static void plan_scratch(mr_negotiation *n, const mr_head *head) {
+static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format *vector) {
     const options *o = n->options;
-    size_t length = o->weights ? head->weights.columns - 1 : vector_length(&n->inputs[0].format), gathered, logits;
+    size_t length = o->weights ? head->weights.columns - 1 : vector_length(vector), gathered, logits;
     const job j = job_of(o, head, length, (size_t)n->batch);
     n->scratch_bytes = length ? scratch_numbers(&j, o->weights != NULL, &gathered, &logits) * sizeof(float) : 0;
 }
 
-static int negotiate(mr_negotiation *n) {
-    const options *o = n->options;
-    n->outputs[0].follows = 0;
-    if (o->window > 1)
-        n->entry = MR_ENTRY_PER_SOURCE;
-    if (o->window > 1 && n->batch > 1)
-        return mr_refuse(n, "window",
-                         "window counts the frames of one source, batch mixes those of several; keep one of them");
-    if (n->offline)
-        return MR_OK;
+static int check_files(mr_negotiation *n, const options *o, const mr_format *vector) {
     mr_head head = {0}; /* without the numbers */
     int status = o->weights ? mr_npy_look(o->weights, &head.weights) : MR_OK;
     if (status)
@@ -113,10 +146,30 @@ static int negotiate(mr_negotiation *n) {
     status = o->labels ? mr_labels_read(o->labels, &head.labels) : MR_OK;
     if (status)
         return mr_refuse_status(n, status, "labels", "%s", mr_message());
-    status = check(o, &head, &n->inputs[0]);
+    status = check(o, &head, vector, n->inputs[0].from);
     mr_labels_free(&head.labels);
-    plan_scratch(n, &head);
+    plan_scratch(n, &head, vector);
     return status ? mr_refuse(n, o->labels ? "labels" : "weights", "%s", mr_message()) : MR_OK;
+}
+
+static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
+    char text[MR_FORMAT_TEXT];
+    mr_format vector = {0};
+    n->outputs[0].follows = 0;
+    if (o->window > 1)
+        n->entry = MR_ENTRY_PER_SOURCE;
+    if (o->window > 1 && n->batch > 1)
+        return mr_refuse(n, "window",
+                         "window counts the frames of one source, batch mixes those of several; keep one of them");
+    finding of = foresee_vector(o, &n->inputs[0], &vector);
+    if (of == NOTHING)
+        return refuse_nothing(n, o);
+    if (of == FOUND && vector.dtype && vector.dtype != MR_DTYPE_F32)
+        return mr_refuse(n, o->tensor ? "tensor" : NULL, "%s gives a %s, but only f32 can be classified",
+                         n->inputs[0].from, mr_format_print(&vector, text, sizeof text));
+    int status = n->offline ? MR_OK : check_files(n, o, of == FOUND ? &vector : &(mr_format){0});
+    return status ? status : mr_promise_result(n, 0, MR_RESULT_CLASSES, NULL, NULL);
 }
 
 static int open_stage(mr_stage *self) {

@@ -498,6 +498,7 @@ const mr_stage_type mr_decode_stage = {
     .options_bytes = sizeof(decode_options),
     .state_bytes = sizeof(decode_state),
     .entry = MR_ENTRY_PER_SOURCE,
+    .converts = true,
     .negotiate = negotiate,
     .open = open_decode,
     .process = process,

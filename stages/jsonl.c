@@ -22,11 +22,15 @@ typedef struct state {
 } state;
 
 static int negotiate(mr_negotiation *negotiation) {
+    static const char *const plural[] = {[MR_PAYLOAD_PACKET] = "packets",
+                                         [MR_PAYLOAD_PICTURE] = "pictures",
+                                         [MR_PAYLOAD_RESULTS] = "results without content"};
     const options *given = negotiation->options;
     negotiation->blocking = mr_output_blocks(given->path);
-    if (given->features && negotiation->inputs[0].format.payload == MR_PAYLOAD_PICTURE)
-        return mr_refuse(negotiation, "features", "%s gives pictures, and only a tensor can be printed as features",
-                         negotiation->inputs[0].from);
+    mr_payload payload = negotiation->inputs[0].set.payload;
+    if (given->features && payload != MR_PAYLOAD_TENSOR && payload != MR_PAYLOAD_ANY)
+        return mr_refuse(negotiation, "features", "%s gives %s, and only a tensor can be printed as features",
+                         negotiation->inputs[0].from, plural[payload]);
     return MR_OK;
 }
 

@@ -327,6 +327,7 @@ const mr_stage_type mr_preprocess_stage = {
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(mr_resizer),
     .entry = MR_ENTRY_STATELESS,
+    .converts = true,
     .negotiate = negotiate,
     .suggest = suggest,
     .open = open_stage,

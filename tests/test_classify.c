@@ -190,13 +190,25 @@ static void what_does_not_fit_is_refused(void **state) {
     REFUSED(MR_ERROR_CONFIG, "f32 6", "window: 4, batch: {size: 2}", "window");
 }
 
-static void frames_without_a_vector_are_dropped(void **state) {
+static void what_holds_no_vector_is_refused(void **state) {
     (void)state;
     NEED_MODELS();
-    static arrived got;
-    got = (arrived){.look = look_at_classes};
-    models_run("f32 2x3", logits, "  classify: {input: in}\n  sink: {type: callback, input: classify}\n", &got);
-    assert_int_equal(got.frames, 0);
+    char message[4096];
+    REFUSED(MR_ERROR_CONFIG, "f32 2x3", "top_k: 2", "no vector", "in gives a tensor f32 2x3;");
+    assert_int_equal(models_refused("f32 5",
+                                    "  wide: {type: 'null', input: in}\n  other: {type: 'null', input: in}\n"
+                                    "  network: {type: infer, join: {a: wide, b: other}, model: @/two-inputs.onnx}\n"
+                                    "  classify: {input: network, tensor: product}\n"
+                                    "  few: {type: classify, input: network, tensor: sum, labels: @/few.txt}\n"
+                                    "  head: {type: classify, input: network, tensor: sum, weights: @/head.npy}\n"
+                                    "  sink: {type: callback, input: [classify, few, head]}\n",
+                                    message, sizeof message),
+                     MR_ERROR_CONFIG);
+    assert_non_null(strstr(message, "stages.classify: no vector called \"product\" is among the results that come from "
+                                    "network; it gives \"sum\", a tensor f32 5; \"difference\", a tensor f32 5"));
+    assert_non_null(strstr(message, "10:"));
+    assert_non_null(strstr(message, "has 2 labels, but there are 5 classes"));
+    assert_null(strstr(message, "stages.head"));
 }
 
 static int make(void **state) {
@@ -217,7 +229,7 @@ int main(void) {
         cmocka_unit_test(the_window_votes),
         cmocka_unit_test(a_window_counts_the_frames_of_a_source),
         cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(frames_without_a_vector_are_dropped),
+        cmocka_unit_test(what_holds_no_vector_is_refused),
     };
     return cmocka_run_group_tests(tests, make, NULL);
 }

@@ -137,7 +137,7 @@ static void a_list_leaves_out_what_is_disabled(void **state) {
 static void copies_are_shared_and_named(void **state) {
     (void)state;
     mr_plan *plan = load(HEAD DEVICES SOURCE "stages:\n"
-                              "  a: {type: preprocess, input: in, size: 8, device: fast}\n"
+                              "  a: {type: preprocess, input: in, size: 64x1, order: gray, device: fast}\n"
                               "  b: {type: preprocess, input: in, size: 16, device: fast}\n"
                               "  c: {type: preprocess, input: in, size: 16, device: slow}\n"
                               "  d: {type: classify, input: a, device: slow}\n"
@@ -152,7 +152,7 @@ static void copies_are_shared_and_named(void **state) {
     assert_int_equal(down->copy, MR_COPY_DOWNLOAD);
     assert_string_equal(down->device, "sim:0");
     assert_int_equal(down->pools[0].memory, MR_MEMORY_PINNED);
-    assert_int_equal(down->pools[0].bytes, 3 * 8 * 8 * 4);
+    assert_int_equal(down->pools[0].bytes, 64 * 4);
     assert_int_equal(vertex(plan, "a->sim:1")->copy, MR_COPY_PEER);
     assert_string_equal(vertex(plan, "a->sim:1")->device, "sim:1");
     /* in, two uploads, a, b, c, the peer copy, d, four downloads, out, last */

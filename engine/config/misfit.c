@@ -30,11 +30,6 @@ static bool takes_output_of(const mr_stage_type *type, const mr_stage_type *from
     return gives(from, &type->inputs[0]);
 }
 
-/* A stage type that turns one thing into another: it says what it takes and gives, and has one input. */
-static bool converts(const mr_stage_type *type) {
-    return type->inputs && type->outputs && !mr_port_accepts_anything(&type->inputs[0]) && !type->inputs[1].name;
-}
-
 static void write_chain(const mr_stage_type *const *types, const int *before, int last, char *hint, size_t bytes) {
     char text[256] = "", longer[256];
     for (int at = last; at >= 0; at = before[at]) {
@@ -50,7 +45,7 @@ static const char *conversion(const mr_stage_type *const *types, const mr_format
                               char *hint, size_t bytes) {
     int queue[MAX_TYPES], before[MAX_TYPES], steps[MAX_TYPES] = {0}, found = 0;
     for (int t = 0; types[t] && t < MAX_TYPES; t++)
-        if (converts(types[t]) && mr_port_accepts(&types[t]->inputs[0], have, NULL)) {
+        if (types[t]->converts && mr_port_accepts(&types[t]->inputs[0], have, NULL)) {
             before[t] = -1;
             steps[t] = 1;
             queue[found++] = t;
@@ -62,7 +57,7 @@ static const char *conversion(const mr_stage_type *const *types, const mr_format
             return hint;
         }
         for (int t = 0; types[t] && t < MAX_TYPES && steps[at] < MAX_STEPS; t++)
-            if (steps[t] == 0 && converts(types[t]) && takes_output_of(types[t], types[at])) {
+            if (steps[t] == 0 && types[t]->converts && takes_output_of(types[t], types[at])) {
                 before[t] = at;
                 steps[t] = steps[at] + 1;
                 queue[found++] = t;

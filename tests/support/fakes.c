@@ -97,6 +97,7 @@ static const mr_stage_type opener = {.name = "open",
                                      .outputs = pictures_port,
                                      .entry = MR_ENTRY_PER_SOURCE,
                                      .blocking = true,
+                                     .converts = true,
                                      .negotiate = negotiate_open};
 
 static const char *const fits[] = {"stretch", "center-crop", "letterbox", NULL};
@@ -142,6 +143,7 @@ static const mr_stage_type shrink = {.name = "shrink",
                                      .options_bytes = sizeof(fake_shrink),
                                      .entry = MR_ENTRY_STATELESS,
                                      .streams = true,
+                                     .converts = true,
                                      .negotiate = negotiate_shrink};
 
 static int negotiate_results(mr_negotiation *negotiation) {

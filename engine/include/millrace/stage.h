@@ -68,6 +68,8 @@ typedef struct mr_stage_type {
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
     bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
     bool cuda;                   /* all that it enqueues has a CUDA variant */
+    bool converts;               /* what comes out is what comes in, in another form: where formats do not fit, a stage of
+                                    this type is proposed */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing does */
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
