@@ -45,16 +45,16 @@ typedef struct mr_plan_device {
     bool used;              /* a stage or a copy computes there */
     uint64_t limit_bytes;   /* most that pools may take there, under `devices:`; 0: no limit */
     uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
-    mr_plan_bytes memory;   /* upper bound of what pools take of its own memory; of the first device: of host memory, pinned
-                               memory included */
+    mr_plan_bytes memory;   /* upper bound of what pools take of its own memory; of the first device: of host memory,
+                               pinned memory included */
 } mr_plan_device;
 
 /* One pool of buffers, which each instance of a vertex has, on each of its devices: at most
  * count * bytes * instances of each device's memory. */
 typedef struct mr_plan_pool {
     mr_memory memory;
-    int device;     /* in plan->devices: whose memory it is (with several devices, the first); pinned memory: who pins it;
-                       host memory: 0 */
+    int device;     /* in plan->devices: whose memory it is (with several devices, the first); pinned memory: who pins
+                       it; host memory: 0 */
     int count;      /* buffers; 0: there is no such pool */
     uint64_t bytes; /* of one buffer at most; 0: not known */
 } mr_plan_pool;
@@ -74,11 +74,11 @@ typedef struct mr_plan_pool {
  *
  * A copy (below) takes the same for its consumers, and stages before it hold no more than its queue and its slots.
  *
- * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a copy reads
- * it. Several devices: one instance, whose entries each have a device. A frame that lies on one of them is worked on there;
- * what comes from elsewhere goes to the devices in turn, and is brought into their memory by the entry itself, as the first
- * work of its slot (`staging`): only then is it known where it goes, and a batch stays whole. So there is no copy before such
- * a stage, and one behind it, with the same list of devices, brings each frame home from where it lies.
+ * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
+ * copy reads it. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
+ * frame lies, else to the next in turn. What lies elsewhere the call brings into that device's memory itself, as its
+ * first work (`staging`): only then is it known where a frame goes, and a batch stays whole. So there is no copy before
+ * such a stage; one behind it, with the same list of devices, brings each frame home from where it lies.
  *
  * A source, stage or copy. Sources come first, then the others in topological order. */
 typedef struct mr_plan_vertex {
@@ -136,7 +136,7 @@ typedef struct mr_plan {
     size_t edge_count;
     mr_plan_edge *edges;            /* by `to`, then in the order of the YAML */
     size_t device_count;
-    mr_plan_device *devices;        /* the host's processors, those of `devices:`, those assumed, others as stages name them */
+    mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages name */
     mr_plan_bytes host, pinned;     /* upper bounds of what pools take; pinned memory is counted apart */
     bool assumed;                   /* it is for hardware that need not be there, and cannot be run */
     mr_arena arena;                 /* private: all of the above but the spec */

@@ -1,5 +1,5 @@
-/* `device: auto`: stages are placed one after the other in the order of the graph, each where a neighbour is, so that nothing
- * is copied between them, or on the first device that can take it; else on the processors. */
+/* `device: auto`: stages are placed one after the other in the order of the graph, each where a neighbour is, so that
+ * nothing is copied between them, or on the first device that can take it; else on the processors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 typedef struct search {
     mr_plan_builder *b;
     int v;
-    uint64_t bytes; /* that it would take */
+    uint64_t bytes;        /* that it would take */
     const uint64_t *taken; /* by stages placed before, by device */
     char against[512];
 } search;
@@ -49,7 +49,8 @@ static bool join_neighbour(search *s, const mr_plan_vertex *neighbour) {
             return false;
     vertex->devices = neighbour->devices;
     vertex->device_count = neighbour->device_count;
-    vertex->device_reason = mr_arena_print(s->b->arena, "with %s, so that nothing is copied between them", neighbour->id);
+    vertex->device_reason =
+        mr_arena_print(s->b->arena, "with %s, so that nothing is copied between them", neighbour->id);
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* Copies that the planner puts in where frames go from one memory to another: one for each output port and device that reads
- * it. The graph is numbered anew, with each copy before the first stage that reads it. */
+/* Copies that the planner puts in where frames go from one memory to another: one for each output port and device
+ * that reads it. The graph is numbered anew, with each copy before the first stage that reads it. */
 #include <string.h>
 
 #include "engine/config/plan_builder.h"
@@ -19,16 +19,16 @@ typedef struct made_copy {
 /* The graph being built anew. */
 typedef struct rebuild {
     mr_plan_builder *b;
-    made_copy **copies;   /* of each old vertex */
-    int *position;        /* of each old vertex */
-    int count, room;      /* vertices */
+    made_copy **copies; /* of each old vertex */
+    int *position;      /* of each old vertex */
+    int count, room;    /* vertices */
     mr_plan_vertex *vertices;
     const mr_spec_vertex **specs;
     size_t link_count, link_room;
     mr_plan_link *link;
 } rebuild;
 
-/* ---- whether a link needs one --------------------------------------------------------------------------------------- */
+/* ---- whether a link needs one ---------------------------------------------------------------------------------- */
 
 static bool on_host(const mr_plan_vertex *vertex) {
     return vertex->devices[0] == 0;
@@ -57,12 +57,13 @@ static bool needs_copy(const mr_plan_builder *b, const mr_plan_link *link) {
     return to->device_count == 1 && !mr_plan_same_devices(from, to) && holds_memory(&from->outputs[link->from_port]);
 }
 
-/* ---- one copy --------------------------------------------------------------------------------------------------------- */
+/* ---- one copy -------------------------------------------------------------------------------------------------- */
 
 static const char *name_copy(mr_plan_builder *b, const mr_plan_link *link) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
     const mr_port *port = &from->type->outputs[link->from_port];
-    return mr_arena_print(b->arena, "%s%s%s->%s", from->id, link->from_port ? "." : "", link->from_port ? port->name : "",
+    return mr_arena_print(b->arena, "%s%s%s->%s", from->id, link->from_port ? "." : "",
+                          link->from_port ? port->name : "",
                           on_host(to) ? "host" : b->plan->devices[to->devices[0]].name);
 }
 
@@ -107,7 +108,9 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
         .mark = to->mark,
         .device_count = works->device_count,
         .devices = works->devices,
-        .copy = on_host(to) ? MR_COPY_DOWNLOAD : on_host(from) ? MR_COPY_UPLOAD : MR_COPY_PEER,
+        .copy = on_host(to)     ? MR_COPY_DOWNLOAD
+                : on_host(from) ? MR_COPY_UPLOAD
+                                : MR_COPY_PEER,
         .instances = 1,
         .entry = MR_ENTRY_STATELESS,
         .entries = 1,
@@ -118,13 +121,13 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
         .source_count = from->source_count,
         .sources = from->sources,
     };
-    *spec = (mr_spec_vertex){.id = id, .place = to->mark, .place_text = to->place, .type = &mr_copy_stage,
-                             .options = options};
+    *spec = (mr_spec_vertex){
+        .id = id, .place = to->mark, .place_text = to->place, .type = &mr_copy_stage, .options = options};
     mr_plan_name_device(b, copy);
     return fill_ends(b, copy, link);
 }
 
-/* ---- the new graph ------------------------------------------------------------------------------------------------------ */
+/* ---- the new graph --------------------------------------------------------------------------------------------- */
 
 static void add_link(rebuild *r, mr_plan_link link) {
     r->link[r->link_count++] = link;
@@ -149,7 +152,9 @@ static int add_copy(rebuild *r, const mr_plan_link *link) {
                         .next = r->copies[link->from]};
     r->copies[link->from] = copy;
     r->specs[r->count++] = spec;
-    add_link(r, (mr_plan_link){.from = r->position[link->from], .from_port = link->from_port, .to = copy->position,
+    add_link(r, (mr_plan_link){.from = r->position[link->from],
+                               .from_port = link->from_port,
+                               .to = copy->position,
                                .place = link->place});
     return MR_OK;
 }

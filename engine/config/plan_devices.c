@@ -10,7 +10,7 @@
 
 enum { MOST_ASSUMED = 256 };
 
-/* ---- the list of devices ------------------------------------------------------------------------------------------ */
+/* ---- the list of devices --------------------------------------------------------------------------------------- */
 
 /* The entry of that name, alias or full name; -1 where there is none. */
 static int find_device(const mr_plan_builder *b, const char *name) {
@@ -87,8 +87,10 @@ int mr_plan_check_assumption(const char *text) {
     int64_t bytes;
     if (parse_assumption(text, &kind, &count, &bytes))
         return MR_OK;
-    return mr_fail(MR_ERROR_USAGE, "--assume takes cuda:COUNT or sim:COUNT, with the memory of each behind it, such as "
-                   "cuda:8x80GiB, not \"%s\"", text);
+    return mr_fail(MR_ERROR_USAGE,
+                   "--assume takes cuda:COUNT or sim:COUNT, with the memory of each behind it, such as "
+                   "cuda:8x80GiB, not \"%s\"",
+                   text);
 }
 
 static int assume(mr_plan_builder *b, const char *text) {
@@ -126,7 +128,7 @@ static int list_devices(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* ---- what can compute where ----------------------------------------------------------------------------------------- */
+/* ---- what can compute where ------------------------------------------------------------------------------------ */
 
 bool mr_plan_is_cuda(const mr_plan_device *device) {
     return strncmp(device->name, "cuda:", 5) == 0;
@@ -156,17 +158,17 @@ void mr_plan_check_device(mr_plan_builder *b, const mr_spec_vertex *spec, mr_pla
                       spec->id, type->name);
     else if (mr_plan_is_cuda(device) && !type->cuda && b->plan->assumed)
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place, NULL,
-                    "stages.%s.device: %s has no CUDA kernel in this version; the plan holds for one that has", spec->id,
-                    type->name);
+                    "stages.%s.device: %s has no CUDA kernel in this version; the plan holds for one that has",
+                    spec->id, type->name);
     else if (mr_plan_is_cuda(device) && !type->cuda)
         mr_plan_error(b, place, "write cpu; sim:0 does the same work asynchronously, as a GPU would",
                       "stages.%s.device: %s has no CUDA kernel in this version", spec->id, type->name);
     else if (mr_plan_probe(b, device))
-        mr_plan_error(b, place, "name a device that is there, or plan for others with --assume", "stages.%s.device: %s",
-                      spec->id, mr_message());
+        mr_plan_error(b, place, "name a device that is there, or plan for others with --assume",
+                      "stages.%s.device: %s", spec->id, mr_message());
 }
 
-/* ---- named devices -------------------------------------------------------------------------------------------------- */
+/* ---- named devices --------------------------------------------------------------------------------------------- */
 
 static int named(mr_plan_builder *b, const char *name) {
     int found = find_device(b, name);
@@ -192,7 +194,8 @@ void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
     snprintf(vertex->device, sizeof vertex->device, "%s", devices[vertex->devices[0]].name);
     vertex->device_names = devices[vertex->devices[0]].name;
     for (size_t i = 1; i < vertex->device_count && vertex->device_names; i++)
-        vertex->device_names = mr_arena_print(b->arena, "%s, %s", vertex->device_names, devices[vertex->devices[i]].name);
+        vertex->device_names =
+            mr_arena_print(b->arena, "%s, %s", vertex->device_names, devices[vertex->devices[i]].name);
 }
 
 /* Adds one name of a list; disabled devices are left out, which the reason tells. */
@@ -251,8 +254,10 @@ static void check_spread(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     if (vertex->device_count < 2 || vertex->entry == MR_ENTRY_STATELESS)
         return;
-    mr_plan_error(b, place_of(b->vertex[v], 0), "name one device", "stages.%s.device: %s, so %s cannot be spread over %zu "
-                  "devices", vertex->id,
+    mr_plan_error(b, place_of(b->vertex[v], 0), "name one device",
+                  "stages.%s.device: %s, so %s cannot be spread over %zu "
+                  "devices",
+                  vertex->id,
                   vertex->entry == MR_ENTRY_PER_SOURCE ? "it remembers earlier frames of each source"
                                                        : "it remembers earlier frames",
                   vertex->type->name, vertex->device_count);

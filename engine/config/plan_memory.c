@@ -1,4 +1,5 @@
-/* What pools take: which there are, where they lie, how large they get, and whether that is more than a device has. */
+/* What pools take: which there are, where they lie, how large they get, and whether that is more than a device has.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ static size_t aligned(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------------------------- */
 
 /* Adds the most that a payload takes; false where that is not known. */
 static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
@@ -52,13 +53,13 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
     return true;
 }
 
-/* Whether a stage gives what nothing that was opened tells the size of: the most that it takes of anything would prove
- * nothing. */
+/* Whether a stage gives what nothing that was opened tells the size of: the most that it takes of anything would
+ * prove nothing. */
 static bool is_open(const mr_planned_output *output) {
     return output->follows < 0 && mr_format_set_most_bytes(&output->set) == 0;
 }
 
-/* ---- pools ---------------------------------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------------------------- */
 
 /* The device whose copies read a port in host memory, so that it is pinned; 0: none. */
 static int pinned_for(const mr_plan_builder *b, int v, int port) {
@@ -143,7 +144,7 @@ uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     return bytes;
 }
 
-/* ---- totals --------------------------------------------------------------------------------------------------------- */
+/* ---- totals ---------------------------------------------------------------------------------------------------- */
 
 static void add(mr_plan_bytes *total, uint64_t bytes, bool known) {
     total->bytes += bytes;
@@ -177,7 +178,7 @@ static void add_up(mr_plan *plan) {
                                               .unknown = plan->host.unknown || plan->pinned.unknown};
 }
 
-/* ---- limits --------------------------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------------------------- */
 
 /* The number in the YAML that, made as small as it may be, spares most. */
 typedef struct saving {
@@ -195,7 +196,8 @@ static void offer_calls(saving *best, const mr_plan_vertex *stage, uint64_t byte
     if (stage->copy || stage->is_source)
         return;
     uint64_t each = bytes * (uint64_t)stage->instances;
-    offer(best, stage->id, "in_flight", stage->in_flight, (uint64_t)(stage->in_flight - 1) * (uint64_t)stage->batch * each);
+    offer(best, stage->id, "in_flight", stage->in_flight,
+          (uint64_t)(stage->in_flight - 1) * (uint64_t)stage->batch * each);
     offer(best, stage->id, "batch", stage->batch, (uint64_t)(stage->batch - 1) * (uint64_t)stage->in_flight * each);
 }
 
@@ -255,8 +257,8 @@ static void refuse_memory(mr_plan_builder *b, int d, uint64_t most) {
     saving best = find_saving(b, d);
     mr_value_print_about(best.bytes, spares, sizeof spares);
     if (best.bytes)
-        snprintf(hint, sizeof hint, "lower %s of %s, which is %d: that spares up to %s", best.key, best.stage, best.value,
-                 spares);
+        snprintf(hint, sizeof hint, "lower %s of %s, which is %d: that spares up to %s", best.key, best.stage,
+                 best.value, spares);
     else
         snprintf(hint, sizeof hint, "put some of its stages on another device");
     mr_value_print_about(device->memory.bytes, needed, sizeof needed);

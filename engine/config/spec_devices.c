@@ -1,4 +1,5 @@
-/* `devices:` of the YAML: names, limits and states for what the machine has; and what stages may write as `device`. */
+/* `devices:` of the YAML: names, limits and states for what the machine has; and what stages may write as `device`.
+ */
 #include <string.h>
 
 #include "engine/config/nearest.h"
@@ -13,12 +14,20 @@ typedef struct device_options {
 } device_options;
 
 const mr_option mr_device_keys[] = {
-    {.name = "device", .kind = MR_OPTION_STRING, .offset = offsetof(device_options, device),
+    {.name = "device",
+     .kind = MR_OPTION_STRING,
+     .offset = offsetof(device_options, device),
      .help = "what it is: cpu, sim:N or cuda:N; may be left out where the name says so itself"},
-    {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(device_options, memory_bytes), .min = 1048576,
+    {.name = "memory",
+     .kind = MR_OPTION_BYTES,
+     .offset = offsetof(device_options, memory_bytes),
+     .min = 1048576,
      .max = 109951162777600,
      .help = "most that buffers may take of its memory; a pipeline that could need more is refused"},
-    {.name = "enabled", .kind = MR_OPTION_BOOL, .offset = offsetof(device_options, enabled), .fallback = "true",
+    {.name = "enabled",
+     .kind = MR_OPTION_BOOL,
+     .offset = offsetof(device_options, enabled),
+     .fallback = "true",
      .help = "false: auto and lists leave it out, and no stage may name it alone"},
     MR_OPTIONS_END,
 };
@@ -40,7 +49,8 @@ static const mr_spec_device *find_by_id(const mr_spec *spec, const char *id) {
 
 /* Its id is a name of the author's choice, or that of a device. */
 static bool check_id(mr_spec_parser *p, const mr_yaml *node) {
-    if (strcmp(node->key, "auto") != 0 && (mr_device_check_name(node->key) == MR_OK || mr_spec_id_is_plain(node->key)))
+    if (strcmp(node->key, "auto") != 0 &&
+        (mr_device_check_name(node->key) == MR_OK || mr_spec_id_is_plain(node->key)))
         return true;
     mr_spec_error(p, node->key_place, "use up to 64 letters, digits, - and _, or what it is, such as cuda:0",
                   "\"%s\" cannot be the name of a device", node->key);
@@ -136,7 +146,7 @@ int mr_spec_read_devices(mr_spec_parser *p) {
     return MR_OK;
 }
 
-/* ---- `device` of a stage ----------------------------------------------------------------------------------------- */
+/* ---- `device` of a stage --------------------------------------------------------------------------------------- */
 
 static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml *said, bool alone) {
     static const char usual[] = "write cpu, auto, sim:0 or cuda:0";
@@ -158,7 +168,8 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr
         mr_nearest_offer(&nearest, spec->devices[i].id);
     mr_spec_error(p, said->place, mr_nearest_hint(&nearest, hint, sizeof hint, usual),
                   spec->device_count ? "stages.%s.device: \"%s\" is no device, nor a name under `devices`"
-                                     : "stages.%s.device: \"%s\" is no device", vertex->id, said->text);
+                                     : "stages.%s.device: \"%s\" is no device",
+                  vertex->id, said->text);
 }
 
 void mr_spec_check_device(const mr_spec_parser *p, mr_spec_vertex *vertex) {

@@ -50,7 +50,7 @@ size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device) {
     return bytes;
 }
 
-/* ---- the payload ---------------------------------------------------------------------------------------------------- */
+/* ---- the payload ----------------------------------------------------------------------------------------------- */
 
 static int copy_planes(mr_stream *stream, const mr_frame *from, mr_frame *to, mr_buffer *buffer) {
     mr_pixel pixel = from->format.pixel;
@@ -84,7 +84,7 @@ static void share_payload(const mr_frame *from, mr_frame *to) {
     }
 }
 
-/* ---- results -------------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------------------------- */
 
 /* Classes may still be written by work that comes before this on the stream. */
 typedef struct classes_work {
@@ -140,7 +140,7 @@ static bool results_are_home(const mr_frame *frame, const mr_device *device) {
     return true;
 }
 
-/* ---- together ------------------------------------------------------------------------------------------------------- */
+/* ---- together -------------------------------------------------------------------------------------------------- */
 
 int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_frame **copy) {
     mr_frame *made = NULL;
@@ -167,7 +167,7 @@ int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_b
     return status;
 }
 
-/* ---- the stage type ------------------------------------------------------------------------------------------------- */
+/* ---- the stage type -------------------------------------------------------------------------------------------- */
 
 static int process(mr_stage *self, mr_io *io) {
     const mr_copy_options *options = self->options;

@@ -1,9 +1,9 @@
-/* Bringing frames into another memory: the stage type of the copies that the planner puts in, and the work it does, which a
- * stage on several devices does for itself.
+/* Bringing frames into another memory: the stage type of the copies that the planner puts in, and the work it does,
+ * which a stage on several devices does for itself.
  *
- * A copy is a new frame whose planes, and the tensors among whose results, lie one behind the other in one buffer; what is in
- * the right memory already is shared. Pictures lie there as the engine lays them out, whatever their strides were. All
- * functions only enqueue. */
+ * A copy is a new frame whose planes, and the tensors among whose results, lie one behind the other in one buffer;
+ * what is in the right memory already is shared. Pictures lie there as the engine lays them out, whatever their
+ * strides were. All functions only enqueue. */
 #ifndef MILLRACE_DATA_COPY_H
 #define MILLRACE_DATA_COPY_H
 
@@ -19,7 +19,8 @@ extern const mr_stage_type mr_copy_stage;
 bool mr_copy_is_home(const mr_buffer *buffer, const mr_device *device);
 /* The device in whose memory something of the frame lies; NULL where all of it is in host memory. */
 mr_device *mr_copy_device(const mr_frame *frame);
-/* Bytes of the buffer that a copy of the frame for `device` (NULL: the host) needs; 0 where there is nothing to copy. */
+/* Bytes of the buffer that a copy of the frame for `device` (NULL: the host) needs; 0 where there is nothing to copy.
+ */
 size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device);
 /* Makes the copy in `buffer` by work on the call's stream. Of the buffer it takes references of its own. */
 int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_frame **copy);
