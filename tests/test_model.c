@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/config/plan.h"
 #include "stages/model/onnx_file.h"
 #include "stages/model/onnx_signature.h"
 #include "tests/support/models.h"
@@ -244,6 +245,51 @@ static void what_the_file_leaves_open_is_tried(void **state) {
            "negative", 5, look_at_tensor);
 }
 
+/* ---- what is chosen for a model --------------------------------------------------------------------------------- */
+
+/* What preprocess gives where `options` and the models behind it leave it the choice; `hint` where that is refused. */
+static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
+    char text[2048], got[MR_FORMAT_SET_TEXT] = "";
+    mr_plan *plan = NULL;
+    mr_diagnostics wrong = {0};
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: p\nsources:\n  in: {type: 'null', format: I420 64x48}\nstages:\n"
+             "  small: {type: preprocess, input: in%s}\n%s",
+             options, behind);
+    const mr_spec_params spec = {.types = mr_stage_types(), .path = "model-test-files/p.yaml", .text = text};
+    mr_plan_load(&plan, &spec, &(mr_plan_params){.workers = 1}, &wrong);
+    if (plan)
+        mr_format_set_print(&plan->vertices[1].outputs[0].set, got, sizeof got);
+    else
+        snprintf(got, sizeof got, "%.180s", wrong.item[0].message);
+    assert_string_equal(got, expected);
+    if (hint)
+        assert_string_equal(wrong.item[0].hint, hint);
+    mr_plan_destroy(&plan);
+    mr_diagnostics_fini(&wrong);
+}
+
+#define ANY_BATCH "  net: {type: features, input: small, model: any-batch.onnx}\n  out: {type: callback, input: net}\n"
+#define FREE_SIZE "  net: {type: features, input: small, model: free-size.onnx}\n  out: {type: callback, input: net}\n"
+
+static void models_say_what_they_are_given(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const char misfit[] = "net takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but small gives ";
+    char expected[256];
+    chosen("", ANY_BATCH, "tensor f32 3x8x6", NULL);
+    chosen(", mean: 127, std: 128, size: 6x8", ANY_BATCH, "tensor f32 3x8x6", NULL);
+    chosen(", size: 10x12", FREE_SIZE, "tensor f32 3x12x10", NULL);
+    chosen("", FREE_SIZE, "small can give any tensor f32 3x?x? NCHW, and no stage behind it says which",
+           "write its size, as in size: 224x224");
+    snprintf(expected, sizeof expected, "%stensor f32 3x4x4", misfit);
+    chosen(", size: 4x4", ANY_BATCH, expected, "write size: 6x8 in small");
+    snprintf(expected, sizeof expected, "%stensor f16 8x6x3", misfit);
+    chosen(", size: 6x8, dtype: f16, layout: nhwc", ANY_BATCH, expected, "write dtype: f32, layout: nchw in small");
+    snprintf(expected, sizeof expected, "%stensor f32 1x8x6", misfit);
+    chosen(", order: gray", ANY_BATCH, expected, "write order: rgb in small");
+}
+
 /* ---- the scan before the runtime sees a file ------------------------------------------------------------------- */
 
 /* Puts the header of a field, of the kind that holds bytes, before what stands from *at on. */
@@ -329,6 +375,7 @@ int main(void) {
         cmocka_unit_test(files_that_are_no_networks),
         cmocka_unit_test(shapes_and_types_that_do_not_fit),
         cmocka_unit_test(names_that_are_not_there),
+        cmocka_unit_test(models_say_what_they_are_given),
         cmocka_unit_test(another_runtime),
         cmocka_unit_test(a_file_tells_what_the_runtime_tells),
         cmocka_unit_test(what_the_file_leaves_open_is_tried),
