@@ -414,6 +414,39 @@ static void mixed_pictures_stay_within_the_planned_memory(void **state) {
                                   "  out: {type: 'null', input: [one, two]}\n") > 10);
 }
 
+static void keep_frame(void *context, const char *source, const mr_frame *frame) {
+    mr_frame **kept = context;
+    (void)source;
+    if (!*kept)
+        *kept = mr_frame_ref((mr_frame *)(uintptr_t)frame);
+}
+
+/* What came from a device lies in memory that the device has pinned: it outlives the pipeline with the frame. */
+static void a_kept_frame_outlives_its_device(void **state) {
+    (void)state;
+    mr_frame *kept = NULL;
+    mr_pipeline *pipeline = open_text(mr_stage_types(),
+                                      HEAD "sources: {in: {type: push, format: RGB24 4x4}}\n"
+                                           "stages:\n"
+                                           "  a: {type: preprocess, input: in, size: 4x4, device: [sim:0, sim:1]}\n"
+                                           "  out: {type: callback, input: a}\n",
+                                      0);
+    static const uint8_t picture[4 * 4 * 3] = {7, 7, 7};
+    const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_RGB24, .width = 4, .height = 4};
+    const mr_push push = {.format = format, .data = {picture}, .stride = {12}};
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "out", keep_frame, &kept), MR_OK);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(mr_pipeline_push(pipeline, "in", &push, -1), MR_OK);
+    assert_int_equal(mr_pipeline_end(pipeline, "in"), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    mr_pipeline_destroy(&pipeline);
+    assert_non_null(kept);
+    assert_int_equal(kept->plane[0].buffer->memory, MR_MEMORY_PINNED);
+    assert_true(*(const float *)(const void *)kept->plane[0].data == 7);
+    mr_frame_unref(&kept);
+}
+
 static void ignore(void *context, mr_log_level level, const char *line) {
     (void)context;
     (void)level;
@@ -443,6 +476,7 @@ int main(void) {
         cmocka_unit_test(joins_get_both_sides_home),
         cmocka_unit_test(failures_of_one_device_drop_its_frames_only),
         cmocka_unit_test(a_clip_stays_within_the_planned_memory),
+        cmocka_unit_test(a_kept_frame_outlives_its_device),
         cmocka_unit_test(mixed_pictures_stay_within_the_planned_memory),
     };
     return cmocka_run_group_tests(tests, be_quiet, NULL);
