@@ -79,6 +79,21 @@ class Text(Case):
         self.assertRegex(text, r"4 x 1000 +block")
 
 
+    def test_what_is_not_alike_is_counted_after_a_while(self):
+        sources = "".join(f'  cam{i}: {{type: "null", rate: {i + 1}fps}}\n' for i in range(300))
+        text = self.table(self.write(
+            f'version: 1\npipeline: many\nsources:\n{sources}stages:\n  "null": {{input: sources.*}}\n'))
+        self.assertIn("\n  and 260 more sources (--json has all)\n", text)
+        files = "".join(f'  f{i}: {{uri: "lavfi:testsrc=size={16 * (i + 1)}x16:rate=5:duration=1"}}\n' for i in range(50))
+        text = self.table(self.write(
+            f'version: 1\npipeline: many\nsources:\n{files}stages:\n  decode: {{input: sources.*}}\n'
+            '  "null": {input: decode}\n'))
+        self.assertIn("\n  and 10 more links from sources (--json has all)\n", text)
+        self.assertRegex(text, r"\n  decode +null +")
+        self.assertRegex(text, r"one process with 54 threads: millrace, mr-signals, mr-worker-0 to mr-worker-1,\s+"
+                               r"one for each source")
+
+
 class Json(Case):
     def planned(self, path, *arguments):
         done = plan(path, "--json", *arguments)

@@ -29,7 +29,7 @@ int64_t mr_plan_only(mr_bounds bounds);
 typedef struct mr_plan_thread {
     char name[MR_THREAD_NAME]; /* as the system shows it; "" where a library names it */
     int count;
-    const char *what;  /* "main", "signals", "worker", "stage", "device", "library" */
+    const char *what;  /* "main", "signals", "worker", "source", "stage", "device", "library" */
     const char *stage; /* whose it is; NULL: of all. Of a device: its name */
 } mr_plan_thread;
 

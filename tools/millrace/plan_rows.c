@@ -73,7 +73,8 @@ void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, voi
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         int instances = vertex->instances;
-        tell(function, context, vertex->id, vertex->blocking ? instances : 0, "stage", vertex->id);
+        tell(function, context, vertex->id, vertex->blocking ? instances : 0, vertex->is_source ? "source" : "stage",
+             vertex->id);
         tell(function, context, "", vertex->threads * instances, "library", vertex->id);
     }
     for (size_t d = 1; d < plan->device_count; d++)

@@ -5,8 +5,8 @@
 #include "tools/millrace/plan.h"
 #include "tools/millrace/table.h"
 
-/* Kinds of sources, and links, beyond which the rest is only counted. */
-enum { MOST_ROWS = 40, NAME = 160 };
+/* Kinds of sources and links, and names of threads, beyond which the rest is only counted. */
+enum { MOST_ROWS = 40, MOST_NAMES = 8, NAME = 160 };
 
 static bool same_set(const mr_format_set *a, const mr_format_set *b) {
     char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
@@ -203,14 +203,21 @@ static int print_links(const mr_plan *plan, int width, FILE *stream) {
                                         {"memory", .right = true},
                                         {0}};
     mr_table table = {.columns = columns};
-    size_t at = 0;
-    for (; at < plan->edge_count; at++) {
+    size_t rows = 0, left_out = 0;
+    for (size_t at = 0; at < plan->edge_count; at++) {
         size_t first = at;
+        if (plan->vertices[plan->edges[at].from].is_source && rows++ >= MOST_ROWS) {
+            left_out++;
+            continue;
+        }
         while (at + 1 < plan->edge_count && like_links(plan, &plan->edges[first], &plan->edges[at + 1]))
             at++;
         add_link(&table, plan, &plan->edges[first], &plan->edges[at]);
     }
-    return mr_table_print(&table, width, stream);
+    int status = mr_table_print(&table, width, stream);
+    if (left_out)
+        fprintf(stream, "  and %zu more links from sources (--json has all)\n", left_out);
+    return status;
 }
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
@@ -262,7 +269,7 @@ typedef struct thread_list {
     char *text;
     size_t bytes;
     FILE *stream; /* into `text` */
-    int threads, workers;
+    int threads, workers, sources;
 } thread_list;
 
 static void list_thread(void *context, const mr_plan_thread *thread) {
@@ -273,6 +280,11 @@ static void list_thread(void *context, const mr_plan_thread *thread) {
     list->threads += thread->count;
     if (worker && list->workers++ > 0)
         return;
+    if (strcmp(thread->what, "source") == 0 && list->plan->source_count > MOST_NAMES) {
+        if (list->sources++ == 0)
+            fprintf(list->stream, "%sone for each source that waits for its files", before);
+        return;
+    }
     if (worker && list->plan->workers > 1)
         fprintf(list->stream, "%s%s to %s", before, thread->name, mr_worker_name(list->plan->workers - 1, last));
     else if (thread->name[0] == 0)
