@@ -1,5 +1,6 @@
 #include "stages/extractor.h"
 
+#include "engine/device/device.h"
 #include "stages/payload.h"
 
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray) {
@@ -13,14 +14,38 @@ mr_preprocess_params mr_extractor_look(mr_size size, bool gray) {
                                   .layout = MR_LAYOUT_NCHW};
 }
 
-int mr_extractor_promise(mr_negotiation *n, const mr_format *tensor, const char *name) {
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Of a batch in one block: small pictures, and behind them numbers that become results. */
+typedef struct layout {
+    size_t picture_bytes, number_bytes, numbers_at, scratch_bytes;
+} layout;
+
+static layout lay_out(const mr_preprocess_params *look, const mr_format *tensor, bool results, size_t batch) {
+    const mr_format picture = mr_preprocess_output(look);
+    layout l = {.picture_bytes = aligned(mr_tensor_bytes(&picture)), .number_bytes = aligned(mr_tensor_bytes(tensor))};
+    l.numbers_at = batch * l.picture_bytes;
+    l.scratch_bytes = l.numbers_at + (results ? batch * l.number_bytes : 0);
+    return l;
+}
+
+int mr_extractor_promise_result(mr_negotiation *n, const mr_format *tensor, const char *name) {
     const mr_format_set set = mr_format_set_of(tensor);
-    if (!name) {
-        n->outputs[0].set = set;
-        return MR_OK;
-    }
     n->outputs[0].follows = 0;
     return mr_promise_result(n, 0, MR_RESULT_TENSOR, name, &set);
+}
+
+int mr_extractor_promise(mr_negotiation *n, const mr_preprocess_params *look, const mr_format *tensor,
+                         const char *name) {
+    const layout l = lay_out(look, tensor, name, (size_t)n->batch);
+    n->scratch_bytes = l.scratch_bytes;
+    if (name)
+        return mr_extractor_promise_result(n, tensor, name);
+    n->outputs[0].set = mr_format_set_of(tensor);
+    n->outputs[0].buffer_bytes = (size_t)n->batch * l.number_bytes;
+    return MR_OK;
 }
 
 int mr_extractor_open(mr_stage *self, const mr_preprocess_params *look) {
@@ -33,72 +58,78 @@ void mr_extractor_close(mr_stage *self) {
     mr_resizer_fini(&e->resizer);
 }
 
-/* The buffers of one call. */
+/* The memory of one call, always enough for a whole batch. */
 typedef struct call {
-    mr_buffer *pictures, *numbers; /* numbers: NULL where they become results */
-    size_t picture_bytes, number_bytes;
+    layout layout;
+    mr_buffer *scratch, *vectors; /* vectors: NULL where numbers become results */
+    uint8_t *numbers;             /* in either of them */
 } call;
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 static void release(call *c) {
-    mr_buffer_unref(&c->pictures);
-    mr_buffer_unref(&c->numbers);
+    mr_buffer_unref(&c->scratch);
+    mr_buffer_unref(&c->vectors);
 }
 
-/* All that a call needs, before any work: where one buffer is missing, none is kept. Always enough for a whole
- * batch, so that one pool serves all calls. */
+/* All that a call needs, before any work. */
 static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, call *c) {
-    const mr_format picture = mr_preprocess_output(&e->resizer.params);
-    c->picture_bytes = aligned(mr_tensor_bytes(&picture));
-    c->number_bytes = aligned(mr_tensor_bytes(&e->tensor));
-    int status = e->name ? MR_OK : mr_io_buffer(io, 0, (size_t)self->batch * c->number_bytes, &c->numbers);
+    size_t batch = (size_t)self->batch;
+    c->layout = lay_out(&e->resizer.params, &e->tensor, e->name, batch);
+    int status = e->name ? MR_OK : mr_io_buffer(io, 0, batch * c->layout.number_bytes, &c->vectors);
     if (!status)
-        status = mr_io_buffer(io, 0, (size_t)self->batch * c->picture_bytes, &c->pictures);
+        status = mr_io_scratch(io, c->layout.scratch_bytes, &c->scratch);
+    if (!status)
+        c->numbers = e->name ? c->scratch->data + c->layout.numbers_at : c->vectors->data;
     return status;
 }
 
-/* The frame that goes on for input `index`, and where its numbers go. */
+/* The frame that goes on for input `index`. What becomes a result is copied there when it has been computed; *result is
+ * where to, else NULL. */
 static int make_frame(const mr_extractor *e, mr_io *io, const call *c, size_t index, mr_frame **frame,
-                      void **numbers) {
+                      void **result) {
     const mr_frame *from = mr_io_input_at(io, 0, index);
     if (e->name) {
         int status = mr_payload_share(io, from, frame);
-        return status ? status : mr_payload_add_tensor(io, *frame, e->name, &e->tensor, numbers);
+        return status ? status : mr_payload_add_tensor(io, *frame, e->name, &e->tensor, result);
     }
     int status = mr_io_derive(io, from, frame);
     if (status)
         return status;
-    uint8_t *data = c->numbers->data + index * c->number_bytes;
     (*frame)->format = e->tensor;
-    (*frame)->plane[0] =
-        (mr_plane){.buffer = mr_buffer_ref(c->numbers), .data = data, .bytes = mr_tensor_bytes(&e->tensor)};
-    *numbers = data;
+    (*frame)->plane[0] = (mr_plane){.buffer = mr_buffer_ref(c->vectors),
+                                    .data = c->numbers + index * c->layout.number_bytes,
+                                    .bytes = mr_tensor_bytes(&e->tensor)};
     return MR_OK;
+}
+
+/* Small pictures, and all that is computed of them. */
+static int compute_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first,
+                         size_t count) {
+    mr_extraction work = {.count = (int32_t)count};
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        uint8_t *small = c->scratch->data + (first + i) * c->layout.picture_bytes;
+        work.src[i] = small;
+        work.dst[i] = c->numbers + (first + i) * c->layout.number_bytes;
+        status = mr_resizer_enqueue(&e->resizer, mr_io_stream(io), mr_io_input_at(io, 0, first + i), small);
+    }
+    return status ? status : e->enqueue(self, mr_io_stream(io), &work);
 }
 
 /* Inputs first, first + 1, ...: at most MR_PIECE of them. */
 static int process_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first,
                          size_t count) {
-    mr_frame *frame[MR_PIECE] = {NULL};
-    mr_extraction work = {.count = (int32_t)count};
-    int status = MR_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        uint8_t *small = c->pictures->data + (first + i) * c->picture_bytes;
-        work.src[i] = small;
-        status = make_frame(e, io, c, first + i, &frame[i], &work.dst[i]);
+    int status = compute_piece(e, self, io, c, first, count);
+    for (size_t i = first; i < first + count && !status; i++) {
+        mr_frame *frame = NULL;
+        void *result = NULL;
+        status = make_frame(e, io, c, i, &frame, &result);
+        if (!status && result)
+            status = mr_stream_copy(mr_io_stream(io), result, c->numbers + i * c->layout.number_bytes,
+                                    mr_tensor_bytes(&e->tensor));
         if (!status)
-            status = mr_resizer_enqueue(&e->resizer, mr_io_stream(io), mr_io_input_at(io, 0, first + i), small);
-    }
-    if (!status)
-        status = e->enqueue(self, mr_io_stream(io), &work);
-    for (size_t i = 0; i < count; i++) {
-        if (!status)
-            status = mr_io_emit(io, 0, frame[i]);
+            status = mr_io_emit(io, 0, frame);
         else
-            mr_frame_unref(&frame[i]);
+            mr_frame_unref(&frame);
     }
     return status;
 }

@@ -27,8 +27,11 @@ typedef struct mr_extractor {
 /* u8 planes, as all of the features take them, of size.width x size.height; stretched, all values as they are. */
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray);
 
-/* negotiate: says what comes out, for `tensor` and `name` as above. */
-int mr_extractor_promise(mr_negotiation *negotiation, const mr_format *tensor, const char *name);
+/* negotiate: says what comes out and what memory a call takes, for `look`, `tensor` and `name` as below and above. */
+int mr_extractor_promise(mr_negotiation *negotiation, const mr_preprocess_params *look, const mr_format *tensor,
+                         const char *name);
+/* The part of it that says what comes out. */
+int mr_extractor_promise_result(mr_negotiation *negotiation, const mr_format *tensor, const char *name);
 
 /* open, close and process of a stage whose state begins with an mr_extractor: its other fields are filled in
  * before. */

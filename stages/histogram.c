@@ -17,6 +17,12 @@ static mr_histogram_params make_params(const options *o) {
                                  .joint = o->joint};
 }
 
+static mr_preprocess_params look_of(const options *o) {
+    mr_preprocess_params look = mr_extractor_look(o->size, false);
+    look.interpolation = MR_NEAREST; /* a mean of colours would be a colour that the picture does not have */
+    return look;
+}
+
 static mr_format describe(const mr_histogram_params *params) {
     const int64_t length = mr_histogram_length(params);
     return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &length);
@@ -28,8 +34,9 @@ static int negotiate(mr_negotiation *n) {
         return mr_refuse(n, "bins", "%lld bins a channel are %lld boxes of colours; joint takes up to %d bins",
                          (long long)o->bins, (long long)(o->bins * o->bins * o->bins), MR_HISTOGRAM_MOST_JOINT_BINS);
     const mr_histogram_params params = make_params(o);
+    const mr_preprocess_params look = look_of(o);
     const mr_format vector = describe(&params);
-    return mr_extractor_promise(n, &vector, NULL);
+    return mr_extractor_promise(n, &look, &vector, NULL);
 }
 
 static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {
@@ -47,8 +54,7 @@ static int open_stage(mr_stage *self) {
     const mr_histogram_params params = make_params(o);
     e->tensor = describe(&params);
     e->enqueue = enqueue;
-    mr_preprocess_params look = mr_extractor_look(o->size, false);
-    look.interpolation = MR_NEAREST; /* a mean of colours would be a colour that the picture does not have */
+    const mr_preprocess_params look = look_of(o);
     return mr_extractor_open(self, &look);
 }
 

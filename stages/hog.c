@@ -34,6 +34,13 @@ static mr_hog_params make_params(const options *o) {
                            .clip = (float)o->clip};
 }
 
+static mr_preprocess_params look_of(const options *o) {
+    mr_preprocess_params look = mr_extractor_look(o->size, !o->color);
+    look.fit = (mr_fit)o->fit;
+    look.rotate = look.sar = true;
+    return look;
+}
+
 static mr_format describe(const mr_hog_layout *layout) {
     const int64_t length = mr_hog_length(layout);
     return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &length);
@@ -54,8 +61,9 @@ static int negotiate(mr_negotiation *n) {
     mr_hog_layout layout;
     if (mr_hog_plan(&layout, &params))
         return mr_refuse(n, culprit(&params), "%s", mr_message());
+    const mr_preprocess_params look = look_of(n->options);
     const mr_format vector = describe(&layout);
-    return mr_extractor_promise(n, &vector, NULL);
+    return mr_extractor_promise(n, &look, &vector, NULL);
 }
 
 static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {
@@ -76,9 +84,7 @@ static int open_stage(mr_stage *self) {
         return status;
     s->extractor.tensor = describe(mr_hog_layout_of(s->hog));
     s->extractor.enqueue = enqueue;
-    mr_preprocess_params look = mr_extractor_look(o->size, !o->color);
-    look.fit = (mr_fit)o->fit;
-    look.rotate = look.sar = true;
+    const mr_preprocess_params look = look_of(o);
     return mr_extractor_open(self, &look);
 }
 

@@ -23,8 +23,8 @@ typedef struct state {
     mr_resizer resizer;
     mr_buffer *reference;  /* the last picture that was let through; NULL before the first one */
     int64_t let_through_ns;
-    mr_buffer *current;    /* of the call that waits; NULL: none does */
-    mr_buffer *changed;    /* its count */
+    mr_buffer *current;    /* of the call that waits, with the count of what has changed behind it; NULL: none does */
+    uint32_t changed;      /* that count, once `compared` is done */
     mr_event *compared;
 } state;
 
@@ -32,10 +32,20 @@ static mr_format describe(void) {
     return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){1});
 }
 
+static size_t pixels(const options *o) {
+    return (size_t)o->size.width * (size_t)o->size.height;
+}
+
+/* Of a picture, in front of the count. */
+static size_t picture_bytes(const options *o) {
+    return (pixels(o) + 63) / 64 * 64;
+}
+
 static int negotiate(mr_negotiation *n) {
     const mr_format tensor = describe();
     n->retained = 1;
-    return mr_extractor_promise(n, &tensor, "motion");
+    n->outputs[0].buffer_bytes = picture_bytes(n->options) + sizeof(uint32_t);
+    return mr_extractor_promise_result(n, &tensor, "motion");
 }
 
 static int open_stage(mr_stage *self) {
@@ -47,7 +57,6 @@ static int open_stage(mr_stage *self) {
 /* The call that waited has its answer, or has failed. */
 static void forget_call(state *s) {
     mr_buffer_unref(&s->current);
-    mr_buffer_unref(&s->changed);
     mr_event_unref(&s->compared);
 }
 
@@ -58,22 +67,22 @@ static void close_stage(mr_stage *self) {
     mr_resizer_fini(&s->resizer);
 }
 
-static size_t pixels(const options *o) {
-    return (size_t)o->size.width * (size_t)o->size.height;
-}
-
 static int compare(mr_stage *self, mr_io *io) {
     const options *o = self->options;
     state *s = self->state;
     mr_stream *stream = mr_io_stream(io);
+    uint32_t *changed = (uint32_t *)(void *)(s->current->data + picture_bytes(o));
     int status = mr_resizer_enqueue(&s->resizer, stream, mr_io_input(io), s->current->data);
-    const mr_change_work work = {.a = s->reference ? s->reference->data : NULL,
-                                 .b = s->current->data,
-                                 .count = pixels(o),
-                                 .noise = (int32_t)o->noise,
-                                 .changed = (uint32_t *)(void *)s->changed->data};
-    if (!status && s->reference)
+    if (!status && s->reference) {
+        const mr_change_work work = {.a = s->reference->data,
+                                     .b = s->current->data,
+                                     .count = pixels(o),
+                                     .noise = (int32_t)o->noise,
+                                     .changed = changed};
         status = mr_change_enqueue(stream, &work);
+        if (!status)
+            status = mr_stream_copy(stream, &s->changed, changed, sizeof s->changed);
+    }
     if (!status)
         status = mr_event_create(&s->compared, self->device, self);
     return status ? status : mr_stream_record(stream, s->compared);
@@ -81,10 +90,9 @@ static int compare(mr_stage *self, mr_io *io) {
 
 /* Starts to compare the call's picture with the reference. */
 static int begin(mr_stage *self, mr_io *io) {
+    const options *o = self->options;
     state *s = self->state;
-    int status = mr_io_buffer(io, 0, (pixels(self->options) + 63) / 64 * 64, &s->current);
-    if (!status)
-        status = mr_io_buffer(io, 0, 64, &s->changed);
+    int status = mr_io_buffer(io, 0, picture_bytes(o) + sizeof(uint32_t), &s->current);
     if (!status)
         status = compare(self, io);
     if (status)
@@ -122,10 +130,7 @@ static int decide(mr_stage *self, mr_io *io) {
     int status = mr_event_status(s->compared);
     if (status < 0)
         return mr_fail(status, "pictures could not be compared");
-    uint32_t changed = (uint32_t)pixels(o);
-    if (s->reference)
-        memcpy(&changed, s->changed->data, sizeof changed);
-    double share = (double)changed / (double)pixels(o);
+    double share = s->reference ? (double)s->changed / (double)pixels(o) : 1.0;
     int64_t since_ns = time_of(input) - s->let_through_ns;
     if (!s->reference || share >= o->threshold || (o->refresh_ns > 0 && since_ns >= o->refresh_ns))
         return let_through(s, io, (float)share);

@@ -8,6 +8,12 @@ typedef struct options {
     int form;
 } options;
 
+static mr_preprocess_params look_of_all(void) {
+    mr_preprocess_params look = mr_extractor_look((mr_size){32, 32}, true);
+    look.rotate = true;
+    return look;
+}
+
 static mr_format describe(const options *o) {
     const int64_t bytes = MR_HASH_BYTES, bits = 8 * MR_HASH_BYTES;
     return o->form == FORM_BITS ? mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &bits)
@@ -15,8 +21,9 @@ static mr_format describe(const options *o) {
 }
 
 static int negotiate(mr_negotiation *n) {
+    const mr_preprocess_params look = look_of_all();
     const mr_format tensor = describe(n->options);
-    return mr_extractor_promise(n, &tensor, "phash");
+    return mr_extractor_promise(n, &look, &tensor, "phash");
 }
 
 static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {
@@ -34,8 +41,7 @@ static int open_stage(mr_stage *self) {
     e->tensor = describe(self->options);
     e->name = "phash";
     e->enqueue = enqueue;
-    mr_preprocess_params look = mr_extractor_look((mr_size){32, 32}, true);
-    look.rotate = true;
+    const mr_preprocess_params look = look_of_all();
     return mr_extractor_open(self, &look);
 }
 

@@ -2,6 +2,7 @@
  *
  * Where a picture has a plane of luma of 8 bits, that is read as it is; others, and all where a size is asked for,
  * are made gray by preprocess first. */
+#include "engine/device/device.h"
 #include "kernels/classical.h"
 #include "kernels/color.h"
 #include "stages/extractor.h"
@@ -16,9 +17,47 @@ static mr_format describe(void) {
     return mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){1});
 }
 
+static bool is_read_as_it_is(const options *o, const mr_format *picture) {
+    const mr_pixel_info *info = mr_pixel_describe(picture->pixel);
+    return o->size.width == 0 && !info->rgb && info->depth == 8 && info->component[0].step == 1;
+}
+
+/* Bytes of the gray picture that may be made of a frame. */
+static size_t look_bytes(const options *o, const mr_format *picture) {
+    size_t width = (size_t)(o->size.width ? o->size.width : picture->width);
+    size_t height = (size_t)(o->size.width ? o->size.height : picture->height);
+    return (width * height + 63) / 64 * 64;
+}
+
+/* Bytes of those that are; 0 where none is. */
+static size_t gray_bytes(const options *o, const mr_format *picture) {
+    return is_read_as_it_is(o, picture) ? 0 : look_bytes(o, picture);
+}
+
+/* In front of the gray pictures: a number for each frame. */
+static size_t numbers_bytes(size_t count) {
+    return (count * sizeof(float) + 63) / 64 * 64;
+}
+
+/* ---- planning ------------------------------------------------------------------------------------------------- */
+
+/* Whether pictures of a set may have to be made gray first. */
+static bool may_need_gray(const options *o, const mr_format_set *set) {
+    for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
+        if ((!set->pixels || set->pixels & MR_IN_SET(pixel)) &&
+            !is_read_as_it_is(o, &(mr_format){.pixel = (mr_pixel)pixel}))
+            return true;
+    return false;
+}
+
 static int negotiate(mr_negotiation *n) {
+    const options *o = n->options;
     const mr_format tensor = describe();
-    return mr_extractor_promise(n, &tensor, "sharpness");
+    const mr_format_set *set = &n->inputs[0].set;
+    const mr_format largest = {.width = (int32_t)set->width.max, .height = (int32_t)set->height.max};
+    size_t gray = may_need_gray(o, set) ? look_bytes(o, &largest) : 0;
+    n->scratch_bytes = numbers_bytes((size_t)n->batch) + (size_t)n->batch * gray;
+    return mr_extractor_promise_result(n, &tensor, "sharpness");
 }
 
 static int open_stage(mr_stage *self) {
@@ -31,19 +70,7 @@ static void close_stage(mr_stage *self) {
     mr_resizer_fini(self->state);
 }
 
-static bool is_read_as_it_is(const options *o, const mr_format *picture) {
-    const mr_pixel_info *info = mr_pixel_describe(picture->pixel);
-    return o->size.width == 0 && !info->rgb && info->depth == 8 && info->component[0].step == 1;
-}
-
-/* Bytes of the gray picture that is made of a frame; 0 where none is. */
-static size_t gray_bytes(const options *o, const mr_format *picture) {
-    if (is_read_as_it_is(o, picture))
-        return 0;
-    size_t width = (size_t)(o->size.width ? o->size.width : picture->width);
-    size_t height = (size_t)(o->size.width ? o->size.height : picture->height);
-    return (width * height + 63) / 64 * 64;
-}
+/* ---- running -------------------------------------------------------------------------------------------------- */
 
 /* What limited range is stretched by. */
 static float scale_of(const mr_format *picture) {
@@ -74,49 +101,50 @@ static int look_at(mr_stage *self, mr_stream *stream, const mr_frame *frame, uin
     return mr_resizer_enqueue(self->state, stream, frame, gray);
 }
 
-static int make_frame(mr_io *io, size_t index, mr_frame **frame, float **sharpness) {
+/* The frame that goes on, once its number has been computed. */
+static int emit(mr_io *io, size_t index, const float *number) {
     const mr_format tensor = describe();
-    void *data = NULL;
-    int status = mr_payload_share(io, mr_io_input_at(io, 0, index), frame);
+    mr_frame *frame = NULL;
+    void *result = NULL;
+    int status = mr_payload_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status)
-        status = mr_payload_add_tensor(io, *frame, "sharpness", &tensor, &data);
-    *sharpness = data;
+        status = mr_payload_add_tensor(io, frame, "sharpness", &tensor, &result);
+    if (!status)
+        status = mr_stream_copy(mr_io_stream(io), result, number, sizeof *number);
+    if (!status)
+        return mr_io_emit(io, 0, frame);
+    mr_frame_unref(&frame);
     return status;
 }
 
-static int process_piece(mr_stage *self, mr_io *io, size_t first, size_t count, uint8_t **gray) {
-    mr_frame *frame[MR_PIECE] = {NULL};
+/* Frames first, first + 1, ...: at most MR_PIECE of them. *gray is where the next gray picture goes. */
+static int process_piece(mr_stage *self, mr_io *io, size_t first, size_t count, float *numbers, uint8_t **gray) {
     mr_sharpness_work work = {.count = (int32_t)count};
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i++) {
         const mr_frame *input = mr_io_input_at(io, 0, first + i);
-        float *sharpness = NULL;
-        status = make_frame(io, first + i, &frame[i], &sharpness);
-        if (!status)
-            status = look_at(self, mr_io_stream(io), input, *gray, &work.item[i]);
-        work.item[i].dst = sharpness;
+        status = look_at(self, mr_io_stream(io), input, *gray, &work.item[i]);
+        work.item[i].dst = numbers + first + i;
         *gray += gray_bytes(self->options, &input->format);
     }
     if (!status)
         status = mr_sharpness_enqueue(mr_io_stream(io), &work);
-    for (size_t i = 0; i < count; i++) {
-        if (!status)
-            status = mr_io_emit(io, 0, frame[i]);
-        else
-            mr_frame_unref(&frame[i]);
-    }
+    for (size_t i = first; i < first + count && !status; i++)
+        status = emit(io, i, numbers + i);
     return status;
 }
 
 static int process(mr_stage *self, mr_io *io) {
-    size_t count = mr_io_count(io), bytes = 0;
+    size_t count = mr_io_count(io), bytes = numbers_bytes((size_t)self->batch);
     for (size_t i = 0; i < count; i++)
         bytes += gray_bytes(self->options, &mr_io_input_at(io, 0, i)->format);
     mr_buffer *buffer = NULL;
-    int status = bytes ? mr_io_buffer(io, 0, bytes, &buffer) : MR_OK;
-    uint8_t *gray = buffer ? buffer->data : NULL;
-    for (size_t first = 0; first < count && !status; first += MR_PIECE)
-        status = process_piece(self, io, first, count - first < MR_PIECE ? count - first : MR_PIECE, &gray);
+    int status = mr_io_scratch(io, bytes, &buffer);
+    uint8_t *gray = status ? NULL : buffer->data + numbers_bytes((size_t)self->batch);
+    for (size_t first = 0; first < count && !status; first += MR_PIECE) {
+        size_t left = count - first;
+        status = process_piece(self, io, first, left < MR_PIECE ? left : MR_PIECE, (float *)(void *)buffer->data, &gray);
+    }
     mr_buffer_unref(&buffer);
     return status;
 }

@@ -10,9 +10,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/flow/pipeline.h"
 #include "kernels/classical.h"
 #include "kernels/preprocess.h"
 #include "millrace/millrace.h"
+#include "tests/support/flow_stages.h"
 
 enum { FRAMES = 30, WIDTH = 70, HEIGHT = 51, MOST_BYTES = 4 * 4096 };
 
@@ -31,6 +33,7 @@ typedef struct feed {
 } feed;
 
 static feed feeds[2];
+static const mr_stage_type *const *types; /* of pipelines */
 static size_t feed_count;
 
 static uint32_t random_state = 20261121;
@@ -105,8 +108,7 @@ static int open_pipeline(mr_pipeline **pipeline, const char *stages) {
                          (char)('a' + (int)i), format);
     }
     snprintf(text + used, sizeof text - (size_t)used, "stages:\n%s  sink: {type: callback, input: it}\n", stages);
-    const mr_pipeline_params params = {.types = mr_stage_types(), .path = "extractors-test.yaml", .text = text,
-                                       .workers = 2};
+    const mr_pipeline_params params = {.types = types, .path = "extractors-test.yaml", .text = text, .workers = 2};
     mr_diagnostics wrong = {0};
     int status = mr_pipeline_open(pipeline, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);
@@ -126,11 +128,23 @@ typedef struct ledger {
     uint64_t delivered, dropped, absorbed;
 } ledger;
 
+/* What a run took lies under what was planned, and all of it was known. */
+static void check_bounds(const mr_plan *plan, const mr_summary *summary) {
+    assert_false(plan->host.unknown || plan->pinned.unknown);
+    assert_in_range(summary->host_bytes, 0, plan->host.bytes);
+    assert_in_range(summary->pinned_bytes, 0, plan->pinned.bytes);
+    for (size_t i = 0; i < summary->device_count; i++)
+        for (size_t d = 0; d < plan->device_count; d++)
+            if (strcmp(plan->devices[d].name, summary->devices[i].name) == 0)
+                assert_in_range(summary->devices[i].bytes, 1, plan->devices[d].memory.bytes);
+}
+
 /* What goes no further does so as still pictures in the stage `it`, or fails. */
 static ledger account(mr_pipeline *pipeline) {
     mr_summary *summary = NULL;
     assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
     assert_true(summary->balanced);
+    check_bounds(pipeline->plan, summary);
     for (size_t i = 0; i < summary->line_count; i++)
         if (summary->lines[i].outcome == MR_OUTCOME_ABSORBED) {
             assert_string_equal(summary->lines[i].stage, "it");
@@ -141,14 +155,9 @@ static ledger account(mr_pipeline *pipeline) {
     return told;
 }
 
-/* Runs `stages`, of which the last one is called `it`, on all feeds; the sources take turns. */
-static ledger run(const char *stages) {
+/* Runs the pipeline on all feeds; the sources take turns. */
+static void push_all(mr_pipeline *pipeline) {
     static const char *const names[] = {"a", "b"};
-    mr_pipeline *pipeline = NULL;
-    for (size_t i = 0; i < feed_count; i++)
-        feeds[i].arrived = 0;
-    assert_int_equal(open_pipeline(&pipeline, stages), MR_OK);
-    assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", arrive, NULL), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     for (size_t frame = 0; frame < FRAMES; frame++)
         for (size_t i = 0; i < feed_count; i++)
@@ -157,6 +166,16 @@ static ledger run(const char *stages) {
     for (size_t i = 0; i < feed_count; i++)
         assert_int_equal(mr_pipeline_end(pipeline, names[i]), MR_OK);
     mr_pipeline_wait(pipeline, -1);
+}
+
+/* Runs `stages`, of which the last one is called `it`. */
+static ledger run(const char *stages) {
+    mr_pipeline *pipeline = NULL;
+    for (size_t i = 0; i < feed_count; i++)
+        feeds[i].arrived = 0;
+    assert_int_equal(open_pipeline(&pipeline, stages), MR_OK);
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", arrive, NULL), MR_OK);
+    push_all(pipeline);
     const ledger told = account(pipeline);
     mr_pipeline_destroy(&pipeline);
     return told;
@@ -280,7 +299,7 @@ static void features_are_those_of_the_kernels(void **state) {
     static const mr_pixel layouts[][2] = {{MR_PIXEL_I420, MR_PIXEL_RGB24}, {MR_PIXEL_NV12, MR_PIXEL_I420_10},
                                           {MR_PIXEL_GRAY8, MR_PIXEL_YA8}};
     static const char *const ways[] = {"", ", device: 'sim:0'", ", batch: {size: 4, timeout: 1ms}",
-                                       ", batch: 30, device: 'sim:1'"};
+                                       ", batch: {size: 30, timeout: 1s}, device: 'sim:1'"};
     for (size_t l = 0; l < 3; l++) {
         feed_count = 2;
         fill_feed(&feeds[0], layouts[l][0], 9);
@@ -300,9 +319,47 @@ static void results_go_along(void **state) {
     const ledger told = run("  sharp: {type: sharpness, input: a}\n"
                               "  hash: {type: phash, input: sharp, device: 'sim:0'}\n"
                               "  small: {type: preprocess, input: hash, size: 8}\n"
-                              "  it: {type: classify, input: small, tensor: sharpness, batch: 30}\n");
+                              "  it: {type: classify, input: small, tensor: sharpness, batch: {size: 30, timeout: 10s}}\n");
     assert_int_equal(told.delivered, FRAMES);
     free_feeds();
+}
+
+/* A copy has numbers of its own: those that it was copied from may be another frame's by then. */
+static void see_sharpness(void *context, const char *source, const mr_frame *frame) {
+    float want, got;
+    (void)source;
+    const mr_result *sharp = mr_frame_result(frame, MR_RESULT_TENSOR, "sharp");
+    expect_sharpness(&feeds[0], frame->identity.seq, (uint8_t *)&want);
+    memcpy(&got, sharp->data, sizeof got);
+    assert_true(want == got);
+    assert_ptr_equal(sharp->data, sharp->classes);
+    assert_non_null(mr_frame_result(frame, MR_RESULT_TENSOR, "noted")->buffer);
+    ++*(size_t *)context;
+}
+
+/* `note` puts a tensor into its device's memory: with that, the frame's results are copied to the host. */
+static void results_are_copied_with_others(void **state) {
+    (void)state;
+    const mr_stage_type *both[64] = {NULL};
+    size_t count = 0, seen = 0;
+    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
+        both[count++] = *type;
+    for (const mr_stage_type *const *type = flow_stage_types(); *type; type++)
+        if (strcmp((*type)->name, "note") == 0)
+            both[count++] = *type;
+    types = both;
+    feed_count = 1;
+    fill_feed(&feeds[0], MR_PIXEL_GRAY8, FRAMES);
+    mr_pipeline *pipeline = NULL;
+    assert_int_equal(open_pipeline(&pipeline, "  sharp: {type: sharpness, input: a}\n"
+                                              "  noted: {type: note, input: sharp, device: 'sim:0'}\n"
+                                              "  it: {type: 'null', input: noted}\n"), MR_OK);
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", see_sharpness, &seen), MR_OK);
+    push_all(pipeline);
+    mr_pipeline_destroy(&pipeline);
+    assert_int_equal(seen, FRAMES);
+    free_feeds();
+    types = mr_stage_types();
 }
 
 /* ---- motion --------------------------------------------------------------------------------------------------- */
@@ -419,8 +476,10 @@ static void time_may_be_simulated(void **state) {
 }
 
 int main(void) {
+    types = mr_stage_types();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(features_are_those_of_the_kernels), cmocka_unit_test(results_go_along),
+        cmocka_unit_test(results_are_copied_with_others),
         cmocka_unit_test(what_moves_goes_through),           cmocka_unit_test(still_pictures_are_refreshed),
         cmocka_unit_test(no_threshold_lets_all_through),     cmocka_unit_test(failures_are_accounted_for),
         cmocka_unit_test(time_may_be_simulated),

@@ -100,6 +100,13 @@ static int copy_classes(void *arguments) {
     return MR_OK;
 }
 
+/* A small tensor that stands in the result itself, in host memory. */
+static int copy_numbers(void *arguments) {
+    const classes_work *work = arguments;
+    memcpy(work->to->classes, work->from->classes, mr_tensor_bytes(&work->from->format));
+    return MR_OK;
+}
+
 static int copy_result(mr_io *io, const mr_result *from, const mr_device *device, mr_buffer *buffer, size_t *offset,
                        mr_frame *to) {
     mr_result *made = NULL;
@@ -111,6 +118,10 @@ static int copy_result(mr_io *io, const mr_result *from, const mr_device *device
     made->format = from->format;
     if (from->kind != MR_RESULT_TENSOR)
         return mr_stream_submit(mr_io_stream(io), copy_classes, &(classes_work){made, from}, sizeof(classes_work));
+    if (from->data == (const uint8_t *)from->classes) {
+        made->data = (const uint8_t *)made->classes;
+        return mr_stream_submit(mr_io_stream(io), copy_numbers, &(classes_work){made, from}, sizeof(classes_work));
+    }
     if (result_is_home(from, device)) {
         made->buffer = from->buffer ? mr_buffer_ref(from->buffer) : NULL;
         made->data = from->data;

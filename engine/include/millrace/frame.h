@@ -100,7 +100,7 @@ typedef struct mr_result {
     size_t count;      /* classes */
     mr_class *classes; /* best first; room for as many as were asked for */
     mr_format format;  /* of a tensor */
-    mr_buffer *buffer; /* of a tensor; host memory */
+    mr_buffer *buffer; /* of a tensor; NULL where it stands, in host memory, in the room of `classes` */
     const uint8_t *data;
     struct mr_result *next; /* the next older one; NULL at the end */
     /* private */
