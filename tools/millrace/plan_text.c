@@ -241,6 +241,16 @@ static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex 
         mr_table_add(table, "?");
 }
 
+/* Whether a stage on several devices brings its frames there itself: not where those before it have left them there. */
+static bool brings_in(const mr_plan *plan, int v) {
+    const mr_plan_vertex *to = &plan->vertices[v];
+    for (size_t e = 0; e < plan->edge_count && to->staging.count; e++)
+        if (plan->edges[e].to == v &&
+            strcmp(plan->vertices[plan->edges[e].from].device_names, to->device_names) != 0)
+            return true;
+    return false;
+}
+
 static int print_copies(const mr_plan *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"copy", .cut = MR_CUT_MIDDLE},
                                         {.title = "from and to"},
@@ -250,7 +260,7 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
                                         {0}};
     mr_table table = {.columns = columns};
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].copy != MR_COPY_NONE || plan->vertices[v].staging.count)
+        if (plan->vertices[v].copy != MR_COPY_NONE || brings_in(plan, (int)v))
             add_copy(&table, plan, &plan->vertices[v]);
     if (table.count == 0 && !table.out_of_memory) {
         fprintf(stream, "  no copies: every stage reads what the one before it has written\n");
