@@ -25,7 +25,8 @@ typedef struct layout {
 
 static layout lay_out(const mr_preprocess_params *look, const mr_format *tensor, bool results, size_t batch) {
     const mr_format picture = mr_preprocess_output(look);
-    layout l = {.picture_bytes = aligned(mr_tensor_bytes(&picture)), .number_bytes = aligned(mr_tensor_bytes(tensor))};
+    layout l = {.picture_bytes = aligned(mr_tensor_bytes(&picture)),
+                .number_bytes = aligned(mr_tensor_bytes(tensor))};
     l.numbers_at = batch * l.picture_bytes;
     l.scratch_bytes = l.numbers_at + (results ? batch * l.number_bytes : 0);
     return l;
@@ -82,8 +83,8 @@ static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, 
     return status;
 }
 
-/* The frame that goes on for input `index`. What becomes a result is copied there when it has been computed; *result is
- * where to, else NULL. */
+/* The frame that goes on for input `index`. What becomes a result is copied there when it has been computed: *result
+ * is where to. */
 static int make_frame(const mr_extractor *e, mr_io *io, const call *c, size_t index, mr_frame **frame,
                       void **result) {
     const mr_frame *from = mr_io_input_at(io, 0, index);

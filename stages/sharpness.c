@@ -140,10 +140,11 @@ static int process(mr_stage *self, mr_io *io) {
         bytes += gray_bytes(self->options, &mr_io_input_at(io, 0, i)->format);
     mr_buffer *buffer = NULL;
     int status = mr_io_scratch(io, bytes, &buffer);
+    float *numbers = status ? NULL : (float *)(void *)buffer->data;
     uint8_t *gray = status ? NULL : buffer->data + numbers_bytes((size_t)self->batch);
     for (size_t first = 0; first < count && !status; first += MR_PIECE) {
         size_t left = count - first;
-        status = process_piece(self, io, first, left < MR_PIECE ? left : MR_PIECE, (float *)(void *)buffer->data, &gray);
+        status = process_piece(self, io, first, left < MR_PIECE ? left : MR_PIECE, numbers, &gray);
     }
     mr_buffer_unref(&buffer);
     return status;

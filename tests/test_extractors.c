@@ -319,7 +319,8 @@ static void results_go_along(void **state) {
     const ledger told = run("  sharp: {type: sharpness, input: a}\n"
                               "  hash: {type: phash, input: sharp, device: 'sim:0'}\n"
                               "  small: {type: preprocess, input: hash, size: 8}\n"
-                              "  it: {type: classify, input: small, tensor: sharpness, batch: {size: 30, timeout: 10s}}\n");
+                              "  it: {type: classify, input: small, tensor: sharpness,\n"
+                              "       batch: {size: 30, timeout: 10s}}\n");
     assert_int_equal(told.delivered, FRAMES);
     free_feeds();
 }

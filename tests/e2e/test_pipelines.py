@@ -44,6 +44,22 @@ class Pipelines(harness.Case):
             self.assert_in_order(run.of(source))
 
 
+    def test_motion(self):
+        run = self.rows("motion", "--set", "sources.street.duration=10s")
+        self.assertEqual(run.ledger["in"], 100)
+        self.assertEqual([(line["stage"], line["reason"]) for line in run.ledger["absorbed"]], [("motion", "still")])
+        self.assertTrue(10 < len(run.rows) < 90)
+        for row in run.rows[1:]:
+            self.assertGreaterEqual(row["tensors"][0]["data"][0], 0.02)
+
+    def test_fingerprints(self):
+        run = self.rows("fingerprints", "--input", clips.pictures("jpg", mixed=True))
+        self.assertEqual(len(run.rows), 6)
+        for row in run.rows:
+            self.assertAlmostEqual(sum(row["features"]), 1, places=5)
+            self.assertEqual([(one["name"], one["shape"]) for one in row["tensors"]], [("phash", [8]), ("sharpness", [1])])
+
+
 class Comments(harness.Case):
     def setUp(self):
         """A folder that looks like the root of the repository to somebody with videos and photographs."""
