@@ -299,7 +299,8 @@ static void features_are_those_of_the_kernels(void **state) {
     static const mr_pixel layouts[][2] = {{MR_PIXEL_I420, MR_PIXEL_RGB24}, {MR_PIXEL_NV12, MR_PIXEL_I420_10},
                                           {MR_PIXEL_GRAY8, MR_PIXEL_YA8}};
     static const char *const ways[] = {"", ", device: 'sim:0'", ", batch: {size: 4, timeout: 1ms}",
-                                       ", batch: {size: 30, timeout: 1s}, device: 'sim:1'"};
+                                       ", batch: {size: 30, timeout: 1s}, device: 'sim:1'",
+                                       ", device: ['sim:0', 'sim:1']"};
     for (size_t l = 0; l < 3; l++) {
         feed_count = 2;
         fill_feed(&feeds[0], layouts[l][0], 9);
