@@ -1,7 +1,6 @@
 #include "stages/output.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,9 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "engine/base/file.h"
 
 /* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
 enum { PATIENCE_MS = 100 };
@@ -33,31 +33,11 @@ bool mr_output_blocks(const char *path) {
     return !missing && !S_ISREG(found.st_mode);
 }
 
-static int file_error(mr_output *output, const char *verb) {
-    int error = errno;
-    const char *hint = error == ENXIO ? " (a FIFO that nobody reads)" : "";
-    int status = error == EACCES || error == EPERM || error == EROFS ? MR_ERROR_PERMISSION : MR_ERROR_IO;
-    return mr_fail(status, "cannot %s %s: %s%s", verb, output->path, strerror(error), hint);
-}
-
-/* The file is emptied only once it is ours, so that a second sink cannot take a first one's results away. */
-static int take_file(mr_output *output) {
-    struct stat found;
-    if (fstat(output->fd, &found))
-        return file_error(output, "look at");
-    output->regular = S_ISREG(found.st_mode);
-    if (!output->regular)
-        return MR_OK;
-    if (flock(output->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return mr_fail(MR_ERROR_IO, "%s is being written by another stage or program", output->path);
-    return ftruncate(output->fd, 0) ? file_error(output, "empty") : MR_OK;
-}
-
 static int take_stdout(mr_output *output) {
     struct stat found;
     output->path = "standard output";
     if (fstat(STDOUT_FILENO, &found))
-        return file_error(output, "write to");
+        return mr_file_fail("write to", output->path);
     if (atomic_exchange(&stdout_open, true))
         return mr_fail(MR_ERROR_IO, "standard output is being written by another stage");
     output->fd = STDOUT_FILENO;
@@ -70,17 +50,7 @@ int mr_output_open(mr_output *output, const char *path) {
     *output = (mr_output){.path = path};
     if (is_stdout(path))
         return take_stdout(output);
-    /* Not waiting keeps a FIFO without a reader from holding up the start for ever. */
-    int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return file_error(output, "write to");
-    output->fd = fd;
-    int status = take_file(output);
-    if (status) {
-        close(fd);
-        output->fd = 0;
-    }
-    return status;
+    return mr_file_take(path, &output->fd, &output->regular);
 }
 
 /* A pipe's reader may take its time: what fits without blocking is written, and in between the stage asks whether
@@ -106,7 +76,7 @@ static int write_all(mr_output *output, const mr_stage *self, const char *text, 
         size_t piece = output->regular || bytes < PIPE_BUF ? bytes : PIPE_BUF;
         ssize_t done = status ? -1 : write(output->fd, text, piece);
         if (done < 0 && errno != EINTR && errno != EAGAIN)
-            return file_error(output, "write to");
+            return mr_file_fail("write to", output->path);
         if (done > 0) {
             text += done;
             bytes -= (size_t)done;

@@ -1,0 +1,74 @@
+/* Traces: what each thread and each engine of a device did when, in Chrome's trace event format, as Perfetto and
+ * chrome://tracing open it. A graph without one has NULL in its place, and each place that could tell something looks
+ * only at that.
+ *
+ * Telling never blocks and takes no lock: each thread has a ring, which a thread of the trace empties into the file. An
+ * event that finds its ring full is lost, and counted. What is in the file is complete JSON after each write, so
+ * that a run which was killed leaves a trace too. Without a writer thread (deterministic runs) the thread that fills
+ * a ring empties it, and nothing is lost.
+ *
+ * Threads: create, finish and destroy from one thread; all else from any. Nobody tells any more when it is destroyed.
+ * Units: nanoseconds on the clock of the trace; times in the file count from its creation.
+ * Memory: at most MR_TRACE_RINGS rings, whatever the length of the run. All texts are kept by pointer and must outlive the
+ * trace, but the names of tracks, which are copied.
+ * Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, told by mr_trace_finish), MR_ERROR_MEMORY. */
+#ifndef MILLRACE_OBSERVE_TRACE_H
+#define MILLRACE_OBSERVE_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/clock.h"
+#include "millrace/frame.h"
+
+typedef struct mr_trace mr_trace;
+/* A row of the picture, or a curve. It lives as long as the trace. */
+typedef struct mr_track mr_track;
+
+enum { MR_TRACE_RINGS = 4096 };
+
+typedef struct mr_trace_params {
+    const char *path;
+    const mr_clock *clock;
+    bool threaded; /* a thread writes the file */
+} mr_trace_params;
+
+/* Empties the file and takes it. */
+int mr_trace_create(mr_trace **trace, const mr_trace_params *params);
+/* Writes all that was told so far and closes the file; what is told later is for nothing. Answers the first failure of
+ * writing, every time it is called. */
+int mr_trace_finish(mr_trace *trace);
+void mr_trace_destroy(mr_trace **trace);
+
+int64_t mr_trace_now_ns(const mr_trace *trace);
+/* Events that found no room, so far. */
+uint64_t mr_trace_lost(mr_trace *trace);
+
+/* A row named `name` in the group (a process, in the words of the format) named `group`, which is made with its first
+ * row; rows are shown in the order in which they were added, those in which something happens. */
+int mr_trace_add_track(mr_trace *trace, const char *group, const char *name, mr_track **track);
+
+/* What an event is about. All zero: nothing more is known. */
+typedef struct mr_trace_about {
+    const char *stage;  /* id; NULL where the name of the event says it */
+    const char *source; /* id of the source of `frame`; NULL: no frame */
+    mr_identity frame;  /* of a batch the first */
+    uint32_t frames;    /* of the batch; 0: not told */
+    uint64_t bytes;     /* moved; 0: not told */
+    const char *reason;
+} mr_trace_about;
+
+/* Something that took from begin to end. Spans of one track must not overlap. `about` may be NULL here and below. */
+void mr_trace_span(mr_trace *trace, mr_track *track, const char *name, int64_t begin_ns, int64_t end_ns,
+                   const mr_trace_about *about);
+/* Something that happened. */
+void mr_trace_instant(mr_trace *trace, mr_track *track, const char *name, int64_t at_ns, const mr_trace_about *about);
+/* The curve `track` is at that value from now on. */
+void mr_trace_value(mr_trace *trace, mr_track *track, int64_t at_ns, int64_t value);
+
+/* Arrows follow a frame: they connect the spans that its steps fall into, which are those that were told last on the track
+ * and begin at that time. */
+typedef enum mr_trace_step { MR_TRACE_FIRST, MR_TRACE_NEXT, MR_TRACE_LAST } mr_trace_step;
+void mr_trace_arrow(mr_trace *trace, mr_track *track, mr_trace_step step, int64_t at_ns, const mr_identity *frame);
+
+#endif

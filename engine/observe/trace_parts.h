@@ -1,0 +1,84 @@
+/* Between the files of the trace: trace.c takes what is told into rings, trace_write.c brings it into the file. */
+#ifndef MILLRACE_OBSERVE_TRACE_PARTS_H
+#define MILLRACE_OBSERVE_TRACE_PARTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <yajl/yajl_gen.h>
+
+#include "engine/observe/trace.h"
+
+typedef enum mr_trace_kind { MR_TRACE_SPAN, MR_TRACE_INSTANT, MR_TRACE_VALUE, MR_TRACE_ARROW } mr_trace_kind;
+
+typedef struct mr_trace_event {
+    mr_trace_kind kind;
+    mr_trace_step step; /* ARROW */
+    mr_track *track;
+    const char *name;
+    int64_t at_ns;
+    int64_t more; /* SPAN: when it ends; VALUE: the value */
+    mr_trace_about about;
+} mr_trace_event;
+
+typedef struct mr_trace_group {
+    char *name;
+    int number;
+    bool told; /* the writer's: its name is in the file */
+    struct mr_trace_group *next;
+} mr_trace_group;
+
+struct mr_track {
+    char *name;
+    int number;
+    bool told;
+    mr_trace_group *group;
+    mr_track *next;
+};
+
+/* Written by one thread and read by one: `written` is the one's, `read` the other's. */
+typedef struct mr_trace_ring {
+    pthread_t thread;
+    struct mr_trace_ring *next;
+    uint64_t room; /* a power of two */
+    _Atomic uint64_t written, read, lost;
+    mr_trace_event events[];
+} mr_trace_ring;
+
+/* The file. One thread at a time. */
+typedef struct mr_trace_file {
+    const char *path;
+    int fd; /* -1: closed */
+    bool regular;
+    int64_t end;  /* behind the last event */
+    bool some;    /* there is an event in it */
+    int status;   /* of the first write that failed */
+    char message[512];
+    yajl_gen json;
+} mr_trace_file;
+
+struct mr_trace {
+    uint64_t serial; /* unlike that of any other trace of this process, so that threads know their rings */
+    const mr_clock *clock;
+    int64_t origin_ns;
+    bool threaded, writing, finished;
+    pthread_t writer;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    bool ending;
+    int ring_count, track_count;
+    mr_trace_ring *rings;
+    mr_trace_group *groups;
+    mr_track *tracks;
+    _Atomic uint64_t lost; /* of threads without a ring */
+    mr_trace_file file;    /* of the writer, or of who drains where there is none */
+};
+
+/* trace_write.c */
+int mr_trace_file_open(mr_trace_file *file, const char *path);
+/* Brings an event into the text that is written next, and the names of its track and group with their first. */
+void mr_trace_file_add(mr_trace *trace, const mr_trace_event *event);
+/* Writes the text; `last`: and closes the file. */
+void mr_trace_file_flush(mr_trace *trace, bool last);
+void mr_trace_file_close(mr_trace_file *file);
+
+#endif

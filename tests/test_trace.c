@@ -1,0 +1,307 @@
+/* Traces: what is told is in the file, exactly; what found no room is counted; a run that was killed leaves a
+ * whole trace. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <yajl/yajl_tree.h>
+
+#include "engine/base/log.h"
+#include "engine/observe/trace.h"
+#include "millrace/status.h"
+
+static char path[] = "/tmp/millrace-trace-XXXXXX";
+
+static int make_path(void **state) {
+    (void)state;
+    strcpy(path + sizeof path - 7, "XXXXXX");
+    int fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_path(void **state) {
+    (void)state;
+    return unlink(path);
+}
+
+/* The whole file; to be freed. */
+static char *read_file(void) {
+    FILE *stream = fopen(path, "r");
+    assert_non_null(stream);
+    char *text = calloc(1, 1 << 26);
+    assert_non_null(text);
+    size_t bytes = fread(text, 1, (1 << 26) - 1, stream);
+    fclose(stream);
+    return realloc(text, bytes + 1);
+}
+
+static yajl_val parse(const char *text) {
+    char wrong[256];
+    yajl_val root = yajl_tree_parse(text, wrong, sizeof wrong);
+    if (!root)
+        fail_msg("not JSON: %s", wrong);
+    return root;
+}
+
+static yajl_val events_of(yajl_val root) {
+    yajl_val events = yajl_tree_get(root, (const char *[]){"traceEvents", NULL}, yajl_t_array);
+    assert_non_null(events);
+    return events;
+}
+
+static long long lost_of(yajl_val root) {
+    yajl_val lost = yajl_tree_get(root, (const char *[]){"otherData", "events_lost", NULL}, yajl_t_string);
+    assert_non_null(lost);
+    return atoll(lost->u.string);
+}
+
+static size_t count_phase(yajl_val root, const char *phase) {
+    yajl_val events = events_of(root);
+    size_t count = 0;
+    for (size_t i = 0; i < events->u.array.len; i++) {
+        yajl_val got = yajl_tree_get(events->u.array.values[i], (const char *[]){"ph", NULL}, yajl_t_string);
+        assert_non_null(got);
+        count += strcmp(got->u.string, phase) == 0;
+    }
+    return count;
+}
+
+/* ---- the text ---- */
+
+static const char expected[] =
+    "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"pipeline\"}},\n"
+    "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"worker \\\"0\\\"\"}},\n"
+    "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":1,\"tid\":2,\"args\":{\"sort_index\":2}},\n"
+    "{\"ph\":\"X\",\"name\":\"decode\",\"pid\":1,\"tid\":2,\"ts\":1.500,\"dur\":2000000.001,"
+    "\"args\":{\"source\":\"lobby\",\"epoch\":1,\"seq\":7,\"frames\":1}},\n"
+    "{\"ph\":\"s\",\"name\":\"frame\",\"pid\":1,\"tid\":2,\"ts\":1.500,\"cat\":\"frame\",\"id\":3302829850631},\n"
+    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":2,\"args\":{\"name\":\"sim:0\"}},\n"
+    "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":2,\"tid\":3,\"args\":{\"name\":\"upload\"}},\n"
+    "{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":2,\"tid\":3,\"args\":{\"sort_index\":3}},\n"
+    "{\"ph\":\"X\",\"name\":\"copy\",\"pid\":2,\"tid\":3,\"ts\":-0.001,\"dur\":0.000,"
+    "\"args\":{\"stage\":\"decode\",\"bytes\":4096}},\n"
+    "{\"ph\":\"C\",\"name\":\"queue of decode\",\"pid\":1,\"ts\":2.000,\"args\":{\"frames\":3}},\n"
+    "{\"ph\":\"i\",\"name\":\"drop\",\"pid\":1,\"tid\":2,\"ts\":3.000,\"s\":\"t\","
+    "\"args\":{\"reason\":\"queue full\"}},\n"
+    "{\"ph\":\"f\",\"name\":\"frame\",\"pid\":1,\"tid\":2,\"ts\":4.000,\"cat\":\"frame\",\"id\":3302829850631,"
+    "\"bp\":\"e\"}\n"
+    "],\"otherData\":{\"events_lost\":\"0\"}}\n";
+
+static void events_are_written_exactly(void **state) {
+    (void)state;
+    mr_clock *clock = NULL;
+    mr_trace *trace = NULL;
+    mr_track *unused, *worker, *upload, *queue;
+    assert_int_equal(mr_clock_create_simulated(&clock, 1000000), MR_OK);
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){.path = path, .clock = clock}), MR_OK);
+    assert_int_equal(mr_trace_add_track(trace, "pipeline", "nothing happens here", &unused), MR_OK);
+    assert_int_equal(mr_trace_add_track(trace, "pipeline", "worker \"0\"", &worker), MR_OK);
+    assert_int_equal(mr_trace_add_track(trace, "sim:0", "upload", &upload), MR_OK);
+    assert_int_equal(mr_trace_add_track(trace, "pipeline", "queue of decode", &queue), MR_OK);
+    const mr_identity frame = {.source = 3, .epoch = 1, .seq = 7};
+    const mr_trace_about call = {.source = "lobby", .frame = frame, .frames = 1};
+    mr_trace_span(trace, worker, "decode", 1001500, 2001001501, &call);
+    mr_trace_arrow(trace, worker, MR_TRACE_FIRST, 1001500, &frame);
+    mr_trace_span(trace, upload, "copy", 999999, 999999, &(mr_trace_about){.stage = "decode", .bytes = 4096});
+    mr_trace_value(trace, queue, 1002000, 3);
+    mr_trace_instant(trace, worker, "drop", 1003000, &(mr_trace_about){.reason = "queue full"});
+    mr_trace_arrow(trace, worker, MR_TRACE_LAST, 1004000, &frame);
+    assert_int_equal(mr_trace_finish(trace), MR_OK);
+    mr_trace_destroy(&trace);
+    mr_clock_destroy(&clock);
+    char *text = read_file();
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 4, EACH = 50000, MANY = 100000 };
+
+typedef struct teller {
+    pthread_t thread;
+    mr_trace *trace;
+    mr_track *track;
+} teller;
+
+static void *tell(void *context) {
+    teller *self = context;
+    for (int i = 0; i < EACH; i++)
+        mr_trace_span(self->trace, self->track, "call", i, i + 1, NULL);
+    return NULL;
+}
+
+static void nothing(void *context, mr_log_level level, const char *line) {
+    (void)context, (void)level, (void)line;
+}
+
+/* Whatever the writer manages: nothing is told twice, and what is missing is counted. */
+static void threads_lose_only_what_is_counted(void **state) {
+    (void)state;
+    mr_trace *trace = NULL;
+    teller tellers[THREADS];
+    mr_log_to(nothing, NULL);
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){path, mr_clock_real(), true}), MR_OK);
+    for (int i = 0; i < THREADS; i++) {
+        tellers[i].trace = trace;
+        assert_int_equal(mr_trace_add_track(trace, "threads", "teller", &tellers[i].track), MR_OK);
+        assert_int_equal(pthread_create(&tellers[i].thread, NULL, tell, &tellers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(tellers[i].thread, NULL);
+    assert_int_equal(mr_trace_finish(trace), MR_OK);
+    uint64_t lost = mr_trace_lost(trace);
+    mr_trace_destroy(&trace);
+    mr_log_to(NULL, NULL);
+    char *text = read_file();
+    yajl_val root = parse(text);
+    assert_int_equal(lost_of(root), lost);
+    assert_int_equal(count_phase(root, "X") + lost, THREADS * EACH);
+    yajl_tree_free(root);
+    free(text);
+}
+
+/* Without a writer nothing is lost, however much more than a ring holds. */
+static void alone_nothing_is_lost(void **state) {
+    (void)state;
+    mr_trace *trace = NULL;
+    mr_track *track;
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){path, mr_clock_real(), false}), MR_OK);
+    assert_int_equal(mr_trace_add_track(trace, "group", "track", &track), MR_OK);
+    for (int i = 0; i < MANY; i++)
+        mr_trace_value(trace, track, i, i);
+    assert_int_equal(mr_trace_finish(trace), MR_OK);
+    mr_trace_destroy(&trace);
+    char *text = read_file();
+    yajl_val root = parse(text);
+    assert_int_equal(lost_of(root), 0);
+    assert_int_equal(count_phase(root, "C"), MANY);
+    yajl_tree_free(root);
+    free(text);
+}
+
+static void two_traces_of_one_thread_stay_apart(void **state) {
+    (void)state;
+    mr_trace *first = NULL, *second = NULL;
+    mr_track *one, *other;
+    assert_int_equal(mr_trace_create(&first, &(mr_trace_params){path, mr_clock_real(), false}), MR_OK);
+    assert_int_equal(mr_trace_create(&second, &(mr_trace_params){"/dev/null", mr_clock_real(), false}), MR_OK);
+    assert_int_equal(mr_trace_add_track(first, "group", "one", &one), MR_OK);
+    assert_int_equal(mr_trace_add_track(second, "group", "other", &other), MR_OK);
+    for (int i = 0; i < 10; i++) {
+        mr_trace_value(first, one, i, i);
+        mr_trace_value(second, other, i, i);
+    }
+    mr_trace_destroy(&second);
+    mr_trace_destroy(&first);
+    char *text = read_file();
+    yajl_val root = parse(text);
+    assert_int_equal(count_phase(root, "C"), 10);
+    assert_null(strstr(text, "other\""));
+    yajl_tree_free(root);
+    free(text);
+}
+
+/* ---- the file ---- */
+
+/* Tells until it is killed. */
+static void tell_on(void) {
+    mr_trace *trace = NULL;
+    mr_track *track;
+    if (mr_trace_create(&trace, &(mr_trace_params){path, mr_clock_real(), true}) ||
+        mr_trace_add_track(trace, "group", "track", &track))
+        _exit(1);
+    for (int i = 0;; i++) {
+        mr_trace_value(trace, track, i, i);
+        usleep(20);
+    }
+}
+
+/* What was written until then is there, as a whole. */
+static void a_killed_run_leaves_a_trace(void **state) {
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            tell_on();
+        usleep((useconds_t)(100000 + 3700 * round));
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        char *text = read_file();
+        yajl_val root = parse(text);
+        assert_in_range(count_phase(root, "C"), 1, MANY);
+        yajl_tree_free(root);
+        free(text);
+    }
+}
+
+static void what_cannot_be_written_is_told(void **state) {
+    (void)state;
+    mr_trace *trace = NULL, *again = NULL;
+    mr_trace_params params = {"/nowhere/trace.json", mr_clock_real(), false};
+    assert_int_equal(mr_trace_create(&trace, &params), MR_ERROR_IO);
+    assert_string_equal(mr_message(), "cannot write to /nowhere/trace.json: No such file or directory");
+    assert_null(trace);
+    params.path = "/dev/full";
+    assert_int_equal(mr_trace_create(&trace, &params), MR_OK);
+    assert_int_equal(mr_trace_finish(trace), MR_ERROR_IO);
+    assert_string_equal(mr_message(), "cannot write to /dev/full: No space left on device");
+    assert_int_equal(mr_trace_finish(trace), MR_ERROR_IO);
+    mr_trace_destroy(&trace);
+    params.path = path;
+    assert_int_equal(mr_trace_create(&trace, &params), MR_OK);
+    assert_int_equal(mr_trace_create(&again, &params), MR_ERROR_IO);
+    mr_trace_destroy(&trace);
+}
+
+/* A disk that fills up in the middle: what fitted is a complete trace. */
+static void a_full_disk_leaves_what_fitted(void **state) {
+    (void)state;
+    mr_trace *trace = NULL;
+    mr_track *track;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 1000000;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){path, mr_clock_real(), false}), MR_OK);
+    assert_int_equal(mr_trace_add_track(trace, "group", "track", &track), MR_OK);
+    for (int i = 0; i < MANY; i++)
+        mr_trace_value(trace, track, i, i);
+    assert_int_equal(mr_trace_finish(trace), MR_ERROR_IO);
+    mr_trace_destroy(&trace);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    char *text = read_file();
+    yajl_val root = parse(text);
+    size_t count = count_phase(root, "C");
+    assert_in_range(count, 5000, MANY / 2);
+    yajl_tree_free(root);
+    free(text);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_path, remove_path)
+    const struct CMUnitTest tests[] = {
+        TEST(events_are_written_exactly),
+        TEST(threads_lose_only_what_is_counted),
+        TEST(alone_nothing_is_lost),
+        TEST(two_traces_of_one_thread_stay_apart),
+        TEST(a_killed_run_leaves_a_trace),
+        TEST(what_cannot_be_written_is_told),
+        TEST(a_full_disk_leaves_what_fitted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
