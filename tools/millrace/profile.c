@@ -13,6 +13,8 @@ static const int64_t LOOK_NS = 10000000;
 static const double LONGEST_WAIT_S = 120;
 /* A window that is shorter says less than the whole run, with its start. */
 static const double SHORTEST_S = 0.2;
+/* Nor do fewer frames than this say much: it is waited for them when the time is up. */
+enum { FEWEST_FRAMES = 8 };
 /* Up to here sources that keep to a clock are kept up with: of frames dropped, and of a stage's or all cores' time. */
 static const double FEW_DROPS = 0.02, NEARLY_BUSY = 0.95;
 /* A stage's threads must be so much busier than all cores to be called the bottleneck: both are measured. */
@@ -34,6 +36,24 @@ static int await_first(mr_pipeline *pipeline, mr_summary **seen) {
     return status;
 }
 
+static uint64_t done(const mr_summary *summary) {
+    return summary->delivered + summary->dropped + summary->absorbed;
+}
+
+/* Waits for the time to be up, and for so many frames that they say something. MR_ERROR_AGAIN: it goes on; else it has ended,
+ * with that status. */
+static int await_enough(mr_pipeline *pipeline, double seconds, const mr_summary *first, mr_summary **last) {
+    int status = mr_pipeline_wait(pipeline, (int64_t)(seconds * 1e9));
+    int failed = mr_pipeline_summarize(pipeline, last);
+    while (!failed && status == MR_ERROR_AGAIN && done(*last) - done(first) < FEWEST_FRAMES &&
+           (*last)->wall_s - first->wall_s < LONGEST_WAIT_S) {
+        mr_summary_destroy(last);
+        status = mr_pipeline_wait(pipeline, LOOK_NS);
+        failed = mr_pipeline_summarize(pipeline, last);
+    }
+    return failed ? failed : status;
+}
+
 static void stop(mr_pipeline *pipeline) {
     mr_pipeline_stop(pipeline, true);
     mr_pipeline_wait(pipeline, -1);
@@ -45,20 +65,18 @@ static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_sum
     if (status)
         return status;
     status = await_first(pipeline, first);
+    int failed = MR_OK;
     if (status == MR_ERROR_AGAIN)
-        status = mr_pipeline_wait(pipeline, (int64_t)(seconds * 1e9));
+        status = await_enough(pipeline, seconds, *first, last);
+    else
+        failed = mr_pipeline_summarize(pipeline, last);
     *ended = status != MR_ERROR_AGAIN;
-    int failed = mr_pipeline_summarize(pipeline, last);
     if (!*ended)
         stop(pipeline);
     return failed ? failed : *ended ? status : MR_OK;
 }
 
 /* ---- what was seen ---------------------------------------------------------------------------------------------- */
-
-static uint64_t done(const mr_summary *summary) {
-    return summary->delivered + summary->dropped + summary->absorbed;
-}
 
 /* Counts as if nothing had been when the first look was taken. */
 static void forget(mr_summary *summary) {
@@ -104,10 +122,16 @@ static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_su
             cpu += foreign_ns * inside / weight;
         cost->frames = vertex->is_source ? to->out - from->out : to->in - from->in;
         double frames = cost->frames ? (double)cost->frames : 1;
+        uint64_t ever = vertex->is_source ? to->out : to->in;
         /* A stage that only waits for the system is busy all the same. */
         bool waits = vertex->blocking && vertex->threads == 0;
         cost->cpu_ns = cpu / frames;
         cost->inside_ns = inside / frames;
+        /* Where all frames were dropped before it, it is known what the first ones cost. */
+        if (cost->frames == 0 && ever > 0) {
+            cost->cpu_ns = (double)to->cpu_ns / (double)ever;
+            cost->inside_ns = (double)to->busy_ns / (double)ever;
+        }
         cost->cpu_share = cpu_ns > 0 ? cpu / cpu_ns : 0;
         known_ns += cpu;
         cost->utilisation = (waits ? inside : cpu) / (profile->seconds * 1e9 * parallel(plan, vertex));
