@@ -1,36 +1,12 @@
 #include "engine/config/value.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The program around us may have set a locale whose decimal point is a comma. */
-static locale_t plain_locale;
-
-static void make_plain_locale(void) {
-    plain_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-}
-
-/* The number that `text` begins with; *end is behind it. No hexadecimal, infinite or undefined ones. */
-static bool leading_number(const char *text, double *value, const char **end) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_plain_locale);
-    size_t length = strspn(text, "+-.0123456789eE");
-    if (length == 0 || length >= 64)
-        return false;
-    /* A unit may begin with an e or E; what strtod does not take is left to the caller. */
-    char number[64];
-    memcpy(number, text, length);
-    number[length] = 0;
-    char *stop;
-    *value = plain_locale ? strtod_l(number, &stop, plain_locale) : strtod(number, &stop);
-    *end = text + (stop - number);
-    return stop > number && isfinite(*value);
-}
+#include "engine/base/units.h"
 
 bool mr_value_bool(const char *text, bool *value) {
     bool yes = strcmp(text, "true") == 0;
@@ -55,39 +31,10 @@ bool mr_value_int(const char *text, int64_t *value) {
 bool mr_value_double(const char *text, double *value) {
     const char *end;
     double number;
-    if (!leading_number(text, &number, &end) || *end)
+    if (!mr_units_number(text, &number, &end) || *end)
         return false;
     *value = number;
     return true;
-}
-
-typedef struct unit {
-    const char *name;
-    double factor;
-} unit;
-
-static const unit durations[] = {{"ns", 1}, {"us", 1e3}, {"\u00b5s", 1e3}, {"ms", 1e6}, {"s", 1e9},
-                                 {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}, {NULL, 0}};
-static const unit sizes[] = {{"B", 1}, {"", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-                             {"TiB", 1099511627776.0}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
-                             {"TB", 1e12}, {NULL, 0}};
-
-/* A number and a unit, with or without a space between them, as a whole number of the smallest unit. */
-static bool with_unit(const char *text, const unit *units, int64_t *value) {
-    const char *end;
-    double number;
-    if (!leading_number(text, &number, &end))
-        return false;
-    end += strspn(end, " ");
-    for (; units->name; units++)
-        if (strcmp(units->name, end) == 0) {
-            number = round(number * units->factor);
-            if (fabs(number) >= 9.2e18)
-                return false;
-            *value = (int64_t)number;
-            return true;
-        }
-    return false;
 }
 
 bool mr_value_duration(const char *text, int64_t *value) {
@@ -95,19 +42,19 @@ bool mr_value_duration(const char *text, int64_t *value) {
         *value = 0;
         return true;
     }
-    return with_unit(text, durations, value);
+    return mr_units_read(text, mr_units_duration, value);
 }
 
 bool mr_value_bytes(const char *text, int64_t *value) {
-    return with_unit(text, sizes, value);
+    return mr_units_read(text, mr_units_bytes, value);
 }
 
 bool mr_value_rate(const char *text, double *value) {
     const char *end;
     double number, divisor = 1;
-    if (!leading_number(text, &number, &end))
+    if (!mr_units_number(text, &number, &end))
         return false;
-    if (*end == '/' && (!leading_number(end + 1, &divisor, &end) || divisor <= 0))
+    if (*end == '/' && (!mr_units_number(end + 1, &divisor, &end) || divisor <= 0))
         return false;
     end += strspn(end, " ");
     if (*end && strcmp(end, "fps") != 0 && strcmp(end, "/s") != 0)
@@ -195,7 +142,7 @@ static void add(char *text, size_t bytes, const char *first, const char *second)
     snprintf(text + length, bytes - length, "%s%s", first, second);
 }
 
-static void add_units(const unit *units, char *text, size_t bytes) {
+static void add_units(const mr_unit *units, char *text, size_t bytes) {
     for (const char *between = "("; units->name; units++, between = "|")
         add(text, bytes, between, units->name);
     add(text, bytes, ")", "");
@@ -231,12 +178,12 @@ const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes) {
         break;
     case MR_OPTION_DURATION:
         add(text, bytes, "^0$|^" NUMBER " *", "");
-        add_units(durations, text, bytes);
+        add_units(mr_units_duration, text, bytes);
         add(text, bytes, "$", "");
         break;
     case MR_OPTION_BYTES:
         add(text, bytes, "^" NUMBER " *", "");
-        add_units(sizes, text, bytes);
+        add_units(mr_units_bytes, text, bytes);
         add(text, bytes, "$", "");
         break;
     case MR_OPTION_RATE:
@@ -256,7 +203,7 @@ const char *mr_value_pattern(mr_option_kind kind, char *text, size_t bytes) {
 
 /* ---- printing ------------------------------------------------------------------------------------------------- */
 
-static const char *print_unit(double value, const unit *units, size_t count, char *text, size_t bytes) {
+static const char *print_unit(double value, const mr_unit *units, size_t count, char *text, size_t bytes) {
     size_t best = 0;
     for (size_t i = 0; i < count; i++)
         if (value != 0 && fmod(value, units[i].factor) == 0 && units[i].factor > units[best].factor)
@@ -266,12 +213,12 @@ static const char *print_unit(double value, const unit *units, size_t count, cha
 }
 
 const char *mr_value_print_duration(double ns, char *text, size_t bytes) {
-    static const unit shown[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+    static const mr_unit shown[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
     return print_unit(ns, shown, sizeof shown / sizeof *shown, text, bytes);
 }
 
 const char *mr_value_print_bytes(double value, char *text, size_t bytes) {
-    static const unit shown[] = {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
+    static const mr_unit shown[] = {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
                                  {"TiB", 1099511627776.0}};
     return print_unit(value, shown, sizeof shown / sizeof *shown, text, bytes);
 }

@@ -133,6 +133,8 @@ static int take_waiters(mr_pool *pool, waiter *served) {
 /* Gives a buffer back or, with NULL, the right to make one. */
 static void give_back(mr_pool *pool, mr_buffer *buffer) {
     waiter served[MR_POOL_WAITERS];
+    if (buffer)
+        mr_device_reuse(pool->device, buffer->data);
     pthread_mutex_lock(&pool->lock);
     if (buffer && pool->released) {
         pthread_mutex_unlock(&pool->lock);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/device/sim.h"
 
 /* ---- opening by name ---------------------------------------------------------------------------------------------- */
 
@@ -26,50 +27,23 @@ static int index_of(const char *name, const char *kind, const char **rest) {
     return (int)index;
 }
 
-static int set_parameter(mr_sim_params *params, const char *key, size_t length, int64_t value) {
-    const struct {
-        const char *name;
-        int64_t *field;
-    } known[] = {
-        {"min_delay", &params->min_delay_ns},         {"max_delay", &params->max_delay_ns},
-        {"fail_after", &params->fail_after},          {"fail_every", &params->fail_every},
-        {"fail_allocation", &params->fail_allocation},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strlen(known[i].name) == length && strncmp(known[i].name, key, length) == 0) {
-            *known[i].field = value;
-            return MR_OK;
-        }
-    return mr_fail(MR_ERROR_CONFIG, "a simulated device has no parameter \"%.*s\"; it has min_delay, max_delay "
-                   "(nanoseconds), fail_after, fail_every and fail_allocation", (int)length, key);
-}
-
-/* "?key=number&key=number" */
-static int parse_parameters(const char *text, mr_sim_params *params) {
-    while (*text == '?' || *text == '&') {
-        const char *key = text + 1;
-        size_t length = strcspn(key, "=&");
-        char *end = NULL;
-        int64_t value = key[length] == '=' ? strtoll(key + length + 1, &end, 10) : 0;
-        if (!end || end == key + length + 1)
-            return mr_fail(MR_ERROR_CONFIG, "expected key=number behind \"?\" of a simulated device, found \"%s\"", key);
-        int status = set_parameter(params, key, length, value);
-        if (status)
-            return status;
-        text = end;
-    }
-    return *text ? mr_fail(MR_ERROR_CONFIG, "unexpected \"%s\" in the name of a simulated device", text) : MR_OK;
-}
+/* Of simulated devices of whose time nothing is said. */
+enum { LEAST_DELAY_NS = 1000, MOST_DELAY_NS = 200000 };
 
 static int open_sim(mr_device **device, int index, const char *rest, uint64_t seed, bool manual) {
     mr_sim_params params = {
         .index = index,
         .seed = seed ? seed + (uint64_t)index : (uint64_t)index + 1,
-        .min_delay_ns = 1000,
-        .max_delay_ns = 200000,
         .manual = manual,
+        .min_delay_ns = -1,
+        .max_delay_ns = -1,
     };
-    int status = parse_parameters(rest, &params);
+    int status = mr_sim_parse(rest, &params);
+    bool timed = params.upload_rate || params.download_rate || params.compute_rate || params.call_ns;
+    if (params.max_delay_ns < 0)
+        params.max_delay_ns = timed ? 0 : MOST_DELAY_NS;
+    if (params.min_delay_ns < 0)
+        params.min_delay_ns = timed || params.max_delay_ns < LEAST_DELAY_NS ? 0 : LEAST_DELAY_NS;
     return status ? status : mr_sim_create(device, &params);
 }
 
@@ -80,10 +54,10 @@ static int unknown_device(const char *name) {
 int mr_device_check_name(const char *name) {
     mr_sim_params params = {0};
     const char *rest = "";
-    if (strlen(name) >= sizeof((mr_device *)NULL)->name || strcmp(name, "cpu") == 0)
+    if (strlen(name) >= MR_DEVICE_NAME || strcmp(name, "cpu") == 0)
         return strcmp(name, "cpu") == 0 ? MR_OK : unknown_device(name);
     if (index_of(name, "sim", &rest) >= 0)
-        return parse_parameters(rest, &params);
+        return mr_sim_parse(rest, &params);
     return index_of(name, "cuda", &rest) >= 0 && !*rest ? MR_OK : unknown_device(name);
 }
 
@@ -103,9 +77,14 @@ int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool man
 
 int mr_device_probe(const char *name, uint64_t *memory_bytes) {
     const char *rest = "";
+    mr_sim_params params = {0};
     int index = index_of(name, "cuda", &rest);
     *memory_bytes = 0;
-    return index >= 0 ? mr_cuda_probe(index, memory_bytes) : MR_OK;
+    if (index >= 0)
+        return mr_cuda_probe(index, memory_bytes);
+    int status = index_of(name, "sim", &rest) >= 0 ? mr_sim_parse(rest, &params) : MR_OK;
+    *memory_bytes = (uint64_t)params.memory_bytes;
+    return status;
 }
 
 mr_device *mr_device_ref(mr_device *device) {
@@ -130,6 +109,20 @@ int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void *
 
 void mr_device_free(mr_device *device, mr_memory memory, void *data) {
     device->type->free(device, memory, data);
+}
+
+void mr_device_reuse(mr_device *device, void *data) {
+    if (device->type->reuse)
+        device->type->reuse(device, data);
+}
+
+int mr_device_host_reads(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame) {
+    return device->type->host_reads ? device->type->host_reads(device, data, stage, frame) : MR_OK;
+}
+
+const char *mr_engine_name(mr_engine engine) {
+    static const char *const names[MR_ENGINES] = {"upload", "compute", "download"};
+    return names[engine];
 }
 
 void mr_device_count_bytes(mr_device *device, mr_memory memory, int64_t bytes) {
@@ -177,7 +170,11 @@ static int copy(void *arguments) {
 
 int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes) {
     const copy_work work = {to, from, bytes};
-    return bytes ? mr_stream_submit(stream, copy, &work, sizeof work) : MR_OK;
+    if (!bytes)
+        return MR_OK;
+    if (stream->device->type->copy_rows)
+        return stream->device->type->copy_rows(stream, to, (ptrdiff_t)bytes, from, (ptrdiff_t)bytes, bytes, 1);
+    return mr_stream_submit(stream, copy, &work, sizeof work);
 }
 
 typedef struct rows_work {
@@ -197,7 +194,11 @@ static int copy_rows(void *arguments) {
 int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                         size_t bytes, size_t rows) {
     const rows_work work = {to, from, to_stride, from_stride, bytes, rows};
-    return bytes && rows ? mr_stream_submit(stream, copy_rows, &work, sizeof work) : MR_OK;
+    if (!bytes || !rows)
+        return MR_OK;
+    if (stream->device->type->copy_rows)
+        return stream->device->type->copy_rows(stream, to, to_stride, from, from_stride, bytes, rows);
+    return mr_stream_submit(stream, copy_rows, &work, sizeof work);
 }
 
 int mr_stream_record(mr_stream *stream, mr_event *event) {

@@ -30,20 +30,45 @@ typedef struct mr_device_type {
     int (*stream_create)(mr_device *device, mr_stream **stream);
     void (*stream_destroy)(mr_stream *stream);
     int (*submit)(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
+    /* `from` NULL: zeros. NULL where the memory of the device is the host's: copies are work like any other then. */
+    int (*copy_rows)(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t bytes,
+                     size_t rows);
     int (*record)(mr_stream *stream, mr_event *event);
     int (*wait)(mr_stream *stream, mr_event *event);
+    /* Where misuse is looked for; NULL elsewhere. */
+    void (*reuse)(mr_device *device, void *data);
+    int (*host_reads)(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
     void (*destroy)(mr_device *device);
 } mr_device_type;
+
+/* What works side by side on a device. Copies within a device's memory are computing. */
+typedef enum mr_engine { MR_ENGINE_UPLOAD, MR_ENGINE_COMPUTE, MR_ENGINE_DOWNLOAD, MR_ENGINES } mr_engine;
+const char *mr_engine_name(mr_engine engine);
+
+/* A piece of work that is done. */
+typedef struct mr_work_note {
+    mr_engine engine;
+    const mr_stage *stage;     /* whose stream it was on; NULL: nobody's */
+    mr_identity frame;         /* that it was for; of a batch the first */
+    size_t bytes;              /* copied; 0 of other work */
+    int64_t begin_ns, end_ns;  /* on the device's clock: monotonic, or simulated */
+} mr_work_note;
+typedef void mr_work_trace(void *context, const mr_device *device, const mr_work_note *note);
 
 struct mr_device {
     const mr_device_type *type;
     char name[32]; /* "cpu", "sim:0", "cuda:1" */
     int index;
+    mr_work_trace *trace; /* called for each piece of work that is done, by the thread that does it; NULL: nobody looks */
+    void *trace_context;
     atomic_int references; /* beside that of who has opened it */
     _Atomic uint64_t held_bytes[MR_MEMORY_DEVICE + 1], most_bytes[MR_MEMORY_DEVICE + 1]; /* of pools, by kind of memory */
 };
+/* Who gives it work, and for which frame, is set by who calls: for messages and traces. */
 struct mr_stream {
     mr_device *device;
+    const mr_stage *stage;
+    mr_identity frame;
 };
 
 /* The device of the host's processors. It always exists and is never destroyed. Work is done before submit returns. */
@@ -52,12 +77,13 @@ mr_device *mr_device_cpu(void);
 int mr_cpu_create(mr_device **device);
 
 /* Opens a device by name: "cpu", "sim", "sim:N", "cuda", "cuda:N" (without a number: 0). What stands behind a `?` in the
- * name of a simulated device sets its parameters: "sim:0?fail_every=7&max_delay=2000000". With `manual` a simulated
- * device works in simulated time. MR_ERROR_CONFIG: no such kind of device. */
+ * name of a simulated device sets its parameters (below). With `manual` a simulated device works in simulated time.
+ * MR_ERROR_CONFIG: no such kind of device, or no such parameter. */
+enum { MR_DEVICE_NAME = 256 };
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);
 /* Whether a name is well formed; whether there is such a device shows when it is opened. */
 int mr_device_check_name(const char *name);
-/* Whether there is such a device on this machine, and how many bytes of memory it has (0: not told, of all but CUDA). The
+/* Whether there is such a device on this machine, and how many bytes of memory it has (0: not told). The
  * name is well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. */
 int mr_device_probe(const char *name, uint64_t *memory_bytes);
 /* Pools, whose buffers a program may keep for longer than the pipeline, hold references: the last one destroys. */
@@ -67,6 +93,10 @@ mr_device *mr_device_ref(mr_device *device);
 void mr_device_destroy(mr_device **device);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
+/* Pools say that nobody uses a block any more and that it is about to be given to others. */
+void mr_device_reuse(mr_device *device, void *data);
+/* The host is about to read there. MR_ERROR_INTERNAL where work that writes it is not done, on devices that look. */
+int mr_device_host_reads(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
 /* Pools say what they have allocated (or freed: negative), so that the most there ever was is known. */
 void mr_device_count_bytes(mr_device *device, mr_memory memory, int64_t bytes);
 uint64_t mr_device_most_bytes(const mr_device *device, mr_memory memory);
@@ -78,9 +108,10 @@ void mr_stream_destroy(mr_stream **stream);
  * after it, and only that one; on the cpu, which has done the work by then, it is the answer of submit instead. */
 enum { MR_WORK_BYTES = 1024 };
 int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
-/* Adds a copy within host memory as work; `from` NULL: zeros. Both must stay until the work is done. */
+/* Adds a copy, from and to memory of the host or of the stream's device; `from` NULL: zeros. Both must stay until it is
+ * done. */
 int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes);
-/* Adds a copy of `rows` rows of `bytes` bytes each, that begin every so many bytes. */
+/* Adds a copy of `rows` rows of `bytes` bytes each, that begin every so many bytes; strides may be negative. */
 int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                         size_t bytes, size_t rows);
 /* Makes a fresh `event` done, with the stream's status, when all work submitted so far is done. */
@@ -112,19 +143,43 @@ void mr_event_complete(mr_event *event, int status);
 /* ---- the simulated accelerator --------------------------------------------------------------------------------- */
 
 /* Work runs later, on the device's own thread, or, with `manual`, when mr_sim_advance is called (simulated time: tests).
- * Delays are drawn from `seed`, uniform in [min_delay_ns, max_delay_ns]. */
+ *
+ * How long it takes: without rates, any number of streams work at once, and each piece of work takes a time drawn from
+ * `seed`, uniform in [min_delay_ns, max_delay_ns]. With a rate or a time for each call the device has three engines, upload,
+ * compute and download, that work side by side and each in order: a copy takes its bytes at the rate of its engine (from
+ * another device: that of the upload engine), and other work takes `call_ns` and the bytes of all buffers that it is given
+ * addresses in at `compute_rate`; delays are added where there are any.
+ *
+ * Misuse fails the call, or the event behind work that is done in the meantime, with MR_ERROR_INTERNAL; the message names
+ * stage and frame, it is logged as an error, and mr_sim_misuses counts it: memory of another device, addresses beyond a
+ * buffer, work that was not made to wait for what writes its memory, memory that was freed or given to others before the
+ * work on it was done.
+ *
+ * Behind the name ("sim:0?copy=12GB/s&call=50us&memory=64MiB") each field has a name; times are "20us", bytes "64MiB", rates
+ * "12GB/s"; bare times are nanoseconds. `copy` sets the rates of both directions. 0: none of that. */
 typedef struct mr_sim_params {
     int index;
     uint64_t seed;
-    int64_t min_delay_ns, max_delay_ns;
     bool manual;
-    int64_t fail_after;       /* every piece of work from this one on fails (MR_ERROR_DEVICE); 0: never */
-    int64_t fail_every;       /* each so-manieth piece of work fails; 0: none */
-    int64_t fail_allocation;  /* the so-manieth allocation fails; 0: none */
+    int64_t min_delay_ns, max_delay_ns;  /* min_delay, max_delay; 1us and 200us where nothing is said of time at all */
+    int64_t upload_rate, download_rate;  /* upload, download: bytes a second */
+    int64_t compute_rate;                /* compute: bytes a second */
+    int64_t call_ns;                     /* call: for each piece of work that is no copy */
+    int64_t memory_bytes;                /* memory: device memory beyond this is refused (MR_ERROR_MEMORY) */
+    int64_t fail_after;                  /* every piece of work from this one on fails (MR_ERROR_DEVICE) */
+    int64_t fail_every;                  /* each so-manieth piece of work fails */
+    int64_t fail_allocation;             /* the so-manieth allocation fails (MR_ERROR_MEMORY) */
+    int64_t fail_call;                   /* the so-manieth call fails: allocate, create, submit, copy, record or wait */
+    int64_t lose_after, lose_call;       /* from this piece of work, or call, on all fails: the device is lost */
+    int64_t slow_after, slow;            /* work from this one on takes so many times as long */
 } mr_sim_params;
 int mr_sim_create(mr_device **device, const mr_sim_params *params);
 /* Manual devices: does all work due by now_ns; returns when the next is due, or INT64_MAX. Called by the executor. */
 int64_t mr_sim_advance(mr_device *device, int64_t now_ns);
+/* Calls of a simulated device so far, as fail_call counts them. */
+int64_t mr_sim_calls(mr_device *device);
+/* How often simulated devices of this process were misused. */
+uint64_t mr_sim_misuses(void);
 
 /* ---- CUDA ------------------------------------------------------------------------------------------------------ */
 

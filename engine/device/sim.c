@@ -1,247 +1,70 @@
-/* The simulated accelerator: streams of work that is done later, in order, after delays drawn from a seed. Its memory is
- * the host's. In real time a thread of the device does the work; a manual device does it in mr_sim_advance. */
-#include <pthread.h>
+/* The simulated accelerator: streams of work that is done later, in order. Its memory is the host's, but looked after
+ * (sim_memory.c); what is ordered behind what is in sim_order.c, when work is done in sim_run.c. */
+#include "engine/device/sim.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/device/device.h"
+#include "millrace/status.h"
 
-typedef enum item_kind { WORK, RECORD, WAIT } item_kind;
+/* ---- calls that can fail --------------------------------------------------------------------------------------------- */
 
-enum { POLL_NS = 100000 };
-
-typedef struct sim_stream sim_stream;
-
-typedef struct item {
-    item_kind kind;
-    sim_stream *stream;
-    mr_work_function *function;
-    mr_event *event; /* RECORD and WAIT: one reference */
-    int64_t due_ns;  /* WORK at the head of its stream: when it is done; -1: not drawn yet */
-    bool arrived;    /* WAIT: the event has told that it is done */
-    bool polled;     /* WAIT: too many wait for the event already, so it has to be looked at */
-    struct item *next;
-    _Alignas(16) unsigned char arguments[MR_WORK_BYTES];
-} item;
-
-typedef struct sim_device sim_device;
-
-struct sim_stream {
-    mr_stream stream;
-    item *head, *tail;
-    int status;   /* of the work since the last event */
-    bool busy;    /* its head is being done without the lock */
-    sim_stream *next;
-};
-
-struct sim_device {
-    mr_device device;
-    mr_sim_params params;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_t thread;
-    bool ending;
-    sim_stream *streams;
-    item *unused;
-    uint64_t random;
-    int64_t work_count, allocation_count;
-};
-
-/* xorshift64*, as in the executor, so that a seed gives the same delays everywhere. */
-static uint64_t draw(sim_device *self) {
-    uint64_t x = self->random;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    self->random = x;
-    return x * UINT64_C(2685821657736338717);
-}
-
-static int64_t draw_delay(sim_device *self) {
-    int64_t span = self->params.max_delay_ns - self->params.min_delay_ns;
-    return self->params.min_delay_ns + (span > 0 ? (int64_t)(draw(self) % (uint64_t)(span + 1)) : 0);
-}
-
-/* ---- doing the work ----------------------------------------------------------------------------------------------- */
-
-/* The event of a WAIT is done. The item stays in its stream until this was called, so it and the device are there. */
-static void arrive(void *context) {
-    item *wait = context;
-    sim_device *self = (sim_device *)wait->stream->stream.device;
+int mr_sim_enter(sim_device *self, int otherwise) {
+    const mr_sim_params *p = &self->params;
     pthread_mutex_lock(&self->lock);
-    wait->arrived = true;
-    pthread_cond_broadcast(&self->changed);
+    int64_t number = ++self->call_count;
+    self->lost = self->lost || (p->lose_call && number >= p->lose_call);
+    bool lost = self->lost;
     pthread_mutex_unlock(&self->lock);
+    if (lost)
+        return mr_fail(MR_ERROR_DEVICE, "%s: the device is lost", self->device.name);
+    return p->fail_call && number == p->fail_call
+               ? mr_fail(otherwise, "%s: simulated failure", self->device.name)
+               : MR_OK;
 }
 
-/* The end of time, to which a manual device goes when a stream is destroyed, has nothing behind it. */
-static int64_t later(int64_t now_ns, int64_t step_ns) {
-    return now_ns > INT64_MAX - step_ns ? INT64_MAX : now_ns + step_ns;
-}
-
-/* When the head of a stream can be done, or be looked at again; INT64_MAX: when something tells. */
-static int64_t head_due_ns(sim_device *self, item *head, int64_t now_ns) {
-    switch (head->kind) {
-    case WORK:
-        if (head->due_ns < 0)
-            head->due_ns = later(now_ns, draw_delay(self));
-        return head->due_ns;
-    case WAIT:
-        if (head->polled)
-            return mr_event_done(head->event) ? now_ns : later(now_ns, POLL_NS);
-        return head->arrived ? now_ns : INT64_MAX;
-    case RECORD:
-        break;
-    }
-    return now_ns;
-}
-
-/* True where the head of a stream can be done now; else *next_ns is moved up to when it can, if that is known. */
-static bool can_go(sim_device *self, sim_stream *stream, int64_t now_ns, int64_t *next_ns) {
-    if (!stream->head || stream->busy)
-        return false;
-    int64_t due_ns = head_due_ns(self, stream->head, now_ns);
-    if (due_ns <= now_ns)
-        return true;
-    *next_ns = due_ns < *next_ns ? due_ns : *next_ns;
-    return false;
-}
-
-static sim_stream *find_ready(sim_device *self, int64_t now_ns, int64_t *next_ns) {
-    *next_ns = INT64_MAX;
-    for (sim_stream *stream = self->streams; stream; stream = stream->next)
-        if (can_go(self, stream, now_ns, next_ns))
-            return stream;
-    return NULL;
-}
-
-static bool must_fail(const sim_device *self, int64_t number) {
-    const mr_sim_params *params = &self->params;
-    return (params->fail_after && number >= params->fail_after) ||
-           (params->fail_every && number % params->fail_every == 0);
-}
-
-static void recycle(sim_device *self, item *gone) {
-    gone->next = self->unused;
-    self->unused = gone;
-}
-
-static item *take_head(sim_stream *stream) {
-    item *head = stream->head;
-    stream->head = head->next;
-    if (!stream->head)
-        stream->tail = NULL;
-    return head;
-}
-
-static void do_work(sim_device *self, sim_stream *stream) {
-    item *work = take_head(stream);
-    bool fails = must_fail(self, ++self->work_count);
-    stream->busy = true;
-    pthread_mutex_unlock(&self->lock);
-    int status = fails ? mr_fail(MR_ERROR_DEVICE, "%s: simulated failure", self->device.name)
-                       : work->function(work->arguments);
-    pthread_mutex_lock(&self->lock);
-    stream->busy = false;
-    if (status)
-        stream->status = status;
-    recycle(self, work);
-}
-
-static void do_record(sim_device *self, sim_stream *stream) {
-    item *record = take_head(stream);
-    mr_event *event = record->event;
-    int status = stream->status;
-    stream->status = MR_OK;
-    stream->busy = true;
-    recycle(self, record);
-    pthread_mutex_unlock(&self->lock);
-    mr_event_complete(event, status);
-    mr_event_unref(&event);
-    pthread_mutex_lock(&self->lock);
-    stream->busy = false;
-}
-
-static void do_wait(sim_device *self, sim_stream *stream) {
-    item *wait = take_head(stream);
-    if (mr_event_status(wait->event))
-        stream->status = mr_event_status(wait->event);
-    mr_event_unref(&wait->event);
-    recycle(self, wait);
-}
-
-/* Does the head of a stream. Called with the lock, which is given up meanwhile. */
-static void do_head(sim_device *self, sim_stream *stream) {
-    switch (stream->head->kind) {
-    case WORK:
-        do_work(self, stream);
-        break;
-    case RECORD:
-        do_record(self, stream);
-        break;
-    case WAIT:
-        do_wait(self, stream);
-        break;
-    }
-    pthread_cond_broadcast(&self->changed);
-}
-
-int64_t mr_sim_advance(mr_device *device, int64_t now_ns) {
+int64_t mr_sim_calls(mr_device *device) {
     sim_device *self = (sim_device *)device;
-    int64_t next;
     pthread_mutex_lock(&self->lock);
-    for (sim_stream *stream; (stream = find_ready(self, now_ns, &next));)
-        do_head(self, stream);
+    int64_t count = self->call_count;
     pthread_mutex_unlock(&self->lock);
-    return next;
+    return count;
 }
-
-static void *run(void *context) {
-    sim_device *self = context;
-    pthread_mutex_lock(&self->lock);
-    while (!self->ending) {
-        int64_t next;
-        sim_stream *stream = find_ready(self, mr_clock_now_ns(mr_clock_real()), &next);
-        if (stream) {
-            do_head(self, stream);
-        } else if (next == INT64_MAX) {
-            pthread_cond_wait(&self->changed, &self->lock);
-        } else {
-            struct timespec until = {.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};
-            pthread_cond_timedwait(&self->changed, &self->lock, &until);
-        }
-    }
-    pthread_mutex_unlock(&self->lock);
-    return NULL;
-}
-
-/* ---- the table ---------------------------------------------------------------------------------------------------- */
 
 static int sim_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data) {
     sim_device *self = (sim_device *)device;
-    (void)memory;
+    *data = NULL;
+    int status = mr_sim_enter(self, MR_ERROR_MEMORY);
+    if (status)
+        return status;
     pthread_mutex_lock(&self->lock);
     bool fails = self->params.fail_allocation && ++self->allocation_count == self->params.fail_allocation;
     pthread_mutex_unlock(&self->lock);
-    *data = fails ? NULL : mr_alloc_aligned(64, bytes ? bytes : 1);
-    return *data ? MR_OK : mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes", device->name, bytes);
+    return fails ? mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes", device->name, bytes)
+                 : mr_sim_allocate(self, memory, bytes, data);
 }
 
 static void sim_free(mr_device *device, mr_memory memory, void *data) {
-    (void)device;
-    (void)memory;
-    mr_free(data);
+    mr_sim_free((sim_device *)device, memory, data);
 }
+
+/* ---- streams --------------------------------------------------------------------------------------------------------- */
 
 static int sim_stream_create(mr_device *device, mr_stream **stream) {
     sim_device *self = (sim_device *)device;
+    int status = mr_sim_enter(self, MR_ERROR_DEVICE);
+    if (status)
+        return status;
     sim_stream *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a stream");
     made->stream.device = device;
+    mr_sim_lock();
+    mr_sim_order_add(made);
+    mr_sim_unlock();
     pthread_mutex_lock(&self->lock);
     made->next = self->streams;
     self->streams = made;
@@ -271,14 +94,19 @@ static void sim_stream_destroy(mr_stream *stream) {
         link = &(*link)->next;
     *link = gone->next;
     pthread_mutex_unlock(&self->lock);
+    mr_sim_lock();
+    mr_sim_order_remove(gone);
+    mr_sim_unlock();
     mr_free(gone);
 }
 
+/* ---- adding to a stream ---------------------------------------------------------------------------------------------- */
+
 /* An item for a stream, not yet in it; NULL where there is no memory. It holds a reference to `event`. */
-static item *make_item(mr_stream *stream, item_kind kind, mr_event *event) {
+static sim_item *make_item(mr_stream *stream, sim_kind kind, mr_event *event) {
     sim_device *self = (sim_device *)stream->device;
     pthread_mutex_lock(&self->lock);
-    item *made = self->unused;
+    sim_item *made = self->unused;
     if (made)
         self->unused = made->next;
     pthread_mutex_unlock(&self->lock);
@@ -288,14 +116,18 @@ static item *make_item(mr_stream *stream, item_kind kind, mr_event *event) {
     }
     made->kind = kind;
     made->stream = (sim_stream *)stream;
+    made->stage = stream->stage;
+    made->frame = stream->frame;
     made->event = event ? mr_event_ref(event) : NULL;
+    made->submitted_ns = self->timed && !self->params.manual ? mr_clock_now_ns(mr_clock_real()) : 0;
     made->due_ns = -1;
+    made->touch_count = made->touched_bytes = made->copied_bytes = 0;
     made->arrived = made->polled = false;
     made->next = NULL;
     return made;
 }
 
-static void append(item *added) {
+static void append(sim_item *added) {
     sim_stream *stream = added->stream;
     sim_device *self = (sim_device *)stream->stream.device;
     pthread_mutex_lock(&self->lock);
@@ -308,33 +140,100 @@ static void append(item *added) {
     pthread_mutex_unlock(&self->lock);
 }
 
-static int sim_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
-    item *work = make_item(stream, WORK, NULL);
-    if (!work)
-        return MR_ERROR_MEMORY;
-    work->function = function;
-    if (bytes)
-        memcpy(work->arguments, arguments, bytes);
+/* Work whose memory was looked at; `status` where it must not be done. */
+static int append_work(sim_item *work, int status) {
+    sim_device *self = (sim_device *)work->stream->stream.device;
+    if (status) {
+        pthread_mutex_lock(&self->lock);
+        mr_sim_recycle(self, work);
+        pthread_mutex_unlock(&self->lock);
+        return status;
+    }
+    mr_sim_lock();
+    work->tick = mr_sim_order_submit(work->stream);
+    mr_sim_unlock();
     append(work);
     return MR_OK;
 }
 
+static int sim_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
+    int status = mr_sim_enter((sim_device *)stream->device, MR_ERROR_DEVICE);
+    sim_item *work = status ? NULL : make_item(stream, SIM_WORK, NULL);
+    if (!work)
+        return status ? status : MR_ERROR_MEMORY;
+    work->function = function;
+    if (bytes)
+        memcpy(work->u.arguments, arguments, bytes);
+    return append_work(work, mr_sim_touch_arguments(work, work->u.arguments, bytes));
+}
+
+typedef struct copy_work {
+    uint8_t *to;
+    const uint8_t *from;
+    ptrdiff_t to_stride, from_stride;
+    size_t bytes, rows;
+} copy_work;
+
+static int copy(void *arguments) {
+    const copy_work *work = arguments;
+    for (size_t row = 0; row < work->rows; row++) {
+        uint8_t *to = work->to + (ptrdiff_t)row * work->to_stride;
+        if (work->from)
+            memcpy(to, work->from + (ptrdiff_t)row * work->from_stride, work->bytes);
+        else
+            memset(to, 0, work->bytes);
+    }
+    return MR_OK;
+}
+
+static int sim_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                         size_t bytes, size_t rows) {
+    const copy_work arguments = {to, from, to_stride, from_stride, bytes, rows};
+    int status = mr_sim_enter((sim_device *)stream->device, MR_ERROR_DEVICE);
+    sim_item *work = status ? NULL : make_item(stream, SIM_WORK, NULL);
+    if (!work)
+        return status ? status : MR_ERROR_MEMORY;
+    work->function = copy;
+    memcpy(work->u.arguments, &arguments, sizeof arguments);
+    return append_work(work, mr_sim_touch_copy(work, to, to_stride, from, from_stride, bytes, rows));
+}
+
 static int sim_record(mr_stream *stream, mr_event *event) {
-    item *record = make_item(stream, RECORD, event);
+    int status = mr_sim_enter((sim_device *)stream->device, MR_ERROR_DEVICE);
+    sim_item *record = status ? NULL : make_item(stream, SIM_RECORD, event);
     if (!record)
-        return MR_ERROR_MEMORY;
+        return status ? status : MR_ERROR_MEMORY;
+    mr_sim_lock();
+    mr_sim_order_record(record);
+    mr_sim_unlock();
     append(record);
     return MR_OK;
 }
 
+/* The event of a WAIT is done. The item stays in its stream until this was called, so it and the device are there. */
+static void arrive(void *context) {
+    sim_item *wait = context;
+    sim_device *self = (sim_device *)wait->stream->stream.device;
+    pthread_mutex_lock(&self->lock);
+    wait->arrived = true;
+    pthread_cond_broadcast(&self->changed);
+    pthread_mutex_unlock(&self->lock);
+}
+
 static int sim_wait(mr_stream *stream, mr_event *event) {
-    item *wait = make_item(stream, WAIT, event);
+    int status = mr_sim_enter((sim_device *)stream->device, MR_ERROR_DEVICE);
+    sim_item *wait = status ? NULL : make_item(stream, SIM_WAIT, event);
     if (!wait)
-        return MR_ERROR_MEMORY;
+        return status ? status : MR_ERROR_MEMORY;
+    mr_sim_lock();
+    mr_sim_order_wait(wait->stream, event);
+    mr_sim_unlock();
     wait->polled = mr_event_notify(event, arrive, wait) != MR_OK;
     append(wait);
     return MR_OK;
 }
+
+/* ---- the device -------------------------------------------------------------------------------------------------------- */
 
 static void sim_destroy(mr_device *device) {
     sim_device *self = (sim_device *)device;
@@ -346,10 +245,11 @@ static void sim_destroy(mr_device *device) {
         pthread_join(self->thread, NULL);
     }
     while (self->unused) {
-        item *gone = self->unused;
+        sim_item *gone = self->unused;
         self->unused = gone->next;
         mr_free(gone);
     }
+    mr_sim_forget_memory(self);
     pthread_cond_destroy(&self->changed);
     pthread_mutex_destroy(&self->lock);
     mr_free(self);
@@ -362,10 +262,17 @@ static const mr_device_type sim_type = {
     .stream_create = sim_stream_create,
     .stream_destroy = sim_stream_destroy,
     .submit = sim_submit,
+    .copy_rows = sim_copy_rows,
     .record = sim_record,
     .wait = sim_wait,
+    .reuse = mr_sim_reuse,
+    .host_reads = mr_sim_host_reads,
     .destroy = sim_destroy,
 };
+
+static bool has_rates(const mr_sim_params *p) {
+    return p->upload_rate || p->download_rate || p->compute_rate || p->call_ns;
+}
 
 int mr_sim_create(mr_device **device, const mr_sim_params *params) {
     sim_device *made = mr_calloc(1, sizeof *made);
@@ -374,6 +281,7 @@ int mr_sim_create(mr_device **device, const mr_sim_params *params) {
     made->device = (mr_device){.type = &sim_type, .index = params->index};
     snprintf(made->device.name, sizeof made->device.name, "sim:%d", params->index);
     made->params = *params;
+    made->timed = has_rates(params);
     made->random = params->seed ? params->seed : 1;
     pthread_mutex_init(&made->lock, NULL);
     pthread_condattr_t attributes;
@@ -381,7 +289,7 @@ int mr_sim_create(mr_device **device, const mr_sim_params *params) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&made->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    if (!params->manual && pthread_create(&made->thread, NULL, run, made)) {
+    if (!params->manual && pthread_create(&made->thread, NULL, mr_sim_run, made)) {
         made->params.manual = true; /* There is no thread to join. */
         sim_destroy(&made->device);
         return mr_fail(MR_ERROR_MEMORY, "cannot start the thread of sim:%d", params->index);

@@ -1,0 +1,54 @@
+#include "engine/base/units.h"
+
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The program around us may have set a locale whose decimal point is a comma. */
+static locale_t plain_locale;
+
+static void make_plain_locale(void) {
+    plain_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+}
+
+/* No hexadecimal, infinite or undefined ones. */
+bool mr_units_number(const char *text, double *value, const char **end) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_plain_locale);
+    size_t length = strspn(text, "+-.0123456789eE");
+    if (length == 0 || length >= 64)
+        return false;
+    /* A unit may begin with an e or E; what strtod does not take is left to the caller. */
+    char number[64];
+    memcpy(number, text, length);
+    number[length] = 0;
+    char *stop;
+    *value = plain_locale ? strtod_l(number, &stop, plain_locale) : strtod(number, &stop);
+    *end = text + (stop - number);
+    return stop > number && isfinite(*value);
+}
+
+const mr_unit mr_units_duration[] = {{"ns", 1}, {"us", 1e3}, {"\u00b5s", 1e3}, {"ms", 1e6}, {"s", 1e9},
+                                 {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}, {NULL, 0}};
+const mr_unit mr_units_bytes[] = {{"B", 1}, {"", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
+                             {"TiB", 1099511627776.0}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
+                             {"TB", 1e12}, {NULL, 0}};
+
+bool mr_units_read(const char *text, const mr_unit *units, int64_t *value) {
+    const char *end;
+    double number;
+    if (!mr_units_number(text, &number, &end))
+        return false;
+    end += strspn(end, " ");
+    for (; units->name; units++)
+        if (strcmp(units->name, end) == 0) {
+            number = round(number * units->factor);
+            if (fabs(number) >= 9.2e18)
+                return false;
+            *value = (int64_t)number;
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,22 @@
+/* Numbers with units, as people write them. Pure functions; decimal points are points in any locale. */
+#ifndef MILLRACE_BASE_UNITS_H
+#define MILLRACE_BASE_UNITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct mr_unit {
+    const char *name; /* a table ends with NULL */
+    double factor;    /* in the smallest unit */
+} mr_unit;
+
+extern const mr_unit mr_units_duration[]; /* to nanoseconds */
+extern const mr_unit mr_units_bytes[];    /* "" is one too */
+
+/* The finite decimal number that `text` begins with; *end is behind it. False where there is none. */
+bool mr_units_number(const char *text, double *value, const char **end);
+/* A number and a unit, with or without a space between them, as a whole number of the smallest unit; written only
+ * where it is one. */
+bool mr_units_read(const char *text, const mr_unit *units, int64_t *value);
+
+#endif
