@@ -89,7 +89,7 @@ typedef struct mr_plan_vertex {
     mr_place mark;
     bool is_source;
     uint32_t source;                /* sources: 0, 1, ... */
-    char device[32];                /* of the first of its devices: "cpu", "sim:0", ... */
+    const char *device;             /* the first of its devices: "cpu", "sim:0", ... */
     const char *device_names;       /* of all of them: "sim:0, sim:1" */
     const char *device_reason;      /* why, where the YAML left a choice to the planner; else NULL */
     size_t device_count;            /* at least 1; more: frames are spread over them */

@@ -191,7 +191,7 @@ static mr_place place_of(const mr_spec_vertex *spec, size_t i) {
 
 void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
     const mr_plan_device *devices = b->plan->devices;
-    snprintf(vertex->device, sizeof vertex->device, "%s", devices[vertex->devices[0]].name);
+    vertex->device = devices[vertex->devices[0]].name;
     vertex->device_names = devices[vertex->devices[0]].name;
     for (size_t i = 1; i < vertex->device_count && vertex->device_names; i++)
         vertex->device_names =

@@ -139,13 +139,30 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     return status;
 }
 
+/* On a device the call's work is made to wait for its inputs; elsewhere they are there, which devices can tell. */
+static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
+    const mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
+    mr_stream *stream = entry->streams[slot->part];
+    int status = MR_OK;
+    stream->stage = self;
+    stream->frame = slot->frame_count ? slot->frames[0]->identity : (mr_identity){.source = self->source};
+    for (size_t i = 0; i < slot->frame_count && !status; i++) {
+        const mr_frame *frame = slot->frames[i];
+        const mr_buffer *buffer = frame->plane[0].buffer;
+        if (frame->ready && mr_event_device(frame->ready) == self->device)
+            status = mr_stream_wait(stream, frame->ready);
+        else if (buffer && buffer->device && self->device->type->kind == MR_DEVICE_CPU)
+            status = mr_device_host_reads(buffer->device, buffer->data, self, &frame->identity);
+    }
+    return status;
+}
+
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     mr_stage *self = &mr_slot_part(instance, slot)->self;
-    for (size_t i = 0; i < slot->frame_count; i++)
-        if (slot->frames[i]->ready && mr_event_device(slot->frames[i]->ready) == self->device)
-            mr_stream_wait(entry->streams[slot->part], slot->frames[i]->ready);
-    int answer = mr_io_bring_in(&entry->io);
+    int answer = await_inputs(entry, slot);
+    if (!answer)
+        answer = mr_io_bring_in(&entry->io);
     size_t held = slot->held_count;
     if (answer)
         ;
