@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/device/gpu.h"
 #include "engine/device/sim.h"
 
 /* ---- opening by name ---------------------------------------------------------------------------------------------- */
@@ -47,8 +48,24 @@ static int open_sim(mr_device **device, int index, const char *rest, uint64_t se
     return status ? status : mr_sim_create(device, &params);
 }
 
+/* The number of the GPU that a name means by "cuda:N" or "cuda:GPU-..."; MR_ERROR_CONFIG where it means none by its form, and
+ * mr_gpu_index_of's failures. */
+static int cuda_index(const char *name, int *index) {
+    const char *rest = "";
+    *index = index_of(name, "cuda", &rest);
+    if (*index >= 0 && !*rest)
+        return MR_OK;
+    if (strncmp(name, "cuda:", 5) != 0 || !mr_gpu_is_uuid(name + 5))
+        return MR_ERROR_CONFIG;
+    mr_gpu_access access;
+    mr_gpu_access_open(&access);
+    int status = mr_gpu_index_of(&access, name + 5, index);
+    mr_gpu_access_close(&access);
+    return status;
+}
+
 static int unknown_device(const char *name) {
-    return mr_fail(MR_ERROR_CONFIG, "there is no device \"%s\"; use cpu, cuda:N or sim:N", name);
+    return mr_fail(MR_ERROR_CONFIG, "there is no device \"%s\"; use cpu, cuda:N, cuda:GPU-<uuid> or sim:N", name);
 }
 
 int mr_device_check_name(const char *name) {
@@ -58,6 +75,8 @@ int mr_device_check_name(const char *name) {
         return strcmp(name, "cpu") == 0 ? MR_OK : unknown_device(name);
     if (index_of(name, "sim", &rest) >= 0)
         return mr_sim_parse(rest, &params);
+    if (strncmp(name, "cuda:", 5) == 0 && mr_gpu_is_uuid(name + 5))
+        return MR_OK;
     return index_of(name, "cuda", &rest) >= 0 && !*rest ? MR_OK : unknown_device(name);
 }
 
@@ -69,20 +88,20 @@ int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool man
     int index = index_of(name, "sim", &rest);
     if (index >= 0)
         return open_sim(device, index, rest, seed, manual);
-    index = index_of(name, "cuda", &rest);
-    if (index >= 0 && !*rest)
-        return mr_cuda_create(device, index);
-    return unknown_device(name);
+    int status = cuda_index(name, &index);
+    if (status)
+        return status == MR_ERROR_CONFIG ? unknown_device(name) : status;
+    return mr_cuda_create(device, index);
 }
 
 int mr_device_probe(const char *name, uint64_t *memory_bytes) {
     const char *rest = "";
     mr_sim_params params = {0};
-    int index = index_of(name, "cuda", &rest);
+    int index, status = cuda_index(name, &index);
     *memory_bytes = 0;
-    if (index >= 0)
-        return mr_cuda_probe(index, memory_bytes);
-    int status = index_of(name, "sim", &rest) >= 0 ? mr_sim_parse(rest, &params) : MR_OK;
+    if (status != MR_ERROR_CONFIG)
+        return status ? status : mr_cuda_probe(index, memory_bytes);
+    status = index_of(name, "sim", &rest) >= 0 ? mr_sim_parse(rest, &params) : MR_OK;
     *memory_bytes = (uint64_t)params.memory_bytes;
     return status;
 }

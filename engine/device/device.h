@@ -76,8 +76,8 @@ mr_device *mr_device_cpu(void);
 /* Another one, so that memory is counted apart. */
 int mr_cpu_create(mr_device **device);
 
-/* Opens a device by name: "cpu", "sim", "sim:N", "cuda", "cuda:N" (without a number: 0). What stands behind a `?` in the
- * name of a simulated device sets its parameters (below). With `manual` a simulated device works in simulated time.
+/* Opens a device by name: "cpu", "sim", "sim:N", "cuda", "cuda:N" (without a number: 0), "cuda:GPU-<uuid>". What stands
+ * behind a `?` in the name of a simulated device sets its parameters (below). With `manual` it works in simulated time.
  * MR_ERROR_CONFIG: no such kind of device, or no such parameter. */
 enum { MR_DEVICE_NAME = 256 };
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);

@@ -1,0 +1,18 @@
+/* What the host's processors are. One call; what the system does not tell stays "" or 0. Any thread. */
+#ifndef MILLRACE_DEVICE_HOST_H
+#define MILLRACE_DEVICE_HOST_H
+
+#include <stdint.h>
+
+typedef struct mr_host {
+    char model[128];
+    int cores;                /* online in the machine */
+    int usable;               /* of them, that this process may keep busy (mr_usable_cores) */
+    int nodes;                /* of NUMA; 1 where there is no such thing */
+    uint64_t memory_bytes;    /* of the machine */
+    uint64_t available_bytes; /* that can be taken now without swapping */
+} mr_host;
+
+void mr_host_probe(mr_host *host);
+
+#endif
