@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/device/device.h"
 #include "engine/flow/pipeline.h"
 #include "kernels/classical.h"
 #include "kernels/preprocess.h"
@@ -145,6 +146,7 @@ static ledger account(mr_pipeline *pipeline) {
     assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
     assert_true(summary->balanced);
     check_bounds(pipeline->plan, summary);
+    assert_int_equal(mr_sim_misuses(), 0);
     for (size_t i = 0; i < summary->line_count; i++)
         if (summary->lines[i].outcome == MR_OUTCOME_ABSORBED) {
             assert_string_equal(summary->lines[i].stage, "it");
