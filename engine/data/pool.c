@@ -130,6 +130,16 @@ static int take_waiters(mr_pool *pool, waiter *served) {
     return count;
 }
 
+void mr_pool_replace(mr_pool *pool) {
+    waiter served[MR_POOL_WAITERS];
+    pthread_mutex_lock(&pool->lock);
+    pool->count++;
+    int count = pool->waiter_count ? take_waiters(pool, served) : 0;
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < count; i++)
+        served[i].function(served[i].context);
+}
+
 /* Gives a buffer back or, with NULL, the right to make one. */
 static void give_back(mr_pool *pool, mr_buffer *buffer) {
     waiter served[MR_POOL_WAITERS];

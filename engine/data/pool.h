@@ -14,6 +14,9 @@ int mr_pool_notify(mr_pool *pool, int free_count, mr_pool_function *function, vo
 /* Forgets what waits with that context. */
 void mr_pool_cancel(mr_pool *pool, void *context);
 
+/* A buffer in use will not come back before the end: another may take its place. */
+void mr_pool_replace(mr_pool *pool);
+
 /* For mr_buffer_unref. */
 void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer);
 

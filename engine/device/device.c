@@ -166,10 +166,15 @@ void mr_stream_destroy(mr_stream **stream) {
         gone->device->type->stream_destroy(gone);
 }
 
+static int count_work(mr_stream *stream, int status) {
+    stream->unrecorded += !status;
+    return status;
+}
+
 int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
     if (bytes > MR_WORK_BYTES)
         return mr_fail(MR_ERROR_INTERNAL, "%zu bytes of arguments; device work takes %d", bytes, MR_WORK_BYTES);
-    return stream->device->type->submit(stream, function, arguments, bytes);
+    return count_work(stream, stream->device->type->submit(stream, function, arguments, bytes));
 }
 
 typedef struct copy_work {
@@ -192,7 +197,8 @@ int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes) 
     if (!bytes)
         return MR_OK;
     if (stream->device->type->copy_rows)
-        return stream->device->type->copy_rows(stream, to, (ptrdiff_t)bytes, from, (ptrdiff_t)bytes, bytes, 1);
+        return count_work(stream, stream->device->type->copy_rows(stream, to, (ptrdiff_t)bytes, from, (ptrdiff_t)bytes,
+                                                                  bytes, 1));
     return mr_stream_submit(stream, copy, &work, sizeof work);
 }
 
@@ -216,12 +222,14 @@ int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const 
     if (!bytes || !rows)
         return MR_OK;
     if (stream->device->type->copy_rows)
-        return stream->device->type->copy_rows(stream, to, to_stride, from, from_stride, bytes, rows);
+        return count_work(stream, stream->device->type->copy_rows(stream, to, to_stride, from, from_stride, bytes, rows));
     return mr_stream_submit(stream, copy_rows, &work, sizeof work);
 }
 
 int mr_stream_record(mr_stream *stream, mr_event *event) {
-    return stream->device->type->record(stream, event);
+    int status = stream->device->type->record(stream, event);
+    stream->unrecorded = status ? stream->unrecorded : 0;
+    return status;
 }
 
 int mr_stream_wait(mr_stream *stream, mr_event *event) {

@@ -69,6 +69,7 @@ struct mr_stream {
     mr_device *device;
     const mr_stage *stage;
     mr_identity frame;
+    uint64_t unrecorded; /* pieces of work since the last event was recorded; who gives it work past this table counts too */
 };
 
 /* The device of the host's processors. It always exists and is never destroyed. Work is done before submit returns. */

@@ -81,7 +81,7 @@ static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
         atomic_store(&instance->failed, !type->outputs);
         mr_graph_fail(instance->graph, status, mr_message());
     }
-    settle_all(instance, slot, MR_NOTE_DROPPED, status == MR_ERROR_IO ? "io error" : "error");
+    settle_all(instance, slot, MR_NOTE_DROPPED, mr_failure_reason(instance, slot, status));
 }
 
 static void deliver_all(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
@@ -118,27 +118,6 @@ static int call_external(mr_instance *instance, mr_io *io) {
     return status ? status : mr_io_forward(io, 0);
 }
 
-/* Work of this call on an asynchronous device ends with an event; what was emitted is ready when it is done. */
-static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
-    mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
-    if (self->device->type->kind == MR_DEVICE_CPU)
-        return MR_OK;
-    mr_event_unref(&slot->event);
-    int status = mr_event_create(&slot->event, self->device, self);
-    if (!status)
-        status = mr_stream_record(entry->streams[slot->part], slot->event);
-    for (size_t i = slot->output_next; !status && i < slot->output_count; i++) {
-        if (!slot->outputs[i].made)
-            continue;
-        mr_frame *frame = slot->outputs[i].item.frame;
-        mr_event_unref(&frame->ready);
-        frame->ready = mr_event_ref(slot->event);
-        slot->outputs[i].made = false;
-        status = mr_slot_keep(slot, frame);
-    }
-    return status;
-}
-
 /* On a device the call's work is made to wait for its inputs; elsewhere they are there, which devices can tell. */
 static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
     const mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
@@ -160,6 +139,7 @@ static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     mr_stage *self = &mr_slot_part(instance, slot)->self;
+    size_t first = slot->output_count;
     int answer = await_inputs(entry, slot);
     if (!answer)
         answer = mr_io_bring_in(&entry->io);
@@ -175,9 +155,7 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     /* It will take them anew; what it has of one pool must not wait for what others have of another. */
     while (answer == MR_ERROR_AGAIN && slot->held_count > held)
         mr_buffer_unref(&slot->held[--slot->held_count]);
-    /* Also a call that failed may have given work to the device, which must not outlive what it works on. */
-    int status = answer == MR_ERROR_AGAIN ? MR_OK : mark_ready(entry, slot);
-    return answer >= 0 && status ? status : answer;
+    return mr_instance_seal(entry, slot, first, answer);
 }
 
 /* Stages faster than this are measured at one call of so many, so that reading the clock of the thread, which takes the
@@ -237,9 +215,8 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
         mr_item *mark = &slot->marks[slot->mark_next];
         if (mark->kind == MR_ITEM_END && self->type->flush && !atomic_load(&instance->failed)) {
-            int answer = self->type->flush(self, &entry->io, mark->source);
-            if (answer >= 0 && mark_ready(entry, slot))
-                answer = MR_ERROR_DEVICE;
+            size_t first = slot->output_count;
+            int answer = mr_instance_seal(entry, slot, first, self->type->flush(self, &entry->io, mark->source));
             if (answer == MR_MORE || answer == MR_ERROR_AGAIN)
                 return answer;
             if (answer < 0)

@@ -96,6 +96,12 @@ typedef struct mr_route {
     mr_link *const **links; /* [consumer][source] */
 } mr_route;
 
+/* Memory that a device may use for as long as its streams are there: the one or the other. */
+typedef struct mr_abandoned {
+    mr_buffer *buffer;
+    mr_result *result;
+} mr_abandoned;
+
 /* What an instance has on one of its devices. */
 typedef struct mr_part {
     mr_stage self;
@@ -141,6 +147,8 @@ struct mr_instance {
 
     mr_route *routes;        /* one an output port; owned by the graph */
     pthread_mutex_t pool_lock;
+    size_t abandoned_count, abandoned_room;
+    mr_abandoned *abandoned; /* under pool_lock */
     size_t entry_count;
     mr_entry_task *entries;
     _Atomic int64_t wake_ns; /* sources: when process asked to be called again */
@@ -202,6 +210,13 @@ int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_fr
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);
 /* Drops the slot's references and makes it free. */
 void mr_slot_reset(mr_slot *slot);
+
+/* seal.c: ends a call that answered so, and whose first output is that one. The answer, or what went wrong at the end. */
+int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer);
+/* What the ledger says of frames that such a failure has dropped. */
+const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status);
+/* Once its streams are gone. */
+void mr_instance_release_abandoned(mr_instance *instance);
 
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);

@@ -173,6 +173,7 @@ void mr_instance_finish(mr_instance *instance) {
     for (size_t i = 0; instance->entries && i < instance->entry_count; i++)
         for (size_t part = 0; instance->entries[i].streams && part < instance->part_count; part++)
             mr_stream_destroy(&instance->entries[i].streams[part]);
+    mr_instance_release_abandoned(instance);
 }
 
 static void destroy_parts(mr_instance *instance) {

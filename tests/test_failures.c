@@ -1,0 +1,140 @@
+/* Each call that a small pipeline makes to its devices fails in turn, alone and as the first of a device that is lost: no run
+ * hangs, crashes or leaks, the ledger balances, what is delivered is right, and what refuses the start names the stage. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/device/device.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/pipeline.h"
+#include "tests/support/flow_stages.h"
+
+enum { FRAMES = 12, LEAST_CALLS = 60 };
+
+static mr_pipeline *open_text(const char *text, uint64_t seed) {
+    mr_diagnostics diagnostics = {0};
+    mr_pipeline *pipeline;
+    const mr_pipeline_params params = {
+        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
+    flow_stages_reset();
+    int status = mr_pipeline_open(&pipeline, &params, &diagnostics);
+    if (status)
+        mr_diagnostics_print(&diagnostics, stderr);
+    assert_int_equal(status, MR_OK);
+    mr_diagnostics_fini(&diagnostics);
+    return pipeline;
+}
+
+/* upload -> sim:0 -> peer -> sim:1 -> download; `parameters` are those of one of the two. */
+static mr_pipeline *open_chain(int device, const char *parameters, uint64_t seed) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: p\n"
+             "sources: {a: {type: count, frames: %d}}\n"
+             "stages:\n"
+             "  make: {type: scale, input: a}\n"
+             "  one: {type: scale, input: make, device: \"sim:0%s\"}\n"
+             "  two: {type: block, input: one, batch: 2, device: \"sim:1%s\"}\n"
+             "  out: {type: collect, input: two}\n", FRAMES, device == 0 ? parameters : "",
+             device == 1 ? parameters : "");
+    return open_text(text, seed);
+}
+
+static int64_t count_calls(int device, uint64_t seed) {
+    mr_pipeline *pipeline = open_chain(device, "", seed);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(collection_count, FRAMES);
+    int64_t calls = mr_sim_calls(pipeline->graph->devices[device + 1]);
+    mr_pipeline_destroy(&pipeline);
+    return calls;
+}
+
+static void expect_outcome(mr_pipeline *pipeline) {
+    mr_summary *sums;
+    assert_int_equal(mr_pipeline_wait(pipeline, 20000000000), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    assert_true(sums->balanced);
+    assert_int_equal(sums->in_flight, 0);
+    assert_int_equal(sums->delivered + sums->dropped, FRAMES);
+    assert_int_equal(sums->delivered, collection_count);
+    for (size_t i = 0; i < sums->line_count; i++) {
+        assert_string_equal(sums->lines[i].reason, "device error");
+        assert_string_not_equal(sums->lines[i].stage, "out");
+    }
+    for (size_t i = 0; i < collection_count; i++)
+        assert_int_equal(collection[i].value, collection[i].identity.seq + 2);
+    mr_summary_destroy(&sums);
+}
+
+/* True where it started. */
+static bool run_failing(int device, const char *parameter, int64_t call, uint64_t seed) {
+    char parameters[64];
+    snprintf(parameters, sizeof parameters, "?%s=%lld", parameter, (long long)call);
+    mr_pipeline *pipeline = open_chain(device, parameters, seed);
+    bool started = mr_pipeline_start(pipeline) == MR_OK;
+    if (started) {
+        expect_outcome(pipeline);
+    } else {
+        assert_non_null(strstr(mr_message(), "p.yaml:"));
+        assert_non_null(strstr(mr_message(), device ? "sim:1: " : "sim:0: "));
+        assert_int_equal(collection_count, 0);
+    }
+    mr_pipeline_destroy(&pipeline);
+    return started;
+}
+
+static void fail_each(const char *parameter, uint64_t seed, int64_t step) {
+    for (int device = 0; device < 2; device++) {
+        int64_t calls = count_calls(device, seed), started = 0;
+        assert_true(calls >= LEAST_CALLS);
+        for (int64_t call = 1; call <= calls; call += step)
+            started += run_failing(device, parameter, call, seed);
+        assert_in_range(started, 1, calls - 1);
+    }
+    assert_int_equal(mr_sim_misuses(), 0);
+}
+
+static void each_call_fails_alone(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        fail_each("fail_call", seed, 1);
+    fail_each("fail_call", 0, 7);
+}
+
+static void the_device_is_lost_at_each_call(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        fail_each("lose_call", seed, 1);
+    fail_each("lose_call", 0, 7);
+}
+
+static void the_device_is_lost_at_each_piece_of_work(void **state) {
+    (void)state;
+    for (int device = 0; device < 2; device++)
+        for (int64_t work = 1; work <= 30; work++)
+            assert_true(run_failing(device, "lose_after", work, (uint64_t)work));
+    assert_int_equal(mr_sim_misuses(), 0);
+}
+
+static void ignore(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    (void)level;
+    (void)line;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_call_fails_alone),
+        cmocka_unit_test(the_device_is_lost_at_each_call),
+        cmocka_unit_test(the_device_is_lost_at_each_piece_of_work),
+    };
+    mr_log_to(ignore, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
