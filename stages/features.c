@@ -2,6 +2,7 @@
 #include "kernels/vector.h"
 #include "stages/list.h"
 #include "stages/model/call.h"
+#include "stages/model/device_options.h"
 
 #include "engine/device/device.h"
 
@@ -11,6 +12,7 @@ enum { NORMALIZE_NONE, NORMALIZE_L2 };
 typedef struct options {
     const char *model, *tensor, *runtime;
     int pool, normalize;
+    mr_model_device_options device;
 } options;
 
 typedef struct state {
@@ -47,8 +49,11 @@ static int plan_vector(state *s, const options *o) {
     return MR_OK;
 }
 
-static int open_model(state *s, const options *o, bool brief, size_t *output) {
-    const mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = brief, .tensor = o->tensor};
+/* `device` NULL: to look at. */
+static int open_model(state *s, const options *o, mr_device *device, size_t *output) {
+    mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = !device, .tensor = o->tensor,
+                              .device = device};
+    mr_model_set_device_params(&params, &o->device);
     int status = mr_model_open(&s->model, &params);
     if (!status && s->model->input_count != 1)
         status = mr_fail(MR_ERROR_CONFIG, "%s has %zu inputs; features takes one, infer takes any number",
@@ -80,7 +85,7 @@ static int negotiate(mr_negotiation *n) {
     n->unread = n->offline;
     if (n->offline)
         return MR_OK;
-    int status = open_model(&s, n->options, true, &output);
+    int status = open_model(&s, n->options, NULL, &output);
     if (!status)
         status = mr_call_take(n, s.model, &only_port);
     if (!status && mr_call_foresees(n, &known)) {
@@ -95,8 +100,15 @@ static int negotiate(mr_negotiation *n) {
 
 static int open_stage(mr_stage *self) {
     size_t output = 0;
-    int status = open_model(self->state, self->options, false, &output);
+    int status = open_model(self->state, self->options, self->device, &output);
     return status ? status : plan_call(self->state, self->options, &self->inputs[0], self->batch, output);
+}
+
+static int check_device(const void *own, const char *device) {
+    const options *o = own;
+    mr_model_params params = {.path = o->model, .runtime = o->runtime};
+    mr_model_set_device_params(&params, &o->device);
+    return mr_model_check(&params, device);
 }
 
 static void close_stage(mr_stage *self) {
@@ -161,6 +173,7 @@ static const mr_option table[] = {
      .help = "l2: scaled to length 1"},
     {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "/usr/lib/libonnxruntime.so",
      .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
+    MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};
 #undef FIELD
 
@@ -187,6 +200,7 @@ const mr_stage_type mr_features_stage = {
     .batches = true,
     .streams = true,
     .negotiate = negotiate,
+    .check_device = check_device,
     .open = open_stage,
     .process = process,
     .close = close_stage,

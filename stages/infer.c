@@ -3,11 +3,13 @@
 
 #include "stages/list.h"
 #include "stages/model/call.h"
+#include "stages/model/device_options.h"
 #include "stages/payload.h"
 
 typedef struct options {
     const char *model, *runtime;
     mr_strings outputs;
+    mr_model_device_options device;
 } options;
 
 typedef struct state {
@@ -56,9 +58,11 @@ typedef struct choice {
     size_t port[MR_MODEL_MAX_TENSORS], outputs[MR_MODEL_MAX_TENSORS], output_count;
 } choice;
 
-static int open_model(state *s, const options *o, bool brief, const mr_planned_input *inputs, size_t input_count,
+/* `device` NULL: to look at. */
+static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, size_t input_count,
                       int batch, choice *c) {
-    const mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = brief};
+    mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = !device, .device = device};
+    mr_model_set_device_params(&params, &o->device);
     if (batch > 1 && input_count > 1)
         return mr_fail(MR_ERROR_CONFIG, "joined inputs cannot be batched; leave batch out");
     int status = mr_model_open(&s->model, &params);
@@ -88,7 +92,7 @@ static int negotiate(mr_negotiation *n) {
     n->outputs[0].more_results |= n->offline;
     if (n->offline)
         return MR_OK;
-    int status = open_model(&s, n->options, true, n->inputs, n->input_count, n->batch, &c);
+    int status = open_model(&s, n->options, NULL, n->inputs, n->input_count, n->batch, &c);
     if (!status)
         status = mr_call_take(n, s.model, c.port);
     bool planned = !status && mr_call_foresees(n, known);
@@ -105,9 +109,16 @@ static int negotiate(mr_negotiation *n) {
 static int open_stage(mr_stage *self) {
     state *s = self->state;
     choice c;
-    int status = open_model(s, self->options, false, self->inputs, self->input_count, self->batch, &c);
+    int status = open_model(s, self->options, self->device, self->inputs, self->input_count, self->batch, &c);
     return status ? status
                   : mr_call_plan(&s->call, s->model, self->inputs, c.port, self->batch, c.outputs, c.output_count);
+}
+
+static int check_device(const void *own, const char *device) {
+    const options *o = own;
+    mr_model_params params = {.path = o->model, .runtime = o->runtime};
+    mr_model_set_device_params(&params, &o->device);
+    return mr_model_check(&params, device);
 }
 
 static void close_stage(mr_stage *self) {
@@ -158,6 +169,7 @@ static const mr_option table[] = {
      .help = "which outputs to keep, by name; all where not given"},
     {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "/usr/lib/libonnxruntime.so",
      .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
+    MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};
 #undef FIELD
 
@@ -185,6 +197,7 @@ const mr_stage_type mr_infer_stage = {
     .batches = true,
     .streams = true,
     .negotiate = negotiate,
+    .check_device = check_device,
     .open = open_stage,
     .process = process,
     .close = close_stage,

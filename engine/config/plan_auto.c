@@ -12,7 +12,8 @@ typedef struct search {
     int v;
     uint64_t bytes;        /* that it would take */
     const uint64_t *taken; /* by stages placed before, by device */
-    char against[512];
+    char against[1024];
+    char words[512]; /* of the last objection, where a stage type raised it */
 } search;
 
 static void object(search *s, const char *name, const char *why) {
@@ -35,6 +36,11 @@ static const char *objection(search *s, int d) {
         return "has no kernel for it in this version";
     if (mr_plan_probe(s->b, device))
         return "is not there";
+    if (type->check_device && !s->b->params.offline && !device->assumed &&
+        type->check_device(s->b->plan->vertices[s->v].options, device->name)) {
+        snprintf(s->words, sizeof s->words, "cannot do it: %s", mr_message());
+        return s->words;
+    }
     uint64_t most = mr_plan_most_bytes(device);
     return most && s->taken[d] + s->bytes > most ? "has not memory enough" : NULL;
 }

@@ -293,6 +293,23 @@ bool mr_plan_is_auto(const mr_spec_vertex *spec) {
     return spec->common.device.count == 1 && strcmp(spec->common.device.item[0], "auto") == 0;
 }
 
+/* What stage types say themselves of devices against which nothing else is to be said. */
+static void ask_types(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_spec_vertex *spec = b->vertex[v];
+    if (b->params.offline || !spec->type || !spec->type->check_device || spec->broken || mr_plan_is_auto(spec))
+        return;
+    for (size_t i = 0; i < vertex->device_count; i++) {
+        mr_plan_device *device = &b->plan->devices[vertex->devices[i]];
+        mr_place place = spec->common.device.count ? place_of(spec, i) : spec->place;
+        if (device->assumed || !device->enabled || (vertex->devices[i] && mr_plan_probe(b, device)))
+            continue;
+        int status = spec->type->check_device(vertex->options, device->name);
+        if (status)
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, place, NULL, "stages.%s: %s", spec->id, mr_message());
+    }
+}
+
 /* A batch behind stays whole where all of its frames went to one device. */
 static void set_turns(mr_plan_builder *b) {
     for (int v = b->count - 1; v >= 0; v--) {
@@ -312,6 +329,8 @@ int mr_plan_place(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++)
         if (place_named(b, v))
             return MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count; v++)
+        ask_types(b, v);
     set_turns(b);
     return MR_OK;
 }

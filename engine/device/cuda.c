@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "engine/base/memory.h"
-#include "engine/device/device.h"
+#include "engine/device/cuda.h"
 
 enum { POLL_NS = 20000, SLACK_NS = 1000, WAITED_START = 4 };
 
@@ -377,6 +377,14 @@ static void cuda_stream_destroy(mr_stream *stream) {
     cudaStreamDestroy(gone->handle);
     cudaGetLastError();
     mr_free(gone);
+}
+
+/* ---- for kernels ------------------------------------------------------------------------------------------------- */
+
+int mr_cuda_enter(mr_stream *stream, void **handle) {
+    int status = enter(stream->device);
+    *handle = ((cuda_stream *)stream)->handle;
+    return status;
 }
 
 /* ---- the device ------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* What stands in for CUDA in a build without it. */
-#include "engine/device/device.h"
+#include "engine/device/cuda.h"
 
 static int missing(int index) {
     return mr_fail(MR_ERROR_UNAVAILABLE,
@@ -14,4 +14,9 @@ int mr_cuda_create(mr_device **device, int index) {
 int mr_cuda_probe(int index, uint64_t *memory_bytes) {
     *memory_bytes = 0;
     return missing(index);
+}
+
+int mr_cuda_enter(mr_stream *stream, void **handle) {
+    *handle = NULL;
+    return missing(stream->device->index);
 }

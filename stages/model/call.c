@@ -157,19 +157,6 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-typedef struct run_work {
-    const mr_binding *binding;
-    void *inputs[MR_MODEL_MAX_TENSORS];
-    void *outputs[MR_MODEL_MAX_TENSORS];
-} run_work;
-
-_Static_assert(sizeof(run_work) <= MR_WORK_BYTES, "the pointers of one run fit into a piece of work");
-
-static int run(void *arguments) {
-    const run_work *work = arguments;
-    return mr_model_run(work->binding, work->inputs, work->outputs);
-}
-
 static int check_frame(const mr_call *call, size_t input, const mr_frame *frame) {
     const mr_format *wanted = &call->input[input], *given = &frame->format;
     bool same = given->payload == MR_PAYLOAD_TENSOR && given->dtype == wanted->dtype && given->rank == wanted->rank;
@@ -196,16 +183,16 @@ static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     return status ? status : mr_stream_copy(stream, to + count * bytes, NULL, ((size_t)call->batch - count) * bytes);
 }
 
-static int feed(const mr_call *call, mr_io *io, run_work *work) {
+static int feed(const mr_call *call, mr_io *io, void **inputs) {
     mr_buffer *scratch = NULL;
     int status = call->batch > 1 ? mr_io_scratch(io, call->gathered_bytes, &scratch) : MR_OK;
     size_t at = 0;
     for (size_t i = 0; i < call->model->input_count && !status; i++) {
-        work->inputs[i] = mr_io_input_at(io, call->port[i], 0)->plane[0].data;
+        inputs[i] = mr_io_input_at(io, call->port[i], 0)->plane[0].data;
         if (!scratch)
             continue;
-        work->inputs[i] = scratch->data + at;
-        status = gather(call, io, i, work->inputs[i]);
+        inputs[i] = scratch->data + at;
+        status = gather(call, io, i, inputs[i]);
         at += aligned((size_t)call->batch * mr_tensor_bytes(&call->input[i]));
     }
     /* The engine holds it until the device is done with this call. */
@@ -214,16 +201,16 @@ static int feed(const mr_call *call, mr_io *io, run_work *work) {
 }
 
 int mr_call_run(const mr_call *call, mr_io *io, uint8_t *block) {
-    run_work work = {.binding = &call->binding};
+    void *inputs[MR_MODEL_MAX_TENSORS], *outputs[MR_MODEL_MAX_TENSORS];
     int status = MR_OK;
     for (size_t i = 0; i < call->model->input_count; i++)
         for (size_t item = 0; item < mr_io_count(io) && !status; item++)
             status = check_frame(call, i, mr_io_input_at(io, call->port[i], item));
     if (!status)
-        status = feed(call, io, &work);
+        status = feed(call, io, inputs);
     for (size_t i = 0; i < call->binding.output_count; i++)
-        work.outputs[i] = block + call->output_at[i];
-    return status ? status : mr_stream_submit(mr_io_stream(io), run, &work, sizeof work);
+        outputs[i] = block + call->output_at[i];
+    return status ? status : mr_model_enqueue(&call->binding, mr_io_stream(io), inputs, outputs);
 }
 
 uint8_t *mr_call_item(const mr_call *call, uint8_t *block, size_t output, size_t index) {

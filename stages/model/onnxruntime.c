@@ -1,5 +1,5 @@
-/* Models run by ONNX Runtime on the processor: one thread, one node after the other. What is concurrent is millrace's
- * affair: several workers are inside one session at a time, and each runs its own frames. */
+/* Models run by ONNX Runtime: on the processor by one thread, one node after the other; what is concurrent is millrace's
+ * affair: several workers are inside one session at a time, and each runs its own frames. On a CUDA device see ort_device.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -10,20 +10,12 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "engine/device/device.h"
 #include "millrace/status.h"
 #include "stages/model/onnx_file.h"
 #include "stages/model/onnx_signature.h"
-#include "stages/model/ort_api.h"
-#include "stages/model/runtime.h"
-
-typedef struct ort_model {
-    mr_model base;
-    const ort_runtime *ort;
-    ort_session *session; /* NULL: so far only the file was read */
-    char *library;        /* the runtime that was asked for; NULL: any */
-    const char *input_names[MR_MODEL_MAX_TENSORS];
-    int element_type[2][MR_MODEL_MAX_TENSORS]; /* of inputs, of outputs */
-} ort_model;
+#include "stages/model/ort_model.h"
+#include "stages/model/ort_provider.h"
 
 /* A model's bytes, read where they lie. */
 typedef struct file_view {
@@ -119,12 +111,16 @@ static int load_with_output(ort_model *m, const file_view *view, const ort_sessi
     return status;
 }
 
-static int load(ort_model *m, const file_view *view, bool brief, const char *added) {
+static int load(ort_model *m, const file_view *view, const mr_model_params *params, const char *added) {
     const ort_api *api = &m->ort->api;
     ort_session_options *options = NULL;
     int status = mr_ort_check(m->ort, api->create_session_options(&options), "ONNX Runtime");
     if (!status)
-        status = configure(m->ort, options, brief);
+        status = configure(m->ort, options, params->brief);
+    if (!status && m->base.stream)
+        status = mr_ort_provider_append(m->ort, options, params,
+                                        mr_ort_provider_on(params->provider, m->base.stream->device->name),
+                                        m->base.stream);
     if (!status && added)
         status = load_with_output(m, view, options, added);
     else if (!status)
@@ -279,6 +275,7 @@ static bool take_declared(ort_model *m, const file_view *view, const char *tenso
 
 static void close_model(mr_model *model) {
     ort_model *m = (ort_model *)model;
+    mr_ort_device_close(m);
     if (m->session)
         m->ort->api.release_session(m->session);
     forget_tensors(&m->base);
@@ -287,11 +284,47 @@ static void close_model(mr_model *model) {
     mr_free(m);
 }
 
+/* Where models are run with that provider: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG where the device is another. */
+static int works_on_cuda(const mr_model_params *params, const char *device) {
+    mr_provider provider = mr_ort_provider_on(params->provider, device);
+    bool is_cuda = strncmp(device, "cuda", 4) == 0;
+    if (provider == MR_PROVIDER_CPU && is_cuda)
+        return mr_fail(MR_ERROR_CONFIG, "the provider cpu computes on the processors, and %s is none; write device: cpu",
+                       device);
+    if (provider != MR_PROVIDER_CPU && !is_cuda)
+        return mr_fail(MR_ERROR_CONFIG, "the provider %s computes on CUDA devices, and %s is none; write device: cuda:0",
+                       mr_ort_provider_name(provider), device);
+    if (params->cuda_graph && !is_cuda)
+        return mr_fail(MR_ERROR_CONFIG, "cuda_graph is for CUDA devices, and %s is none; leave it out", device);
+    return is_cuda;
+}
+
+static int check(const mr_model_params *params, const char *device) {
+    const ort_runtime *ort;
+    int answer = works_on_cuda(params, device);
+    if (answer <= 0)
+        return answer;
+    int status = mr_ort_open(&ort, params->runtime);
+    return status ? status : mr_ort_provider_load(ort, mr_ort_provider_on(params->provider, device));
+}
+
+/* Prepares what the provider needs of the device, if it is one. */
+static int take_device(ort_model *m, const mr_model_params *params) {
+    const char *device = params->device && !params->brief ? params->device->name : "cpu";
+    int answer = params->brief ? 0 : works_on_cuda(params, device);
+    if (answer <= 0)
+        return answer;
+    int status = mr_ort_provider_load(m->ort, mr_ort_provider_on(params->provider, device));
+    return status ? status : mr_model_take_device(&m->base, params->device);
+}
+
 /* A session, and what it says of the network. `inside`: the graph computes the tensor that is asked for. */
 static int load_and_ask(ort_model *m, const file_view *view, const mr_model_params *params, bool inside) {
     int status = mr_ort_open(&m->ort, params->runtime);
     if (!status)
-        status = load(m, view, params->brief, NULL);
+        status = take_device(m, params);
+    if (!status)
+        status = load(m, view, params, NULL);
     if (!status)
         status = read_signature(m);
     /* Most often the tensor is an output as it is; only else is the file changed. */
@@ -299,10 +332,12 @@ static int load_and_ask(ort_model *m, const file_view *view, const mr_model_para
         m->ort->api.release_session(m->session);
         m->session = NULL;
         forget_tensors(&m->base);
-        status = load(m, view, params->brief, params->tensor);
+        status = load(m, view, params, params->tensor);
         if (!status)
             status = read_signature(m);
     }
+    if (!status && m->base.stream)
+        status = mr_ort_device_open(m, params->cuda_graph);
     /* Loading takes twice the memory that the network then keeps; what was freed goes back at once. */
     malloc_trim(0);
     return status;
@@ -332,20 +367,21 @@ static int open_model(mr_model **model, const mr_model_params *params) {
     made->base.runtime = &mr_onnxruntime;
     const char *slash = strrchr(made->base.path, '/');
     made->base.file = slash ? slash + 1 : made->base.path;
+    mr_model *opened = &made->base;
     int status = fill_model(made, params);
-    if (status) {
-        close_model(&made->base);
-        return status;
-    }
-    *model = &made->base;
-    return MR_OK;
+    if (status)
+        mr_model_close(&opened);
+    else
+        *model = opened;
+    return status;
 }
 
-static int wrap(const ort_model *m, bool output, size_t at, const mr_shape *shape, void *data, ort_value **value) {
+int mr_ort_wrap(const ort_model *m, const ort_memory_info *memory, bool output, size_t at, const mr_shape *shape,
+                void *data, ort_value **value) {
     const mr_model_tensor *tensor = output ? &m->base.outputs[at] : &m->base.inputs[at];
     size_t bytes = mr_shape_count(shape) * mr_dtype_bytes(tensor->dtype);
     return mr_ort_check(m->ort,
-                        m->ort->api.create_tensor(m->ort->memory, data, bytes, shape->dims, (size_t)shape->rank,
+                        m->ort->api.create_tensor(memory, data, bytes, shape->dims, (size_t)shape->rank,
                                                   m->element_type[output][at], value),
                         m->base.file);
 }
@@ -367,7 +403,7 @@ static int read_value_shapes(const ort_model *m, ort_value *const *values, size_
 static int load_to_try(ort_model *m) {
     int status = mr_ort_open(&m->ort, m->library);
     if (!status)
-        status = load(m, NULL, true, NULL);
+        status = load(m, NULL, &(mr_model_params){.brief = true}, NULL);
     for (size_t i = 0; i < m->base.input_count; i++)
         m->input_names[i] = m->base.inputs[i].name;
     return status;
@@ -378,12 +414,16 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
     ort_value *in[MR_MODEL_MAX_TENSORS] = {0}, *out[MR_MODEL_MAX_TENSORS] = {0};
     const char *names[MR_MODEL_MAX_TENSORS];
     int status = m->session ? MR_OK : load_to_try(m);
+    if (m->device.graph)
+        status = mr_fail(MR_ERROR_CONFIG, "cuda_graph needs outputs of known size, and %s leaves it open; leave cuda_graph out",
+                         m->base.file);
     for (size_t i = 0; i < m->base.input_count && !status; i++)
-        status = wrap(m, false, i, &binding->input_shape[i], inputs[i], &in[i]);
+        status = mr_ort_wrap(m, m->ort->memory, false, i, &binding->input_shape[i], inputs[i], &in[i]);
     for (size_t i = 0; i < binding->output_count; i++) {
         names[i] = m->base.outputs[binding->output[i]].name;
         if (!status && !measure)
-            status = wrap(m, true, binding->output[i], &binding->output_shape[i], outputs[i], &out[i]);
+            status = mr_ort_wrap(m, m->ort->memory, true, binding->output[i], &binding->output_shape[i], outputs[i],
+                                 &out[i]);
     }
     if (!status)
         status = mr_ort_check(m->ort,
@@ -402,4 +442,5 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
 }
 
 const mr_model_runtime mr_onnxruntime = {
-    .name = "onnxruntime", .open = open_model, .close = close_model, .run = run_model};
+    .name = "onnxruntime", .open = open_model, .close = close_model, .run = run_model, .enqueue = mr_ort_device_run,
+    .check = check};

@@ -22,6 +22,9 @@ typedef struct ort_memory_info ort_memory_info;
 typedef struct ort_type_info ort_type_info;
 typedef struct ort_tensor_info ort_tensor_info;
 typedef struct ort_allocator ort_allocator;
+typedef struct ort_binding ort_binding;
+typedef struct ort_cuda_options ort_cuda_options;
+typedef struct ort_tensorrt_options ort_tensorrt_options;
 typedef void ort_log_function(void *context, int severity, const char *category, const char *id, const char *location,
                               const char *message);
 
@@ -58,6 +61,7 @@ enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_INT64 = 7, ORT_FLOAT16 =
     X(34, ort_status *, output_type, (const ort_session *, size_t, ort_type_info **))                                \
     X(36, ort_status *, input_name, (const ort_session *, size_t, ort_allocator *, char **))                         \
     X(37, ort_status *, output_name, (const ort_session *, size_t, ort_allocator *, char **))                        \
+    X(39, ort_status *, create_run_options, (ort_run_options **))                                                    \
     X(49, ort_status *, create_tensor,                                                                               \
       (const ort_memory_info *, void *, size_t, const int64_t *, size_t, int, ort_value **))                         \
     X(55, ort_status *, tensor_info, (const ort_type_info *, const ort_tensor_info **))                              \
@@ -67,6 +71,7 @@ enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_INT64 = 7, ORT_FLOAT16 =
     X(62, ort_status *, dimensions, (const ort_tensor_info *, int64_t *, size_t))                                    \
     X(63, ort_status *, symbols, (const ort_tensor_info *, const char **, size_t))                                   \
     X(65, ort_status *, value_shape, (const ort_value *, ort_tensor_info **))                                        \
+    X(68, ort_status *, create_memory, (const char *, int, int, int, ort_memory_info **))                            \
     X(69, ort_status *, create_cpu_memory, (int, int, ort_memory_info **))                                           \
     X(76, ort_status *, allocator_free, (ort_allocator *, void *))                                                   \
     X(78, ort_status *, default_allocator, (ort_allocator **))                                                       \
@@ -75,10 +80,33 @@ enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_INT64 = 7, ORT_FLOAT16 =
     X(94, void, release_memory, (ort_memory_info *))                                                                 \
     X(95, void, release_session, (ort_session *))                                                                    \
     X(96, void, release_value, (ort_value *))                                                                        \
+    X(97, void, release_run_options, (ort_run_options *))                                                            \
     X(98, void, release_type, (ort_type_info *))                                                                     \
     X(99, void, release_tensor_info, (ort_tensor_info *))                                                            \
     X(100, void, release_session_options, (ort_session_options *))                                                   \
-    X(130, ort_status *, add_config, (ort_session_options *, const char *, const char *))
+    X(125, ort_status *, providers, (char ***, int *))                                                               \
+    X(126, ort_status *, release_providers, (char **, int))                                                          \
+    X(130, ort_status *, add_config, (ort_session_options *, const char *, const char *))                            \
+    X(133, ort_status *, run_bound, (ort_session *, const ort_run_options *, const ort_binding *))                   \
+    X(134, ort_status *, create_binding, (ort_session *, ort_binding **))                                            \
+    X(135, void, release_binding, (ort_binding *))                                                                   \
+    X(136, ort_status *, bind_input, (ort_binding *, const char *, const ort_value *))                               \
+    X(137, ort_status *, bind_output, (ort_binding *, const char *, const ort_value *))                              \
+    X(141, void, clear_inputs, (ort_binding *))                                                                      \
+    X(142, void, clear_outputs, (ort_binding *))                                                                     \
+    X(165, ort_status *, add_run_config, (ort_run_options *, const char *, const char *))                            \
+    X(170, ort_status *, append_tensorrt, (ort_session_options *, const ort_tensorrt_options *))                     \
+    X(171, ort_status *, create_tensorrt_options, (ort_tensorrt_options **))                                         \
+    X(172, ort_status *, set_tensorrt_options,                                                                       \
+      (ort_tensorrt_options *, const char *const *, const char *const *, size_t))                                    \
+    X(174, void, release_tensorrt_options, (ort_tensorrt_options *))                                                 \
+    X(204, ort_status *, append_cuda, (ort_session_options *, const ort_cuda_options *))                             \
+    X(205, ort_status *, create_cuda_options, (ort_cuda_options **))                                                 \
+    X(206, ort_status *, set_cuda_options,                                                                           \
+      (ort_cuda_options *, const char *const *, const char *const *, size_t))                                        \
+    X(208, void, release_cuda_options, (ort_cuda_options *))                                                         \
+    X(261, ort_status *, set_tensorrt_pointer, (ort_tensorrt_options *, const char *, void *))                       \
+    X(263, ort_status *, set_cuda_pointer, (ort_cuda_options *, const char *, void *))
 
 typedef struct ort_api {
 #define X(position, result, name, parameters) result(*name) parameters;

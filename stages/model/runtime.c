@@ -5,16 +5,88 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/device/device.h"
 #include "millrace/status.h"
 
-int mr_model_open(mr_model **model, const mr_model_params *params) {
-    return mr_onnxruntime.open(model, params);
+static const mr_model_runtime *in_use = &mr_onnxruntime;
+
+void mr_model_use_runtime(const mr_model_runtime *runtime) {
+    in_use = runtime ? runtime : &mr_onnxruntime;
 }
 
+int mr_model_open(mr_model **model, const mr_model_params *params) {
+    return in_use->open(model, params);
+}
+
+int mr_model_check(const mr_model_params *params, const char *device) {
+    return in_use->check ? in_use->check(params, device) : MR_OK;
+}
+
+/* The stream goes last: the runtime may still have work on it. */
 void mr_model_close(mr_model **model) {
-    if (*model)
-        (*model)->runtime->close(*model);
+    if (!*model)
+        return;
+    mr_stream *stream = (*model)->stream;
+    if (stream)
+        pthread_mutex_destroy(&(*model)->lock);
+    (*model)->runtime->close(*model);
+    mr_stream_destroy(&stream);
     *model = NULL;
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------- */
+
+int mr_model_take_device(mr_model *model, mr_device *device) {
+    int status = mr_stream_create(device, &model->stream);
+    if (!status)
+        pthread_mutex_init(&model->lock, NULL);
+    return status;
+}
+
+/* What comes next on `to` runs after what is on `from`. */
+static int follow(mr_stream *from, mr_stream *to) {
+    mr_event *event = NULL;
+    int status = mr_event_create(&event, from->device, NULL);
+    if (!status)
+        status = mr_stream_record(from, event);
+    if (!status)
+        status = mr_stream_wait(to, event);
+    mr_event_unref(&event);
+    return status;
+}
+
+typedef struct run_work {
+    const mr_binding *binding;
+    void *inputs[MR_MODEL_MAX_TENSORS];
+    void *outputs[MR_MODEL_MAX_TENSORS];
+} run_work;
+
+_Static_assert(sizeof(run_work) <= MR_WORK_BYTES, "the pointers of one run fit into a piece of work");
+
+static int run(void *arguments) {
+    const run_work *work = arguments;
+    return mr_model_run(work->binding, work->inputs, work->outputs);
+}
+
+static int submit(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs) {
+    run_work work = {.binding = binding};
+    memcpy(work.inputs, inputs, binding->model->input_count * sizeof *inputs);
+    memcpy(work.outputs, outputs, binding->output_count * sizeof *outputs);
+    return mr_stream_submit(stream, run, &work, sizeof work);
+}
+
+int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs) {
+    mr_model *model = binding->model;
+    if (!model->stream)
+        return submit(binding, stream, inputs, outputs);
+    pthread_mutex_lock(&model->lock);
+    int status = follow(stream, model->stream);
+    if (!status)
+        status = model->runtime->enqueue(binding, inputs, outputs);
+    /* Also behind a run that failed half-way: what it has begun still uses the buffers of this call. */
+    int after = follow(model->stream, stream);
+    pthread_mutex_unlock(&model->lock);
+    return status ? status : after;
 }
 
 int mr_model_run(const mr_binding *binding, void *const *inputs, void *const *outputs) {

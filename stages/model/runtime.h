@@ -1,14 +1,19 @@
 /* Neural networks behind one small table: open a model, ask what goes in and comes out, bind it to shapes, run it.
  *
+ * Most often a run is work on the host, whatever device asks for it. A runtime that computes on a device itself (its
+ * provider) is opened for that device, and a run is then enqueued: inputs and outputs lie in the device's memory, and nobody
+ * waits for anything. Such a model has a stream of its own, which the runtime holds for as long as the model is open; calls
+ * of several streams take turns on it.
+ *
  * A model is one network loaded by one runtime; a binding fixes the shapes of its inputs and which outputs are
  * wanted. Tensors are named by position in the model's lists of inputs and outputs.
  *
  * Ownership: a binding belongs to its model and is destroyed before it. Names and shapes live as long as the model.
- * Threads: a model is opened, bound and closed by one thread at a time; unless it is brief, mr_model_run may be called on
- * one binding by several threads at once. Nothing here starts a thread.
+ * Threads: a model is opened, bound and closed by one thread at a time; unless it is brief, mr_model_run and
+ * mr_model_enqueue may be called on one binding by several threads at once. Nothing here starts a thread.
  * Errors: MR_ERROR_NO_INPUT (no such file), MR_ERROR_DATA (the file is no network that the runtime can load, or a run
- * failed), MR_ERROR_UNAVAILABLE (no runtime on this machine), MR_ERROR_CONFIG (no such tensor, shapes that do not
- * fit). */
+ * failed), MR_ERROR_UNAVAILABLE (no runtime or provider on this machine), MR_ERROR_CONFIG (no such tensor, shapes that do
+ * not fit, a provider for another kind of device), MR_ERROR_DEVICE (the device failed). */
 #ifndef MILLRACE_STAGES_MODEL_RUNTIME_H
 #define MILLRACE_STAGES_MODEL_RUNTIME_H
 
@@ -16,7 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <pthread.h>
+
 #include "millrace/format.h"
+#include "millrace/stage.h"
 
 enum { MR_MODEL_MAX_RANK = MR_MAX_RANK + 1, MR_MODEL_MAX_TENSORS = 32 };
 
@@ -34,12 +42,19 @@ typedef struct mr_model_tensor {
     const char *symbol; /* the model's own name of a free first dimension; "" where it has none */
 } mr_model_tensor;
 
+/* What of a runtime computes. AUTO: CUDA on CUDA devices, else the processors. */
+typedef enum mr_provider { MR_PROVIDER_AUTO, MR_PROVIDER_CPU, MR_PROVIDER_CUDA, MR_PROVIDER_TENSORRT } mr_provider;
+
 typedef struct mr_model_params {
     const char *path;    /* of an ONNX file */
     const char *runtime; /* path of the runtime's library; NULL: looked for */
     bool brief;          /* opened to look at, not to work with: faster, and in less memory. Where the file alone tells
                             what goes in and comes out, no runtime is needed, nor asked whether it can load the file */
     const char *tensor;  /* one more output, by its name inside the network; NULL: those that the model declares */
+    mr_device *device;   /* to work on; NULL, and while the model is opened to look at: the processors */
+    mr_provider provider;
+    uint64_t memory_bytes; /* of the device, that the provider may take beside inputs and outputs; 0: what it needs */
+    bool cuda_graph;       /* runs of one shape are recorded once and then launched as one */
 } mr_model_params;
 
 typedef struct mr_binding mr_binding;
@@ -49,6 +64,8 @@ typedef struct mr_model {
     const mr_model_runtime *runtime;
     char *path;
     const char *file; /* the last part of path, for messages */
+    mr_stream *stream; /* where runs are enqueued; NULL: they are work on the host */
+    pthread_mutex_t lock; /* of stream */
     size_t input_count, output_count;
     mr_model_tensor inputs[MR_MODEL_MAX_TENSORS];
     mr_model_tensor outputs[MR_MODEL_MAX_TENSORS];
@@ -63,15 +80,25 @@ struct mr_binding {
     mr_shape output_shape[MR_MODEL_MAX_TENSORS];
 };
 
-/* One runtime. `open` fills the lists of inputs and outputs in. `run` reads the inputs and writes the outputs where
- * the caller has them; with `measure` set it leaves `outputs` alone and stores in it what shapes come out. */
+/* One runtime. `open` fills the lists of inputs and outputs in, and calls mr_model_take_device where it computes on
+ * params->device itself. `run` reads the inputs and writes the outputs where the caller has them; with `measure` set it leaves
+ * `outputs` alone and stores in it what shapes come out. `enqueue` does the same on model->stream, in the memory of its device,
+ * and is called by one thread at a time. */
 struct mr_model_runtime {
     const char *name;
     int (*open)(mr_model **model, const mr_model_params *params);
     void (*close)(mr_model *model);
     int (*run)(const mr_binding *binding, void *const *inputs, void *const *outputs, mr_shape *measure);
+    int (*enqueue)(const mr_binding *binding, void *const *inputs, void *const *outputs); /* NULL: on no device */
+    int (*check)(const mr_model_params *params, const char *device); /* see mr_model_check */
 };
 extern const mr_model_runtime mr_onnxruntime;
+/* Another one opens models from now on; NULL: ONNX Runtime again. For tests. */
+void mr_model_use_runtime(const mr_model_runtime *runtime);
+
+/* Whether models can be run with that provider on the device of that name ("cuda:0"), as far as it can be known before one is
+ * opened: MR_OK, or a message of what is missing, where it was looked for, and what to do. */
+int mr_model_check(const mr_model_params *params, const char *device);
 
 int mr_model_open(mr_model **model, const mr_model_params *params);
 /* Closes *model and sets it to NULL; NULL is allowed. */
@@ -82,7 +109,13 @@ void mr_model_close(mr_model **model);
  */
 int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, int64_t batch, const size_t *outputs,
                   size_t output_count);
-/* inputs: one dense array for each input; outputs: one for each chosen output. None may overlap. */
+/* Makes the model's stream, on `device`. For runtimes. */
+int mr_model_take_device(mr_model *model, mr_device *device);
+/* Adds a run to the work of `stream`, which is one of the device that the model was opened for; the arrays lie in its memory
+ * and must stay until the work is done. */
+int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs);
+/* The same at once, in host memory. inputs: one dense array for each input; outputs: one for each chosen output. None may
+ * overlap. */
 int mr_model_run(const mr_binding *binding, void *const *inputs, void *const *outputs);
 
 /* Position of the input or output of that name; -1 where there is none. */

@@ -73,6 +73,10 @@ typedef struct mr_stage_type {
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
     const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing does */
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
+    /* Whether its work can be done with those options on the device of that name ("cpu", "cuda:0"), which is there: MR_OK, or
+     * the status of mr_fail with what is missing, where it was looked for and what to do. Not asked of a plan that opens no
+     * file, nor of devices that are only assumed. NULL: wherever its kernels are. */
+    int (*check_device)(const void *options, const char *device);
     /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none would.
      * For the hint where formats do not fit. May be NULL. */
     bool (*suggest)(const void *options, const mr_format_set *wanted, char *text, size_t bytes);

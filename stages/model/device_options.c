@@ -1,0 +1,9 @@
+#include "stages/model/device_options.h"
+
+const char *const mr_model_providers[] = {"auto", "cpu", "cuda", "tensorrt", NULL};
+
+void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options) {
+    params->provider = (mr_provider)options->provider;
+    params->memory_bytes = (uint64_t)options->memory_bytes;
+    params->cuda_graph = options->cuda_graph;
+}

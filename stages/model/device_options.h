@@ -1,0 +1,33 @@
+/* Options that features and infer share: which provider of the runtime computes, and what it may take of a device. */
+#ifndef MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
+#define MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
+
+#include "millrace/option.h"
+#include "stages/model/runtime.h"
+
+typedef struct mr_model_device_options {
+    int provider; /* mr_provider */
+    int64_t memory_bytes;
+    bool cuda_graph;
+} mr_model_device_options;
+
+extern const char *const mr_model_providers[];
+void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
+
+/* For the table of a stage type whose options are a `type` with such a `member`. */
+#define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \
+    {.name = "provider", .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider), .fallback = "auto",      \
+     .choices = mr_model_providers,                                                                                  \
+     .help = "what of ONNX Runtime computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster where its "    \
+             "libraries are there, but takes minutes to start, and its last bits differ more"},                      \
+        {.name = "provider_memory", .kind = MR_OPTION_BYTES, .offset = offsetof(type, member.memory_bytes),          \
+         .fallback = "0", .min = 0, .max = 1LL << 50, .unit = "bytes",                                              \
+         .help = "the most that the provider may take of a CUDA device for weights and what it works with (tensorrt: " \
+                 "only for what it works with), beside the plan's buffers; 0: as much as it needs"},                 \
+        {.name = "cuda_graph", .kind = MR_OPTION_BOOL, .offset = offsetof(type, member.cuda_graph),                  \
+         .fallback = "false",                                                                                        \
+         .help = "on CUDA devices, record the network's kernels once and launch them as one: a gain where many short " \
+                 "ones follow each other, as with batches of one. It costs a copy of inputs and outputs within the " \
+                 "device, the first runs take longer, and the worker waits for each run"}
+
+#endif

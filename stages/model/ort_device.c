@@ -1,0 +1,119 @@
+/* Runs of ONNX Runtime on a CUDA device. The session works on the model's stream, inputs and outputs are bound where they lie,
+ * and a run returns once all is enqueued.
+ *
+ * A CUDA graph has the addresses of what it was recorded with. Inputs and outputs are therefore copied to and from one block
+ * that stays, which costs two copies within the device's memory for each of them. */
+#include "engine/device/cuda.h"
+#include "millrace/status.h"
+#include "stages/model/ort_model.h"
+
+static const size_t ALIGNMENT = 256; /* what cudaMalloc grants */
+
+static int check(const ort_model *m, ort_status *answer) {
+    int status = mr_ort_check(m->ort, answer, m->base.file);
+    return status ? mr_fail(MR_ERROR_DEVICE, "%s: %s", m->base.stream->device->name, mr_message()) : MR_OK;
+}
+
+int mr_ort_device_open(ort_model *m, bool graph) {
+    const ort_api *api = &m->ort->api;
+    ort_device *d = &m->device;
+    d->graph = graph;
+    int status = check(m, api->create_memory("Cuda", ORT_DEVICE_ALLOCATOR, m->base.stream->device->index,
+                                             ORT_MEMORY_DEFAULT, &d->memory));
+    if (!status)
+        status = check(m, api->create_run_options(&d->options));
+    /* Whoever needs the results waits for the stream's event; the runtime need not wait for them itself. */
+    if (!status)
+        status = check(m, api->add_run_config(d->options, "disable_synchronize_execution_providers", "1"));
+    return status ? status : check(m, api->create_binding(m->session, &d->bound));
+}
+
+void mr_ort_device_close(ort_model *m) {
+    ort_device *d = &m->device;
+    if (d->bound)
+        m->ort->api.release_binding(d->bound);
+    if (d->options)
+        m->ort->api.release_run_options(d->options);
+    if (d->memory)
+        m->ort->api.release_memory(d->memory);
+    if (d->fixed)
+        mr_device_free(m->base.stream->device, MR_MEMORY_DEVICE, d->fixed);
+    *d = (ort_device){0};
+}
+
+/* ---- one run --------------------------------------------------------------------------------------------------- */
+
+static int bind(ort_model *m, bool output, size_t at, const mr_shape *shape, void *data) {
+    const ort_api *api = &m->ort->api;
+    const char *name = output ? m->base.outputs[at].name : m->base.inputs[at].name;
+    ort_value *value = NULL;
+    int status = mr_ort_wrap(m, m->device.memory, output, at, shape, data, &value);
+    if (!status)
+        status = check(m, (output ? api->bind_output : api->bind_input)(m->device.bound, name, value));
+    /* The binding has a reference of its own. */
+    if (value)
+        api->release_value(value);
+    return status;
+}
+
+static int run_at(const mr_binding *binding, void *const *inputs, void *const *outputs) {
+    ort_model *m = (ort_model *)binding->model;
+    const ort_api *api = &m->ort->api;
+    void *handle;
+    int status = mr_cuda_enter(m->base.stream, &handle);
+    api->clear_inputs(m->device.bound);
+    api->clear_outputs(m->device.bound);
+    for (size_t i = 0; i < m->base.input_count && !status; i++)
+        status = bind(m, false, i, &binding->input_shape[i], inputs[i]);
+    for (size_t i = 0; i < binding->output_count && !status; i++)
+        status = bind(m, true, binding->output[i], &binding->output_shape[i], outputs[i]);
+    return status ? status : check(m, api->run_bound(m->session, m->device.options, m->device.bound));
+}
+
+/* ---- through a graph ------------------------------------------------------------------------------------------- */
+
+static size_t input_bytes(const mr_binding *binding, size_t i) {
+    return mr_shape_count(&binding->input_shape[i]) * mr_dtype_bytes(binding->model->inputs[i].dtype);
+}
+
+static size_t output_bytes(const mr_binding *binding, size_t i) {
+    return mr_shape_count(&binding->output_shape[i]) *
+           mr_dtype_bytes(binding->model->outputs[binding->output[i]].dtype);
+}
+
+/* Where in the fixed block inputs and outputs lie; answers the bytes of all. */
+static size_t lay_out(const mr_binding *binding, char *block, void **inputs, void **outputs) {
+    size_t at = 0;
+    for (size_t i = 0; i < binding->model->input_count; i++) {
+        inputs[i] = block ? block + at : NULL;
+        at += (input_bytes(binding, i) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    for (size_t i = 0; i < binding->output_count; i++) {
+        outputs[i] = block ? block + at : NULL;
+        at += (output_bytes(binding, i) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return at;
+}
+
+static int run_graph(const mr_binding *binding, void *const *inputs, void *const *outputs) {
+    ort_model *m = (ort_model *)binding->model;
+    mr_stream *stream = m->base.stream;
+    void *in[MR_MODEL_MAX_TENSORS], *out[MR_MODEL_MAX_TENSORS];
+    size_t bytes = lay_out(binding, NULL, in, out);
+    int status = m->device.fixed
+                     ? MR_OK
+                     : mr_device_allocate(stream->device, MR_MEMORY_DEVICE, bytes, &m->device.fixed);
+    lay_out(binding, m->device.fixed, in, out);
+    for (size_t i = 0; i < m->base.input_count && !status; i++)
+        status = mr_stream_copy(stream, in[i], inputs[i], input_bytes(binding, i));
+    if (!status)
+        status = run_at(binding, in, out);
+    for (size_t i = 0; i < binding->output_count && !status; i++)
+        status = mr_stream_copy(stream, outputs[i], out[i], output_bytes(binding, i));
+    return status;
+}
+
+int mr_ort_device_run(const mr_binding *binding, void *const *inputs, void *const *outputs) {
+    const ort_model *m = (const ort_model *)binding->model;
+    return (m->device.graph ? run_graph : run_at)(binding, inputs, outputs);
+}

@@ -1,0 +1,41 @@
+/* A model as ONNX Runtime's two files know it: onnxruntime.c, which loads it and runs it on the host, and ort_device.c, which
+ * runs it on a CUDA device. */
+#ifndef MILLRACE_STAGES_MODEL_ORT_MODEL_H
+#define MILLRACE_STAGES_MODEL_ORT_MODEL_H
+
+#include "stages/model/ort_api.h"
+#include "stages/model/runtime.h"
+
+/* What a run on a device needs beside the session. All of it is used by one thread at a time. */
+typedef struct ort_device {
+    ort_memory_info *memory; /* of the device */
+    ort_run_options *options;
+    ort_binding *bound;
+    bool graph;
+    void *fixed; /* with graph: where it finds inputs and outputs, those of the first binding that was run */
+} ort_device;
+
+typedef struct ort_model {
+    mr_model base;
+    const ort_runtime *ort;
+    ort_session *session; /* NULL: so far only the file was read */
+    char *library;        /* the runtime that was asked for; NULL: any */
+    const char *input_names[MR_MODEL_MAX_TENSORS];
+    int element_type[2][MR_MODEL_MAX_TENSORS]; /* of inputs, of outputs */
+    ort_device device;
+} ort_model;
+
+/* Makes a value of an input or output out of memory that stays the caller's. */
+int mr_ort_wrap(const ort_model *model, const ort_memory_info *memory, bool output, size_t at, const mr_shape *shape,
+                void *data, ort_value **value);
+
+/* ---- ort_device.c ---------------------------------------------------------------------------------------------- */
+
+/* Prepares runs on model->base.stream, which is one of a CUDA device, once the session is there. */
+int mr_ort_device_open(ort_model *model, bool graph);
+/* Before the session is released; accepts what was never opened. */
+void mr_ort_device_close(ort_model *model);
+/* Enqueues a run; see mr_model_runtime. MR_ERROR_DEVICE. */
+int mr_ort_device_run(const mr_binding *binding, void *const *inputs, void *const *outputs);
+
+#endif
