@@ -46,7 +46,7 @@ int mr_model_take_device(mr_model *model, mr_device *device) {
 /* What comes next on `to` runs after what is on `from`. */
 static int follow(mr_stream *from, mr_stream *to) {
     mr_event *event = NULL;
-    int status = mr_event_create(&event, from->device, NULL);
+    int status = mr_event_create(&event, from->device, from->stage);
     if (!status)
         status = mr_stream_record(from, event);
     if (!status)
@@ -80,6 +80,8 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
     if (!model->stream)
         return submit(binding, stream, inputs, outputs);
     pthread_mutex_lock(&model->lock);
+    model->stream->stage = stream->stage;
+    model->stream->frame = stream->frame;
     int status = follow(stream, model->stream);
     if (!status)
         status = model->runtime->enqueue(binding, inputs, outputs);

@@ -73,7 +73,8 @@ void look_at_classes(arrived *seen, const mr_frame *frame) {
 static void arrive(void *context, const char *source, const mr_frame *frame) {
     arrived *seen = context;
     assert_string_equal(source, "in");
-    assert_int_equal(frame->identity.seq, seen->frames);
+    if (!seen->gaps)
+        assert_int_equal(frame->identity.seq, seen->frames);
     seen->look(seen, frame);
     seen->frames++;
 }

@@ -18,6 +18,7 @@ void models_read(const char *name, float *values, size_t count);
 typedef struct arrived {
     size_t frames;
     void (*look)(struct arrived *seen, const mr_frame *frame);
+    bool gaps; /* some may be missing */
     float values[4096]; /* of payloads, or of whatever `look` puts there */
     size_t count;
     size_t class_count[MODELS_FRAMES];
