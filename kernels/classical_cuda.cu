@@ -2,10 +2,8 @@
  * are made by one thread each, in the order of the C reference, and integers by atomics. */
 #include "kernels/classical_cuda.h"
 
-#include <cuda_runtime_api.h>
-
 #include "kernels/classical_pixel.h"
-#include "millrace/status.h"
+#include "kernels/launch.h"
 
 enum { THREADS = 256, CHUNKS = 64 };
 
@@ -13,12 +11,6 @@ static int check_count(const char *what, int32_t count) {
     if (count < 1 || count > MR_PIECE)
         return mr_fail(MR_ERROR_CONFIG, "%s of %d pictures at once: 1 to %d are possible", what, count, MR_PIECE);
     return MR_OK;
-}
-
-/* After a launch: what the runtime says of it. */
-static int launched(const char *what, cudaError_t before) {
-    cudaError_t error = before ? before : cudaGetLastError();
-    return error ? mr_fail(MR_ERROR_DEVICE, "cannot compute %s: %s", what, cudaGetErrorString(error)) : MR_OK;
 }
 
 static cudaStream_t stream_of(void *stream) {
@@ -55,7 +47,7 @@ __device__ static void fill_tables(int32_t *saturation, int32_t *hue) {
 
 /* Blocks of one row share a picture. Channels are counted in shared memory first, boxes at once: there are too
  * many. */
-__global__ static void count_colors(const mr_histogram_work work, uint32_t *counts, int32_t length) {
+__global__ static void count_colors(const __grid_constant__ mr_histogram_work work, uint32_t *counts, int32_t length) {
     __shared__ int32_t saturation[256], hue[256];
     __shared__ uint32_t near[3 * MR_HISTOGRAM_MOST_BINS];
     const mr_histogram_params *p = &work.params;
@@ -78,7 +70,7 @@ __global__ static void count_colors(const mr_histogram_work work, uint32_t *coun
         atomicAdd(&far[i], near[i]);
 }
 
-__global__ static void share_colors(const mr_histogram_work work, const uint32_t *counts, int32_t length) {
+__global__ static void share_colors(const __grid_constant__ mr_histogram_work work, const uint32_t *counts, int32_t length) {
     uint32_t pixels = (uint32_t)work.params.width * (uint32_t)work.params.height;
     for (int32_t i = (int32_t)threadIdx.x; i < length; i += (int32_t)blockDim.x)
         work.dst[blockIdx.x][i] = mr_share_of(counts[(size_t)blockIdx.x * (size_t)length + (size_t)i], pixels);
@@ -97,9 +89,9 @@ int mr_histogram_cuda(const mr_histogram_work *work, void *scratch, void *stream
     cudaError_t cleared =
         cudaMemsetAsync(scratch, 0, mr_histogram_cuda_scratch_bytes(work), stream_of(stream));
     dim3 grid(CHUNKS, (unsigned)work->count);
-    count_colors<<<grid, THREADS, 0, stream_of(stream)>>>(*work, counts, length);
-    share_colors<<<(unsigned)work->count, THREADS, 0, stream_of(stream)>>>(*work, counts, length);
-    return launched("histograms", cleared);
+    MR_LAUNCH(count_colors, grid, THREADS, 0, stream, *work, counts, length);
+    MR_LAUNCH(share_colors, (unsigned)work->count, THREADS, 0, stream, *work, counts, length);
+    return mr_launched("histograms", cleared);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------ */
@@ -157,8 +149,8 @@ __device__ static float count_votes(const mr_hog_layout *l, int32_t cell, int32_
 }
 
 /* One CUDA block for each block of a picture. */
-__global__ static void gather_gradients(const mr_hog_layout layout, const mr_hog_work work) {
-    extern __shared__ float room[];
+__global__ static void gather_gradients(const __grid_constant__ mr_hog_layout layout, const __grid_constant__ mr_hog_work work) {
+    MR_DYNAMIC_SHARED(float, room);
     const mr_hog_params *p = &layout.params;
     int32_t pixels = p->block_width * p->block_height, length = layout.block_length;
     float *sums = room;
@@ -184,8 +176,8 @@ int mr_hog_cuda(const mr_hog_work *work, void *stream) {
     size_t pixels = (size_t)l->params.block_width * (size_t)l->params.block_height;
     size_t bytes = ((size_t)l->block_length + 2 * pixels) * sizeof(float) + pixels; /* within 48 KiB */
     dim3 grid((unsigned)(l->blocks_x * l->blocks_y), (unsigned)work->count);
-    gather_gradients<<<grid, THREADS / 2, bytes, stream_of(stream)>>>(*l, *work);
-    return launched("gradients", cudaSuccess);
+    MR_LAUNCH(gather_gradients, grid, THREADS / 2, bytes, stream, *l, *work);
+    return mr_launched("gradients", cudaSuccess);
 }
 
 /* ---- perceptual hash ------------------------------------------------------------------------------------------ */
@@ -207,7 +199,7 @@ __device__ static void store_hash(const mr_phash_work *work, const int64_t *low,
 }
 
 /* One block of 64 threads for each picture, one for each frequency. */
-__global__ static void hash_pictures(const mr_phash_work work, const cosines cosine) {
+__global__ static void hash_pictures(const __grid_constant__ mr_phash_work work, const __grid_constant__ cosines cosine) {
     __shared__ int64_t column[MR_PHASH_LOW][MR_PHASH_SIDE], low[MR_PHASH_BITS], twice_median;
     const uint8_t *src = work.src[blockIdx.x];
     int32_t thread = (int32_t)threadIdx.x;
@@ -236,8 +228,8 @@ int mr_phash_cuda(const mr_phash_work *work, void *stream) {
         return status;
     cosines cosine;
     mr_phash_cosines(cosine.value);
-    hash_pictures<<<(unsigned)work->count, MR_PHASH_BITS, 0, stream_of(stream)>>>(*work, cosine);
-    return launched("hashes", cudaSuccess);
+    MR_LAUNCH(hash_pictures, (unsigned)work->count, MR_PHASH_BITS, 0, stream, *work, cosine);
+    return mr_launched("hashes", cudaSuccess);
 }
 
 /* ---- sharpness ------------------------------------------------------------------------------------------------ */
@@ -253,7 +245,7 @@ __device__ static int32_t laplacian_at(const mr_sharpness_item *item, int32_t x,
 }
 
 /* Blocks of one row share a picture, line by line; sums may be negative and wrap, as atomics have it. */
-__global__ static void sum_laplacian(const mr_sharpness_work work, counter *sums) {
+__global__ static void sum_laplacian(const __grid_constant__ mr_sharpness_work work, counter *sums) {
     __shared__ counter sum, squares;
     const mr_sharpness_item *item = &work.item[blockIdx.y];
     if (threadIdx.x == 0)
@@ -275,7 +267,7 @@ __global__ static void sum_laplacian(const mr_sharpness_work work, counter *sums
     }
 }
 
-__global__ static void take_variance(const mr_sharpness_work work, const counter *sums) {
+__global__ static void take_variance(const __grid_constant__ mr_sharpness_work work, const counter *sums) {
     int32_t at = (int32_t)threadIdx.x;
     if (at >= work.count)
         return;
@@ -295,14 +287,14 @@ int mr_sharpness_cuda(const mr_sharpness_work *work, void *scratch, void *stream
     counter *sums = (counter *)scratch;
     cudaError_t cleared = cudaMemsetAsync(scratch, 0, mr_sharpness_cuda_scratch_bytes(work), stream_of(stream));
     dim3 grid(CHUNKS, (unsigned)work->count);
-    sum_laplacian<<<grid, THREADS, 0, stream_of(stream)>>>(*work, sums);
-    take_variance<<<1, MR_PIECE, 0, stream_of(stream)>>>(*work, sums);
-    return launched("sharpness", cleared);
+    MR_LAUNCH(sum_laplacian, grid, THREADS, 0, stream, *work, sums);
+    MR_LAUNCH(take_variance, 1, MR_PIECE, 0, stream, *work, sums);
+    return mr_launched("sharpness", cleared);
 }
 
 /* ---- what has changed ----------------------------------------------------------------------------------------- */
 
-__global__ static void count_changed(const mr_change_work work) {
+__global__ static void count_changed(const __grid_constant__ mr_change_work work) {
     __shared__ uint32_t found;
     if (threadIdx.x == 0)
         found = 0;
@@ -321,6 +313,6 @@ __global__ static void count_changed(const mr_change_work work) {
 
 int mr_change_cuda(const mr_change_work *work, void *stream) {
     cudaError_t cleared = cudaMemsetAsync(work->changed, 0, sizeof *work->changed, stream_of(stream));
-    count_changed<<<CHUNKS, THREADS, 0, stream_of(stream)>>>(*work);
-    return launched("what has changed", cleared);
+    MR_LAUNCH(count_changed, CHUNKS, THREADS, 0, stream, *work);
+    return mr_launched("what has changed", cleared);
 }

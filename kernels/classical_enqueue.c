@@ -1,5 +1,6 @@
-#include "engine/device/device.h"
+#include "engine/device/cuda.h"
 #include "kernels/classical.h"
+#include "kernels/cuda.h"
 #include "kernels/scratch.h"
 #include "millrace/status.h"
 
@@ -44,22 +45,22 @@ static int run_change(void *arguments) {
     return MR_OK;
 }
 
-int mr_histogram_enqueue(mr_stream *stream, const mr_histogram_work *work) {
-    return mr_stream_submit(stream, run_histogram, work, sizeof *work);
-}
+/* On a CUDA device work is launched, in memory of the stream where `scratch` asks for it, elsewhere it is submitted. */
+#define ENQUEUE(name, scratch_bytes, arguments)                                                                        \
+    int mr_##name##_enqueue(mr_stream *stream, const mr_##name##_work *work) {                                         \
+        void *handle, *scratch = NULL;                                                                                 \
+        if (!mr_stream_is_cuda(stream))                                                                                \
+            return mr_stream_submit(stream, run_##name, work, sizeof *work);                                           \
+        size_t bytes = scratch_bytes;                                                                                  \
+        int status = mr_cuda_enter(stream, &handle);                                                                   \
+        if (!status && bytes)                                                                                          \
+            status = mr_cuda_scratch(stream, bytes, &scratch);                                                         \
+        return status ? status : mr_kernels_cuda.name arguments;                                                       \
+    }
 
-int mr_hog_enqueue(mr_stream *stream, const mr_hog_work *work) {
-    return mr_stream_submit(stream, run_hog, work, sizeof *work);
-}
-
-int mr_phash_enqueue(mr_stream *stream, const mr_phash_work *work) {
-    return mr_stream_submit(stream, run_phash, work, sizeof *work);
-}
-
-int mr_sharpness_enqueue(mr_stream *stream, const mr_sharpness_work *work) {
-    return mr_stream_submit(stream, run_sharpness, work, sizeof *work);
-}
-
-int mr_change_enqueue(mr_stream *stream, const mr_change_work *work) {
-    return mr_stream_submit(stream, run_change, work, sizeof *work);
-}
+ENQUEUE(histogram, mr_kernels_cuda.histogram_scratch_bytes(work), (work, scratch, handle))
+ENQUEUE(hog, 0, (work, handle))
+ENQUEUE(phash, 0, (work, handle))
+ENQUEUE(sharpness, mr_kernels_cuda.sharpness_scratch_bytes(work), (work, scratch, handle))
+ENQUEUE(change, 0, (work, handle))
+#undef ENQUEUE

@@ -58,7 +58,7 @@ typedef struct mr_kernels {
      * even). */
     void (*to_u8)(uint8_t *dst, const float *src, int width);
     void (*to_f16)(uint16_t *dst, const float *src, int width);
-    /* Sums of `count` floats and of their squares, in eight lanes (vector_c.c defines the order). */
+    /* Sums of `count` floats and of their squares, in eight lanes (lanes.h defines the order). */
     float (*sum)(const float *src, int count);
     float (*sum_of_squares)(const float *src, int count);
     /* Adds the Laplacian of `width` samples of a row to sums[0] and its squares to sums[1]; samples before and behind

@@ -47,6 +47,17 @@ MR_PIXEL_INLINE int32_t mr_word_sample(uint16_t word, mr_word how) {
     return (int16_t)(uint16_t)((word >> how.down) ^ how.flip);
 }
 
+/* A 16-bit word at any address. A GPU reads a word at once only where it is aligned, which it nearly always is. */
+MR_PIXEL_INLINE uint16_t mr_load16(const uint8_t *src) {
+    uint16_t word;
+#ifdef __CUDA_ARCH__
+    if (((uintptr_t)src & 1) == 0)
+        return *(const uint16_t *)(const void *)src;
+#endif
+    memcpy(&word, src, sizeof word);
+    return word;
+}
+
 /* One result of the vertical pass; see kernels.h. */
 MR_PIXEL_INLINE int16_t mr_weigh8(const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift) {
     int32_t sum = 1 << (shift - 1);
@@ -58,12 +69,17 @@ MR_PIXEL_INLINE int16_t mr_weigh8(const uint8_t *src, ptrdiff_t stride, const in
 MR_PIXEL_INLINE int16_t mr_weigh16(const uint8_t *src, ptrdiff_t stride, const int16_t *weights, int taps, int shift,
                                    mr_word how) {
     int32_t sum = (1 << (shift - 1)) + how.offset;
-    for (int t = 0; t < taps; t++) {
-        uint16_t word;
-        memcpy(&word, src + t * stride, sizeof word);
-        sum += weights[t] * mr_word_sample(word, how);
-    }
+    for (int t = 0; t < taps; t++)
+        sum += weights[t] * mr_word_sample(mr_load16(src + t * stride), how);
     return (int16_t)(sum >> shift);
+}
+
+/* Sample `x` of a row as it is: what `nearest` takes. */
+MR_PIXEL_INLINE int16_t mr_pick(const uint8_t *row, int x, int depth, mr_word how) {
+    if (depth <= 8)
+        return (int16_t)(row[x] << MR_SAMPLE_BITS);
+    uint16_t word = mr_load16(row + 2 * (ptrdiff_t)x);
+    return (int16_t)((uint32_t)(word >> how.down) << (8 + MR_SAMPLE_BITS) >> depth);
 }
 
 MR_PIXEL_INLINE float mr_hold_255(float value) {

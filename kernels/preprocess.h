@@ -36,14 +36,14 @@
 #ifndef MILLRACE_KERNELS_PREPROCESS_H
 #define MILLRACE_KERNELS_PREPROCESS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
 #include "millrace/format.h"
-#include "millrace/stage.h"
+
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
 
 typedef enum mr_fit { MR_FIT_STRETCH, MR_FIT_CENTER_CROP, MR_FIT_LETTERBOX } mr_fit;
 
@@ -87,16 +87,21 @@ size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
 void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
                        void *scratch);
 
-/* What a stage calls: enqueues the run on `stream`. Until the work is done `plan`, the planes and `dst` must stay
- * valid; the struct itself is copied. Scratch memory belongs to the thread that does the work and is kept by it.
- * `pending`, where given, is lowered by one when the work has run: a cache that raised it before can tell which
- * plans are idle. Work that a failed device never runs does not lower it. */
+/* What a stage calls: enqueues the runs of `count` pictures on `stream`, which a CUDA device does by one launch for up to
+ * MR_PREPROCESS_LAUNCH pictures of one plan that follow each other. Until the work is done `plan`, the planes and `dst` must
+ * stay valid; the structs themselves are copied. Planes and `dst` are in memory that the device of the stream reads.
+ * Scratch memory belongs to the thread that does the work and is kept by it.
+ * `done`, where given, is called with `context` when the work has run, from the thread that finds it done: a cache can
+ * tell which plans are idle. It may not be called for work that a failed device never runs, nor where this function
+ * fails. */
 typedef struct mr_preprocess_work {
     const mr_preprocess *plan;
     mr_picture source;
     void *dst;
-    atomic_int *pending;
+    void (*done)(void *context);
+    void *context;
 } mr_preprocess_work;
-int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *work);
+enum { MR_PREPROCESS_LAUNCH = 64 };
+int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, int count);
 
 #endif

@@ -15,20 +15,11 @@ static void vertical16_c(int16_t *dst, const uint8_t *src, ptrdiff_t stride, con
         dst[x] = mr_weigh16(src + 2 * (ptrdiff_t)x, stride, weights, taps, shift, word);
 }
 
-static int16_t weigh_along(const int16_t *src, const mr_filter *filter, int i, int limit) {
-    const int16_t *from = src + filter->first[i];
-    int32_t sum = 1 << (filter->bits - 1);
-    for (int t = 0; t < filter->length[i]; t++)
-        sum += from[t] * filter->weights[mr_filter_weight(filter, i, t)];
-    sum >>= filter->bits;
-    return (int16_t)(sum < 0 ? 0 : sum > limit ? limit : sum);
-}
-
 static void horizontal_c(int16_t *dst, ptrdiff_t dst_stride, const int16_t *src, ptrdiff_t src_stride, int rows,
                          const mr_filter *filter, int limit) {
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < filter->count; i++)
-            dst[r * dst_stride + i] = weigh_along(src + r * src_stride, filter, i, limit);
+            dst[r * dst_stride + i] = mr_weigh_along(src + r * src_stride + filter->first[i], 1, filter, i, limit);
 }
 
 static void split_c(int16_t *const dst[3], const int16_t *src, int step, const int offset[3], int parts, int width) {

@@ -5,6 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "kernels/color.h"
+#include "kernels/preprocess_grid.h"
 #include "millrace/status.h"
 
 /* The picture as it is displayed: which stored axis is which, and what part of it is wanted. */
@@ -165,8 +166,7 @@ static void describe_planes(mr_preprocess *plan, const mr_pixel_info *info) {
         plane->parts++;
         plane->shift_x = subsampled ? info->chroma_w : 0;
         plane->shift_y = subsampled ? info->chroma_h : 0;
-        plane->x = &plan->filter[subsampled][0];
-        plane->y = &plan->filter[subsampled][1];
+        plane->table = subsampled;
     }
     for (int p = 0; p < MR_MAX_PLANES; p++)
         if (plan->plane[p].parts > 0)
@@ -297,7 +297,9 @@ int mr_preprocess_create(mr_preprocess **result, const mr_preprocess_params *par
         return mr_fail(MR_ERROR_MEMORY, "no memory for a preprocess plan");
     plan->params = *params;
     plan->params.bgr = params->bgr && !params->gray;
-    status = fill_plan(plan, source);
+    status = mr_preprocess_places_create(&plan->places);
+    if (!status)
+        status = fill_plan(plan, source);
     if (status < 0) {
         mr_preprocess_destroy(&plan);
         return status;
@@ -314,6 +316,7 @@ void mr_preprocess_destroy(mr_preprocess **plan) {
             mr_filter_fini(&(*plan)->filter[kind][direction]);
     mr_free((*plan)->nearest_x);
     mr_free((*plan)->nearest_y);
+    mr_preprocess_places_destroy(&(*plan)->places);
     mr_free(*plan);
     *plan = NULL;
 }

@@ -9,7 +9,7 @@ enum { MR_ROWS = 4 };
 
 /* How one stored plane is resized. */
 typedef struct plane_plan {
-    const mr_filter *x, *y; /* tables of the plane; NULL for nearest */
+    int table;              /* of mr_preprocess.filter; none for nearest */
     int sample_bytes;       /* 1 or 2 */
     int step;               /* samples from pixel to pixel */
     int shift_x, shift_y;   /* log2 of the subsampling, for nearest */
@@ -49,6 +49,7 @@ struct mr_preprocess {
     int inner_x, inner_y, inner_width, inner_height; /* where the picture stands in the destination */
     int stride;                  /* of the whole small plane that was transposed, samples */
     scratch_plan scratch;
+    struct mr_preprocess_places *places; /* what other devices have of it: preprocess_grid.h */
 };
 
 #endif

@@ -36,7 +36,7 @@ static mr_ahead rows_ahead(const mr_filter *y, int i, const uint8_t *column, ptr
 /* Vertical pass of row i of one plane, over the columns that the horizontal pass will read. */
 static void weigh_rows(const run *r, const plane_plan *plane, int p, int i, int16_t *row) {
     const mr_preprocess *plan = r->plan;
-    const mr_filter *x = plane->x, *y = plane->y;
+    const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
     ptrdiff_t stride = r->source->stride[p];
     const uint8_t *column = r->source->data[p] + (ptrdiff_t)x->begin * plane->step * plane->sample_bytes;
     const uint8_t *first = column + y->first[i] * stride;
@@ -62,7 +62,8 @@ static void weigh_and_split(const run *r, const plane_plan *plane, int p, int i,
         return;
     for (int c = 0; c < plane->parts; c++)
         part[c] = samples(r, s->part[c]) + (size_t)k * s->part_stride;
-    r->kernels->split(part, row, plane->step, plane->offset, plane->parts, plane->x->end - plane->x->begin);
+    const mr_filter *x = &r->plan->filter[plane->table][0];
+    r->kernels->split(part, row, plane->step, plane->offset, plane->parts, x->end - x->begin);
 }
 
 /* Rows i, i + 1, ... of the small components, `count` of them. */
@@ -77,16 +78,9 @@ static void resize_rows(const run *r, int i, int count, int16_t *const out[3]) {
         for (int c = 0; c < plane->parts; c++)
             r->kernels->horizontal(out[plane->component[c]], (ptrdiff_t)s->line_stride,
                                    samples(r, apart ? s->part[c] : s->row),
-                                   (ptrdiff_t)(apart ? s->part_stride : s->row_stride), count, plane->x, plan->limit);
+                                   (ptrdiff_t)(apart ? s->part_stride : s->row_stride), count,
+                                   &plan->filter[plane->table][0], plan->limit);
     }
-}
-
-static int16_t pick(const mr_preprocess *plan, const uint8_t *row, int x) {
-    if (plan->depth <= 8)
-        return (int16_t)(row[x] << MR_SAMPLE_BITS);
-    uint16_t word;
-    memcpy(&word, row + 2 * (ptrdiff_t)x, sizeof word);
-    return (int16_t)((uint32_t)(word >> plan->word.down) << (8 + MR_SAMPLE_BITS) >> plan->depth);
 }
 
 static void pick_row(const run *r, int i, int16_t *const out[3]) {
@@ -97,7 +91,8 @@ static void pick_row(const run *r, int i, int16_t *const out[3]) {
         for (int c = 0; c < plane->parts; c++)
             for (int x = 0; x < plan->columns; x++)
                 out[plane->component[c]][x] =
-                    pick(plan, row, (plan->nearest_x[x] >> plane->shift_x) * plane->step + plane->offset[c]);
+                    mr_pick(row, (plan->nearest_x[x] >> plane->shift_x) * plane->step + plane->offset[c], plan->depth,
+                            plan->word);
     }
 }
 

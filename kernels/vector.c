@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/lanes.h"
 
 static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
 
@@ -79,8 +80,7 @@ void mr_top_k(const mr_top_k_work *work) {
 }
 
 void mr_normalize(const mr_normalize_work *work) {
-    double length = sqrt((double)mr_kernels_get()->sum_of_squares(work->src, work->count));
-    float factor = (float)(1.0 / fmax(length, 1e-12));
+    float factor = mr_unit_factor(mr_kernels_get()->sum_of_squares(work->src, work->count));
     for (int i = 0; i < work->count; i++)
         work->dst[i] = work->src[i] * factor;
 }

@@ -1,16 +1,17 @@
 /* Arithmetic on vectors of floats: linear layers, scores and the best classes, normalising, pooling.
  *
- * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream. The struct given to
- * _enqueue is copied; what its pointers name must stay valid until the work is done. All memory belongs to the
- * caller. Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the
- * stream. */
+ * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces of it, which a
+ * CUDA device does in one launch. The structs given to _enqueue are copied; what their pointers name must stay valid until
+ * the work is done, in memory that the device of the stream reads and writes. All memory belongs to the caller. Arrays are
+ * dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the stream. */
 #ifndef MILLRACE_KERNELS_VECTOR_H
 #define MILLRACE_KERNELS_VECTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "millrace/stage.h"
+typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ takes */
 
 /* dst[n][o] = bias[o] + sum over i of weights[o][i] * src[n][i], for `batch` items n. Through BLAS on one thread:
  * sums of one item may differ in their last bits with the size of the batch. `bias` may be NULL; `bias_stride` lets
@@ -44,7 +45,7 @@ typedef struct mr_top_k_work {
     int32_t *found;
 } mr_top_k_work;
 void mr_top_k(const mr_top_k_work *work);
-int mr_top_k_enqueue(mr_stream *stream, const mr_top_k_work *work);
+int mr_top_k_enqueue(mr_stream *stream, const mr_top_k_work *works, int count);
 
 /* dst = src / max(|src|, 1e-12), |src| = sqrt of the sum of squares, as torch.nn.functional.normalize. May be in
  * place. */
@@ -54,7 +55,7 @@ typedef struct mr_normalize_work {
     int count;
 } mr_normalize_work;
 void mr_normalize(const mr_normalize_work *work);
-int mr_normalize_enqueue(mr_stream *stream, const mr_normalize_work *work);
+int mr_normalize_enqueue(mr_stream *stream, const mr_normalize_work *works, int count);
 
 /* dst[c] = mean over all positions of channel c. src is channels x positions, or, with channels_last, positions x
  * channels. */
@@ -65,6 +66,6 @@ typedef struct mr_pool_work {
     bool channels_last;
 } mr_pool_work;
 void mr_pool_mean(const mr_pool_work *work);
-int mr_pool_mean_enqueue(mr_stream *stream, const mr_pool_work *work);
+int mr_pool_mean_enqueue(mr_stream *stream, const mr_pool_work *works, int count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sums of floats with AVX2, in the order that vector_c.c defines. */
+/* Sums of floats with AVX2, in the order that lanes.h defines. */
 #include <immintrin.h>
 
 #include "kernels/kernels.h"

@@ -317,7 +317,7 @@ static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s,
     if (!status && !o->weights && length != j->length)
         status = mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", j->length, length);
     if (!status)
-        status = mr_top_k_enqueue(mr_io_stream(io), &best);
+        status = mr_top_k_enqueue(mr_io_stream(io), &best, 1);
     publish_work work = {.result = result,
                          .index = best.index,
                          .score = best.score,

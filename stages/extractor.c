@@ -105,14 +105,15 @@ static int make_frame(const mr_extractor *e, mr_io *io, const call *c, size_t in
 /* Small pictures, and all that is computed of them. */
 static int compute_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first,
                          size_t count) {
+    mr_resizer_item look[MR_PIECE];
     mr_extraction work = {.count = (int32_t)count};
-    int status = MR_OK;
-    for (size_t i = 0; i < count && !status; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint8_t *small = c->scratch->data + (first + i) * c->layout.picture_bytes;
         work.src[i] = small;
         work.dst[i] = c->numbers + (first + i) * c->layout.number_bytes;
-        status = mr_resizer_enqueue(&e->resizer, mr_io_stream(io), mr_io_input_at(io, 0, first + i), small);
+        look[i] = (mr_resizer_item){mr_io_input_at(io, 0, first + i), small};
     }
+    int status = mr_resizer_enqueue(&e->resizer, mr_io_stream(io), look, count);
     return status ? status : e->enqueue(self, mr_io_stream(io), &work);
 }
 

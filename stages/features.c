@@ -115,20 +115,29 @@ static void close_stage(mr_stage *self) {
     mr_model_close(&((state *)self->state)->model);
 }
 
-/* From what the model gave for one frame to the frame's vector. */
-static int finish(const state *s, const options *o, mr_stream *stream, const float *raw, float *vector) {
-    const mr_format *item = &s->call.output[0];
-    int length = (int)s->vector.dims[0], status = MR_OK;
-    if (o->pool == POOL_AVERAGE) {
-        mr_pool_work pool = {.src = raw,
-                             .dst = vector,
-                             .channels = length,
-                             .positions = (int)(mr_tensor_count(item) / (size_t)length)};
-        status = mr_pool_mean_enqueue(stream, &pool);
+/* Frames whose vectors are made together. */
+enum { PIECE = 32 };
+
+/* From what the model gave for frames first, first + 1, ... to their vectors. */
+static int finish_piece(const state *s, const options *o, mr_io *io, uint8_t *block, uint8_t *raw, size_t first,
+                        size_t count) {
+    size_t length = (size_t)s->vector.dims[0];
+    int positions = (int)(mr_tensor_count(&s->call.output[0]) / length), status = MR_OK;
+    mr_pool_work pool[PIECE];
+    mr_normalize_work scale[PIECE];
+    for (size_t i = 0; i < count; i++) {
+        float *vector = (float *)(void *)block + (first + i) * length;
+        pool[i] = (mr_pool_work){.src = (const float *)mr_call_item(&s->call, raw, 0, first + i),
+                                 .dst = vector,
+                                 .channels = (int)length,
+                                 .positions = positions};
+        scale[i] = (mr_normalize_work){.src = vector, .dst = vector, .count = (int)length};
     }
+    if (o->pool == POOL_AVERAGE)
+        status = mr_pool_mean_enqueue(mr_io_stream(io), pool, (int)count);
     if (status || o->normalize == NORMALIZE_NONE)
         return status;
-    return mr_normalize_enqueue(stream, &(mr_normalize_work){.src = vector, .dst = vector, .count = length});
+    return mr_normalize_enqueue(mr_io_stream(io), scale, (int)count);
 }
 
 static int emit(const state *s, mr_io *io, size_t index, mr_buffer *buffer, uint8_t *data) {
@@ -149,9 +158,8 @@ static int process(mr_stage *self, mr_io *io) {
     int status = mr_io_buffer(io, 0, block_bytes(s, o, &raw_at), &buffer);
     if (!status)
         status = mr_call_run(&s->call, io, buffer->data + raw_at);
-    for (size_t i = 0; i < count && !status; i++)
-        status = finish(s, o, mr_io_stream(io), (const float *)mr_call_item(&s->call, buffer->data + raw_at, 0, i),
-                        (float *)(buffer->data + i * vector_bytes));
+    for (size_t i = 0; i < count && !status; i += PIECE)
+        status = finish_piece(s, o, io, buffer->data, buffer->data + raw_at, i, count - i < PIECE ? count - i : PIECE);
     for (size_t i = 0; i < count && !status; i++)
         status = emit(s, io, i, buffer, buffer->data + i * vector_bytes);
     mr_buffer_unref(&buffer);

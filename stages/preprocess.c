@@ -248,7 +248,8 @@ static int open_stage(mr_stage *self) {
 }
 
 static int map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    return mr_resizer_enqueue(self->state, stream, input, output->plane[0].data);
+    const mr_resizer_item item = {input, output->plane[0].data};
+    return mr_resizer_enqueue(self->state, stream, &item, 1);
 }
 
 static void close_stage(mr_stage *self) {

@@ -1,5 +1,7 @@
 #include "stages/resizer.h"
 
+#include <stdatomic.h>
+
 #include "engine/base/memory.h"
 
 /* The plan for one picture format, and how many works that use it are not done yet. */
@@ -108,15 +110,42 @@ static int find_plan(mr_resizer *resizer, const mr_format *format, mr_resizer_pl
     return *result ? MR_OK : add_entry(resizer, format, result);
 }
 
-int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_frame *picture, void *dst) {
+static void finish_work(void *context) {
+    mr_resizer_plan *entry = context;
+    atomic_fetch_sub_explicit(&entry->pending, 1, memory_order_release);
+}
+
+static int describe_work(mr_resizer *resizer, const mr_resizer_item *item, mr_preprocess_work *work) {
     mr_resizer_plan *entry = NULL;
+    const mr_frame *picture = item->picture;
     int status = find_plan(resizer, &picture->format, &entry);
     if (status < 0)
         return status;
-    mr_preprocess_work work = {.plan = entry->plan, .dst = dst, .pending = &entry->pending};
+    *work = (mr_preprocess_work){.plan = entry->plan, .dst = item->dst, .done = finish_work, .context = entry};
     for (int p = 0; p < MR_MAX_PLANES; p++) {
-        work.source.data[p] = picture->plane[p].data;
-        work.source.stride[p] = picture->plane[p].stride;
+        work->source.data[p] = picture->plane[p].data;
+        work->source.stride[p] = picture->plane[p].stride;
     }
-    return mr_preprocess_enqueue(stream, &work);
+    return MR_OK;
+}
+
+static int enqueue_piece(mr_resizer *resizer, mr_stream *stream, const mr_resizer_item *items, int count) {
+    mr_preprocess_work works[MR_PREPROCESS_LAUNCH];
+    int described = 0, status = MR_OK;
+    while (described < count && !(status = describe_work(resizer, &items[described], &works[described])))
+        described++;
+    if (!status)
+        return mr_preprocess_enqueue(stream, works, count);
+    while (described-- > 0)
+        finish_work(works[described].context);
+    return status;
+}
+
+int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_resizer_item *items, size_t count) {
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i += MR_PREPROCESS_LAUNCH) {
+        size_t left = count - i;
+        status = enqueue_piece(resizer, stream, items + i, (int)(left < MR_PREPROCESS_LAUNCH ? left : MR_PREPROCESS_LAUNCH));
+    }
+    return status;
 }

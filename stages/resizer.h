@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "kernels/preprocess.h"
+#include "millrace/stage.h"
 
 typedef struct mr_resizer_plan mr_resizer_plan;
 
@@ -24,8 +25,14 @@ typedef struct mr_resizer {
 int mr_resizer_init(mr_resizer *resizer, const mr_preprocess_params *params);
 void mr_resizer_fini(mr_resizer *resizer);
 
-/* Enqueues preprocessing of the frame's picture into `dst`, which has room for mr_preprocess_output of the
- * parameters. The frame's planes and `dst` must stay until the work is done. */
-int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_frame *picture, void *dst);
+/* A picture and where it goes: `dst` has room for mr_preprocess_output of the parameters. */
+typedef struct mr_resizer_item {
+    const mr_frame *picture;
+    void *dst;
+} mr_resizer_item;
+
+/* Enqueues preprocessing of `count` pictures, together where the device can. The frames' planes and all `dst` must stay
+ * until the work is done. */
+int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_resizer_item *items, size_t count);
 
 #endif

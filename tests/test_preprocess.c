@@ -1,5 +1,6 @@
 /* The preprocess kernel: every variant against the C reference, bit for bit, and that against the whole chain in
- * double precision, on random pictures, sizes and parameters. MILLRACE_SEED repeats a run. */
+ * double precision, on random pictures, sizes and parameters; and batches on devices against the C reference, bit for bit
+ * too (skipped where there is no such device). MILLRACE_SEED repeats a run. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,9 +12,10 @@
 #include <cmocka.h>
 
 #include "millrace/status.h"
+#include "tests/support/on_device.h"
 #include "tests/support/preprocess_reference.h"
 
-enum { GUARD_BYTES = 256, GUARD = 0xa5, CASES = 800 };
+enum { GUARD_BYTES = 256, GUARD = 0xa5, CASES = 800, DEVICE_CASES = 300, BATCH = 3 };
 
 static uint64_t seed, random_state;
 
@@ -217,12 +219,14 @@ static double check_case(const mr_preprocess_params *p, const mr_format *f, made
 }
 
 static int current;
+static bool finished = true; /* the last test that draws cases */
 static mr_preprocess_params current_params;
 static mr_format current_format;
 
 static void random_pictures(void **state) {
     (void)state;
     double worst = 0.0;
+    finished = false;
     for (current = 0; current < CASES; current++) {
         random_state = seed + (uint64_t)current * 7919;
         draw();
@@ -233,15 +237,89 @@ static void random_pictures(void **state) {
         worst = fmax(worst, check_case(&current_params, &current_format, &m));
         free_picture(&m);
     }
+    finished = true;
     printf("seed %llu: %d pictures, variants up to %s equal, at most %.4f of a code from double precision\n",
            (unsigned long long)seed, CASES, mr_isa_name(mr_isa_detect()), worst);
 }
 
 static int describe_failure(void **state) {
     (void)state;
-    if (current < CASES)
+    if (!finished)
         describe(current, &current_params, &current_format);
     return 0;
+}
+
+/* Some pictures of one format, and what the C reference makes of them, here and on a device. */
+typedef struct batch {
+    made picture[BATCH];
+    mr_picture there[BATCH];
+    uint8_t *expected[BATCH], *dst[BATCH]; /* with guards */
+    mr_preprocess_work work[BATCH];
+    int count;
+} batch;
+
+static void count_done(void *context) {
+    ++*(int *)context;
+}
+
+static void put_batch(batch *b, on_device *d, const mr_preprocess *plan, size_t bytes, int *done) {
+    uint8_t *poison = malloc(bytes + 2 * GUARD_BYTES);
+    memset(poison, GUARD, bytes + 2 * GUARD_BYTES);
+    b->count = between(1, BATCH);
+    for (int i = 0; i < b->count; i++) {
+        made *m = &b->picture[i];
+        make_picture(m, &current_format);
+        b->expected[i] = run_variant(plan, MR_ISA_C, &m->picture, bytes);
+        b->there[i] = m->picture;
+        for (int p = 0; p < MR_MAX_PLANES && m->block[p]; p++)
+            b->there[i].data[p] = on_device_put(d, m->block[p], m->bytes[p]);
+        b->dst[i] = on_device_put(d, poison, bytes + 2 * GUARD_BYTES);
+        b->work[i] = (mr_preprocess_work){.plan = plan, .source = b->there[i], .dst = b->dst[i] + GUARD_BYTES,
+                                          .done = count_done, .context = done};
+    }
+    free(poison);
+}
+
+static void take_batch(batch *b, on_device *d, size_t bytes) {
+    uint8_t *got = malloc(bytes + 2 * GUARD_BYTES);
+    for (int i = 0; i < b->count; i++) {
+        on_device_take(d, b->dst[i], got, bytes + 2 * GUARD_BYTES);
+        for (size_t at = 0; at < bytes + 2 * GUARD_BYTES; at++)
+            if (got[at] != b->expected[i][at])
+                fail_msg("picture %d of %d: byte %zu of %zu is %d instead of %d", i, b->count, at, bytes + 2 * GUARD_BYTES,
+                         got[at], b->expected[i][at]);
+        for (int p = 0; p < MR_MAX_PLANES && b->picture[i].block[p]; p++)
+            on_device_free(d, (void *)(uintptr_t)b->there[i].data[p]);
+        free_picture(&b->picture[i]);
+        free(b->expected[i]);
+    }
+    free(got);
+}
+
+static void random_batches(void **state) {
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, *state);
+    finished = false;
+    for (current = 0; current < DEVICE_CASES; current++) {
+        random_state = seed + (uint64_t)current * 104729;
+        draw();
+        current_format = draw_format();
+        current_params = draw_params(&current_format);
+        mr_preprocess *plan = NULL;
+        assert_int_equal(mr_preprocess_create(&plan, &current_params, &current_format), MR_OK);
+        mr_format output = mr_preprocess_output(&current_params);
+        batch b = {.count = 0};
+        int done = 0;
+        put_batch(&b, &d, plan, mr_tensor_bytes(&output), &done);
+        assert_int_equal(mr_preprocess_enqueue(d.stream, b.work, b.count), MR_OK);
+        on_device_finish(&d);
+        assert_int_equal(done, b.count);
+        take_batch(&b, &d, mr_tensor_bytes(&output));
+        mr_preprocess_destroy(&plan);
+    }
+    finished = true;
+    printf("seed %llu: %d batches equal to c\n", (unsigned long long)seed, DEVICE_CASES);
+    on_device_close(&d);
 }
 
 /* Values of ITU-R BT.709-6 and BT.601-7: colours whose codes the standards' equations give exactly or nearly so. */
@@ -293,6 +371,8 @@ int main(void) {
     seed = given ? strtoull(given, NULL, 10) : 20261121;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(random_pictures, describe_failure),
+        {"random_batches on sim:0", random_batches, NULL, describe_failure, "sim:0"},
+        {"random_batches on " ON_CUDA, random_batches, NULL, describe_failure, "cuda:0"},
         cmocka_unit_test(colours_of_the_standards),
         cmocka_unit_test(wrong_parameters_are_told),
     };

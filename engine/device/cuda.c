@@ -18,6 +18,8 @@ enum { POLL_NS = 20000, SLACK_NS = 1000, WAITED_START = 4 };
 
 typedef struct work {
     mr_work_function *function;
+    void (*after)(void *context); /* instead of `function`: called when the work is recycled */
+    void *context;
     atomic_int status;
     struct work *next;
     _Alignas(16) unsigned char arguments[MR_WORK_BYTES];
@@ -48,6 +50,8 @@ struct cuda_stream {
     work *work;
     waited waited;
     int status;
+    void *scratch;
+    size_t scratch_bytes;
     int pending; /* records that are not done; under the device's lock */
 };
 
@@ -118,7 +122,7 @@ static work *take_work(cuda_device *self) {
 }
 
 /* Empties a list of work into the free list and returns the status of the last piece that failed, MR_OK where none has.
- * Called with the lock, once all of it is done. */
+ * Called with the lock, once all of it is done: those who want to know that are told. */
 static int recycle_work(cuda_device *self, work **list) {
     int status = MR_OK;
     while (*list) {
@@ -126,11 +130,27 @@ static int recycle_work(cuda_device *self, work **list) {
         int its_status = atomic_load_explicit(&gone->status, memory_order_acquire);
         if (!status)
             status = its_status; /* The list begins with the newest. */
+        if (gone->after)
+            gone->after(gone->context);
         *list = gone->next;
         gone->next = self->unused_work;
         self->unused_work = gone;
     }
     return status;
+}
+
+/* A piece of work that belongs to the stream's next record. */
+static work *add_work(cuda_stream *stream) {
+    work *added = take_work((cuda_device *)stream->stream.device);
+    if (!added) {
+        mr_fail(MR_ERROR_MEMORY, "%s: no memory for work", stream->stream.device->name);
+        return NULL;
+    }
+    added->after = NULL;
+    atomic_store_explicit(&added->status, MR_OK, memory_order_relaxed);
+    added->next = stream->work;
+    stream->work = added;
+    return added;
 }
 
 static void CUDART_CB run_work(void *context) {
@@ -143,18 +163,36 @@ static int cuda_submit(mr_stream *stream, mr_work_function *function, const void
     int status = enter(stream->device);
     if (status)
         return status;
-    work *added = take_work((cuda_device *)stream->device);
+    work *added = add_work(self);
     if (!added)
-        return mr_fail(MR_ERROR_MEMORY, "%s: no memory for work", stream->device->name);
+        return MR_ERROR_MEMORY;
     added->function = function;
-    atomic_store_explicit(&added->status, MR_OK, memory_order_relaxed);
     if (bytes)
         memcpy(added->arguments, arguments, bytes);
-    added->next = self->work;
-    self->work = added;
     cudaError_t error = cudaLaunchHostFunc(self->handle, run_work, added);
     /* What was not launched stays in the list with status MR_OK, to be recycled with the rest. */
     return error ? failed(stream->device, error, "take work") : MR_OK;
+}
+
+static cudaError_t copy_row(cudaStream_t handle, void *to, const void *from, size_t bytes) {
+    return from ? cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle) : cudaMemsetAsync(to, 0, bytes, handle);
+}
+
+/* The addresses tell which memory they are of. Rows that the hardware cannot take at once are copied one by one. */
+static int cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                          size_t bytes, size_t rows) {
+    cudaStream_t handle = ((cuda_stream *)stream)->handle;
+    int status = enter(stream->device);
+    if (status)
+        return status;
+    cudaError_t error = cudaSuccess;
+    if (rows > 1 && from && to_stride >= (ptrdiff_t)bytes && from_stride >= (ptrdiff_t)bytes)
+        error = cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, bytes, rows, cudaMemcpyDefault, handle);
+    else
+        for (size_t row = 0; row < rows && !error; row++)
+            error = copy_row(handle, (char *)to + (ptrdiff_t)row * to_stride,
+                             from ? (const char *)from + (ptrdiff_t)row * from_stride : NULL, bytes);
+    return error ? failed(stream->device, error, "copy") : MR_OK;
 }
 
 static int keep_waited(waited *list, mr_event *event) {
@@ -374,6 +412,7 @@ static void cuda_stream_destroy(mr_stream *stream) {
     pthread_mutex_unlock(&self->lock);
     forget_waited(&gone->waited);
     mr_free(gone->waited.event);
+    cudaFree(gone->scratch);
     cudaStreamDestroy(gone->handle);
     cudaGetLastError();
     mr_free(gone);
@@ -385,6 +424,37 @@ int mr_cuda_enter(mr_stream *stream, void **handle) {
     int status = enter(stream->device);
     *handle = ((cuda_stream *)stream)->handle;
     return status;
+}
+
+/* At least doubled, so that slowly growing needs grow it seldom. */
+int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data) {
+    cuda_stream *self = (cuda_stream *)stream;
+    cudaError_t error = cudaSuccess;
+    int status = enter(stream->device);
+    if (status)
+        return status;
+    if (bytes > self->scratch_bytes) {
+        size_t room = bytes > 2 * self->scratch_bytes ? bytes : 2 * self->scratch_bytes;
+        if (self->scratch)
+            error = cudaFreeAsync(self->scratch, self->handle);
+        self->scratch = NULL;
+        self->scratch_bytes = 0;
+        if (!error)
+            error = cudaMallocAsync(&self->scratch, room, self->handle);
+        if (!error)
+            self->scratch_bytes = room;
+    }
+    *data = self->scratch;
+    return error ? failed(stream->device, error, "allocate scratch memory") : MR_OK;
+}
+
+int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context) {
+    work *added = add_work((cuda_stream *)stream);
+    if (!added)
+        return MR_ERROR_MEMORY;
+    added->after = function;
+    added->context = context;
+    return MR_OK;
 }
 
 /* ---- the device ------------------------------------------------------------------------------------------------- */
@@ -426,6 +496,7 @@ static const mr_device_type cuda_type = {
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
     .submit = cuda_submit,
+    .copy_rows = cuda_copy_rows,
     .record = cuda_record,
     .wait = cuda_wait,
     .destroy = cuda_destroy,

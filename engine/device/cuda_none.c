@@ -20,3 +20,15 @@ int mr_cuda_enter(mr_stream *stream, void **handle) {
     *handle = NULL;
     return missing(stream->device->index);
 }
+
+int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data) {
+    (void)bytes;
+    *data = NULL;
+    return missing(stream->device->index);
+}
+
+int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context) {
+    (void)function;
+    (void)context;
+    return missing(stream->device->index);
+}

@@ -1,0 +1,29 @@
+/* Constant data that devices have copies of: tables and weights, uploaded once to each device that uses them.
+ *
+ * Threads: any. Ownership: the owner keeps the data itself, which never changes; the copies belong to the resident, which
+ * holds a reference to each device that has one. It must outlive the work that reads them. */
+#ifndef MILLRACE_DEVICE_RESIDENT_H
+#define MILLRACE_DEVICE_RESIDENT_H
+
+#include <pthread.h>
+
+#include "engine/device/device.h"
+
+typedef struct mr_resident_copy mr_resident_copy;
+
+typedef struct mr_resident {
+    pthread_mutex_t lock;
+    mr_resident_copy *copies;
+    const void *data;
+    size_t bytes;
+} mr_resident;
+
+/* `data` stays the caller's. MR_ERROR_MEMORY. */
+int mr_resident_create(mr_resident **resident, const void *data, size_t bytes);
+/* NULLs; accepts NULL. */
+void mr_resident_destroy(mr_resident **resident);
+/* Where the copy for the device of `stream` lies. The first call for a device makes it and waits until it is there.
+ * MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
+int mr_resident_get(mr_resident *resident, mr_stream *stream, const void **there);
+
+#endif

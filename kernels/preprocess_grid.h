@@ -1,0 +1,57 @@
+/* A preprocess plan as a grid of threads works through it, and its tables on the devices that use it.
+ *
+ * The small picture, as stored, is cut into tiles; a block of threads makes one tile of one picture. Where neighbouring
+ * results share source columns, the block first weighs the rows of the columns that the tile needs into memory of its own,
+ * then weighs along them; else each thread weighs all that its own pixel needs. Both give the bits of the C reference. Blocks
+ * behind those of the tiles fill the padding.
+ *
+ * Threads: any. Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
+#ifndef MILLRACE_KERNELS_PREPROCESS_GRID_H
+#define MILLRACE_KERNELS_PREPROCESS_GRID_H
+
+#include "kernels/preprocess_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Threads of a block; pixels of the padding that one of them fills; bytes of memory that a block may have of its own. */
+enum { MR_GRID_THREADS = 128, MR_GRID_PAD_PIXELS = 8, MR_GRID_MOST_SHARED = 40960 };
+
+typedef enum mr_grid_mode { MR_GRID_NEAREST, MR_GRID_DIRECT, MR_GRID_TILED } mr_grid_mode;
+
+/* Plain data: it is given to a kernel as it is, with all tables in memory of the device. */
+typedef struct mr_preprocess_grid {
+    mr_preprocess plan;
+    mr_grid_mode mode;
+    int32_t tile_columns, tile_rows;     /* of the small picture, as stored */
+    int32_t tiles_across, tiles, blocks; /* blocks: those of the padding too */
+    int32_t *tile_first[2], *tile_end[2]; /* source samples of a column of tiles: first <= x < end; [luma, chroma] */
+    int32_t pitch[MR_MAX_PLANES];        /* tiled: int16 from row to row of a plane's weighed rows */
+    int32_t at[MR_MAX_PLANES];           /* where they begin */
+    int32_t shared_bytes;
+} mr_preprocess_grid;
+
+/* First sample, whole words of four, that a tile weighs of the rows of plane `p`. */
+MR_PIXEL_INLINE int mr_grid_start(const mr_preprocess_grid *grid, int p, int tile_column) {
+    const plane_plan *plane = &grid->plan.plane[p];
+    return grid->tile_first[plane->table][tile_column] * plane->step / 4 * 4;
+}
+
+typedef struct mr_preprocess_places mr_preprocess_places;
+int mr_preprocess_places_create(mr_preprocess_places **places);
+/* NULLs; accepts NULL. No device may be using the plan any more. */
+void mr_preprocess_places_destroy(mr_preprocess_places **places);
+
+/* The grid of a plan for the device of `stream`; the first call for a device uploads the tables. */
+int mr_preprocess_place(const mr_preprocess *plan, mr_stream *stream, mr_preprocess_grid *grid);
+
+/* Lays a plan out. The tables stand in *block, which the caller frees with mr_free. */
+int mr_preprocess_grid_make(mr_preprocess_grid *grid, const mr_preprocess *plan, void **block, size_t *bytes);
+/* Lets the tables be those of a copy of the block. */
+void mr_preprocess_grid_move(mr_preprocess_grid *grid, const void *from, const void *to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,238 @@
+#include "cuda_runtime_api.h"
+
+#include <assert.h>
+#include <mutex>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+/* ---- threads of a block ------------------------------------------------------------------------------------------- */
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+enum { MOST_THREADS = 1024, STACK_BYTES = 128 << 10 };
+
+struct fiber {
+    ucontext_t context;
+    char *stack;
+    bool finished;
+};
+
+static std::mutex turn; /* one launch at a time */
+static fiber fibers[MOST_THREADS];
+static ucontext_t scheduler;
+static unsigned running;
+static void (*body)(void *);
+static void *body_context;
+static void *shared;
+static bool descending;
+
+void *mr_host_shared() {
+    return shared;
+}
+
+static void yield() {
+    swapcontext(&fibers[running].context, &scheduler);
+}
+
+void __syncthreads() {
+    yield();
+}
+
+static void begin() {
+    body(body_context);
+    fibers[running].finished = true;
+    yield();
+}
+
+static void prepare(fiber *made) {
+    if (!made->stack)
+        made->stack = static_cast<char *>(malloc(STACK_BYTES));
+    getcontext(&made->context);
+    made->context.uc_stack.ss_sp = made->stack;
+    made->context.uc_stack.ss_size = STACK_BYTES;
+    made->context.uc_link = nullptr;
+    makecontext(&made->context, begin, 0);
+    made->finished = false;
+}
+
+/* Runs all threads up to their next barrier or end; whether any is left. */
+static bool run_threads(unsigned count) {
+    bool left = false;
+    for (unsigned i = 0; i < count; i++) {
+        running = descending ? count - 1 - i : i;
+        if (fibers[running].finished)
+            continue;
+        threadIdx = dim3(running % blockDim.x, running / blockDim.x % blockDim.y, running / (blockDim.x * blockDim.y));
+        swapcontext(&scheduler, &fibers[running].context);
+        left = left || !fibers[running].finished;
+    }
+    return left;
+}
+
+static void run_block() {
+    unsigned count = blockDim.x * blockDim.y * blockDim.z;
+    for (unsigned i = 0; i < count; i++)
+        prepare(&fibers[i]);
+    while (run_threads(count))
+        ;
+}
+
+void mr_host_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *context), void *context) {
+    std::lock_guard<std::mutex> lock(turn);
+    assert(block.x * block.y * block.z <= MOST_THREADS && shared_bytes <= 48 * 1024 && grid.y <= 65535 && grid.z <= 65535);
+    gridDim = grid;
+    blockDim = block;
+    body = thread;
+    body_context = context;
+    shared = malloc(shared_bytes ? shared_bytes : 1);
+    descending = !descending;
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                memset(shared, 0xcd, shared_bytes);
+                blockIdx = dim3(x, y, z);
+                run_block();
+            }
+    free(shared);
+}
+
+uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
+    const uint64_t both = (uint64_t)high << 32 | low;
+    uint32_t result = 0;
+    for (int i = 0; i < 4; i++)
+        result |= (uint32_t)(both >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return result;
+}
+
+/* ---- the runtime -------------------------------------------------------------------------------------------------- */
+
+struct CUstream_st {
+    int unused;
+};
+struct CUevent_st {
+    int unused;
+};
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+    return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *about, int device) {
+    *about = {"the host, as a CUDA device", (size_t)1 << 30};
+    return cudaSetDevice(device);
+}
+
+cudaError_t cudaGetLastError(void) {
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t error) {
+    return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid argument";
+}
+
+cudaError_t cudaMalloc(void **data, size_t bytes) {
+    *data = malloc(bytes);
+    if (*data)
+        memset(*data, 0xcd, bytes);
+    return *data ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void *data) {
+    free(data);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocAsync(void **data, size_t bytes, cudaStream_t) {
+    return cudaMalloc(data, bytes);
+}
+
+cudaError_t cudaFreeAsync(void *data, cudaStream_t) {
+    return cudaFree(data);
+}
+
+cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned) {
+    return cudaMalloc(data, bytes);
+}
+
+cudaError_t cudaFreeHost(void *data) {
+    return cudaFree(data);
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+    return cudaMemcpy(to, from, bytes, kind);
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, size_t rows,
+                              cudaMemcpyKind, cudaStream_t) {
+    for (size_t row = 0; row < rows; row++)
+        memcpy(static_cast<char *>(to) + row * to_stride, static_cast<const char *>(from) + row * from_stride, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void *to, int value, size_t bytes) {
+    memset(to, value, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
+    return cudaMemset(to, value, bytes);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+    *stream = static_cast<cudaStream_t>(calloc(1, sizeof(struct CUstream_st)));
+    return *stream ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+    return cudaStreamCreateWithFlags(stream, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    free(stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
+    *event = static_cast<cudaEvent_t>(calloc(1, sizeof(struct CUevent_st)));
+    return *event ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    free(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t) {
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *context) {
+    function(context);
+    return cudaSuccess;
+}
+}

@@ -1,0 +1,39 @@
+/* Running kernels on a device by name in tests: memory there, copies, and waiting for the work. Failures fail the test. */
+#ifndef MILLRACE_TESTS_ON_DEVICE_H
+#define MILLRACE_TESTS_ON_DEVICE_H
+
+#include "engine/device/device.h"
+
+typedef struct on_device {
+    mr_device *device;
+    mr_stream *stream;
+} on_device;
+
+/* False where this machine or this build has no such device. */
+bool on_device_open(on_device *d, const char *name);
+void on_device_close(on_device *d);
+/* Memory of the device with so many bytes from the host in it. */
+void *on_device_put(on_device *d, const void *from, size_t bytes);
+/* Brings it back, once all work is done, and frees it. */
+void on_device_take(on_device *d, void *there, void *to, size_t bytes);
+void on_device_free(on_device *d, void *there);
+/* Waits until all work is done, which must not have failed. */
+void on_device_finish(on_device *d);
+
+/* What a test says of the CUDA device. */
+#ifdef MILLRACE_CUDA_HOST
+#define ON_CUDA "cuda:0, played by the host"
+#else
+#define ON_CUDA "cuda:0"
+#endif
+
+/* For cmocka: skips the test where there is no such device. */
+#define ON_DEVICE_OR_SKIP(d, name)                                                                                     \
+    do                                                                                                                 \
+        if (!on_device_open(d, name)) {                                                                                \
+            printf("skipped: %s\n", mr_message());                                                                     \
+            skip();                                                                                                    \
+        }                                                                                                              \
+    while (0)
+
+#endif
