@@ -68,8 +68,8 @@ static int plan_call(state *s, const options *o, const mr_planned_input *input, 
     return status ? status : plan_vector(s, o);
 }
 
-/* Bytes of one call's block, and where in it the model writes. A pooled tensor is only passed through; it goes behind the
- * vectors, in the same buffer. */
+/* Bytes of one call's block, and where in it the model writes. A pooled tensor is only passed through; it goes behind
+ * the vectors, in the same buffer. */
 static size_t block_bytes(const state *s, const options *o, size_t *raw_at) {
     size_t vectors = (size_t)s->call.batch * mr_tensor_bytes(&s->vector);
     *raw_at = o->pool == POOL_AVERAGE ? (vectors + 63) / 64 * 64 : 0;
@@ -190,7 +190,8 @@ static const mr_port inputs[] = {
     {.name = "in", .help = "tensors of the model's input shape, without its batch dimension", .accepts = tensors},
     {0}};
 static const mr_format_set vectors[] = {
-    {.payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_F32), .layouts = MR_IN_SET(MR_LAYOUT_FLAT), .rank = 1},
+    {.payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_F32), .layouts = MR_IN_SET(MR_LAYOUT_FLAT),
+     .rank = 1},
     {.payload = MR_PAYLOAD_ANY}};
 static const mr_port outputs[] = {{.name = "out", .help = "one vector of f32 a frame", .accepts = vectors}, {0}};
 

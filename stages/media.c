@@ -177,8 +177,8 @@ static void fill(mr_frame *frame, mr_packet *packet) {
     *packet = (mr_packet){0};
 }
 
-/* How long after it is decoded a picture is due: packets are given at the pace of decoding, and wait for those that are shown
- * before them. */
+/* How long after it is decoded a picture is due: packets are given at the pace of decoding, and wait for those that
+ * are shown before them. */
 static int64_t shown_after(const mr_frame *packet) {
     bool known = packet->pts_ns != MR_NO_TIME && packet->dts_ns != MR_NO_TIME;
     return known && packet->pts_ns > packet->dts_ns ? packet->pts_ns - packet->dts_ns : 0;

@@ -13,7 +13,8 @@ static mr_avfilter functions;
 static bool loaded;
 static char reason[256];
 
-/* Fills a member with the function of that name. ISO C has no conversion from dlsym's pointer to one of a function. */
+/* Fills a member with the function of that name. ISO C has no conversion from dlsym's pointer to one of a
+ * function. */
 static bool look_up(void *library, const char *name, void *member) {
     void *found = dlsym(library, name);
     memcpy(member, &found, sizeof found);

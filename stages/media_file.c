@@ -392,9 +392,10 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     return MR_OK;
 }
 
-/* ---- what is known before ---------------------------------------------------------------------------------------- */
+/* ---- what is known before -------------------------------------------------------------------------------------- */
 
-/* Shows the decoder the stream's first packets until it knows what pictures it would give; most often the first will do. */
+/* Shows the decoder the stream's first packets until it knows what pictures it would give; most often the first will
+ * do. */
 static void look_into_packets(file_reader *reader, mr_probe *probe) {
     enum { MOST_PACKETS = 32 };
     bool known = probe->codec->width > 0 && probe->codec->pix_fmt != AV_PIX_FMT_NONE;
@@ -419,7 +420,8 @@ static int survey_file(mr_reader *base, mr_survey *survey) {
     return MR_OK;
 }
 
-static const mr_reader_type file_type = {.survey = survey_file, .read = read_file, .rewind = rewind_file, .destroy = destroy_file};
+static const mr_reader_type file_type = {.survey = survey_file, .read = read_file, .rewind = rewind_file,
+                                         .destroy = destroy_file};
 
 int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
     file_reader *reader = mr_calloc(1, sizeof *reader);

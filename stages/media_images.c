@@ -171,7 +171,8 @@ static int load(const char *path, const mr_stage *stage, size_t most, mr_packet 
     int status = mr_input_open(&input, path, stage);
     if (status)
         return status;
-    size_t bytes = (size_t)input.bytes < most ? (size_t)input.bytes : most, padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
+    size_t bytes = (size_t)input.bytes < most ? (size_t)input.bytes : most,
+           padded = bytes + AV_INPUT_BUFFER_PADDING_SIZE;
     uint8_t *block = input.bytes > most_bytes ? NULL : av_malloc(padded);
     if (!block)
         status = mr_fail(MR_ERROR_DATA, "%s: too large for an image", path);
@@ -235,7 +236,7 @@ static void destroy_images(mr_reader *base) {
     mr_free(reader);
 }
 
-/* ---- what is known before ---------------------------------------------------------------------------------------- */
+/* ---- what is known before -------------------------------------------------------------------------------------- */
 
 /* No more files are looked at; nor, at first, more of each. */
 enum { MOST_FILES = 2000, HEAD_BYTES = 64 * 1024 };
@@ -244,8 +245,9 @@ static uint32_t word_at(const uint8_t *data) {
     return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
 }
 
-/* PNG's decoder refuses a chunk that is cut off, and all it needs of the pixels is that they begin: their chunk is made as long
- * as what is there of it. Chunks (ISO/IEC 15948) are a length, a name, the data and four bytes of checksum. */
+/* PNG's decoder refuses a chunk that is cut off, and all it needs of the pixels is that they begin: their chunk is
+ * made as long as what is there of it. Chunks (ISO/IEC 15948) are a length, a name, the data and four bytes of
+ * checksum. */
 static void shorten_png(uint8_t *data, size_t bytes) {
     enum { SIGNATURE = 8, AROUND = 12 };
     for (size_t at = SIGNATURE; at + AROUND < bytes;) {
@@ -330,7 +332,8 @@ static int survey_images(mr_reader *base, mr_survey *survey) {
     return MR_OK;
 }
 
-static const mr_reader_type images_type = {.survey = survey_images, .read = read_image, .rewind = rewind_images, .destroy = destroy_images};
+static const mr_reader_type images_type = {.survey = survey_images, .read = read_image, .rewind = rewind_images,
+                                           .destroy = destroy_images};
 
 int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     mr_input_kind kind;

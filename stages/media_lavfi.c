@@ -234,7 +234,8 @@ static int survey_lavfi(mr_reader *base, mr_survey *survey) {
     return MR_OK;
 }
 
-static const mr_reader_type lavfi_type = {.survey = survey_lavfi, .read = read_lavfi, .rewind = rewind_lavfi, .destroy = destroy_lavfi};
+static const mr_reader_type lavfi_type = {.survey = survey_lavfi, .read = read_lavfi, .rewind = rewind_lavfi,
+                                          .destroy = destroy_lavfi};
 
 int mr_reader_open_lavfi(mr_reader **result, const mr_reader_params *params) {
     lavfi_reader *reader = mr_calloc(1, sizeof *reader);

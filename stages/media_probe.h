@@ -1,4 +1,5 @@
-/* What a decoder says of pictures before it decodes any: their size, pixel layout and look, from the headers of a packet.
+/* What a decoder says of pictures before it decodes any: their size, pixel layout and look, from the headers of a
+ * packet.
  *
  * One decoder is opened for one codec and looks at any number of packets. One thread at a time. */
 #ifndef MILLRACE_STAGES_MEDIA_PROBE_H

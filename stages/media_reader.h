@@ -70,8 +70,8 @@ struct mr_reader {
 int mr_reader_open(mr_reader **reader, const mr_reader_params *params);
 /* MR_OK with a packet, MR_END where there is none left, or an error after which only destroy may follow. */
 int mr_reader_read(mr_reader *reader, mr_packet *packet);
-/* Looks just far enough to know; a reader that was surveyed is not read any more. MR_ERROR_MEMORY, MR_ERROR_CANCELLED; what
- * cannot be found out stays open. */
+/* Looks just far enough to know; a reader that was surveyed is not read any more. MR_ERROR_MEMORY,
+ * MR_ERROR_CANCELLED; what cannot be found out stays open. */
 int mr_reader_survey(mr_reader *reader, mr_survey *survey);
 /* Back to the first packet (or to `start`). */
 int mr_reader_rewind(mr_reader *reader);

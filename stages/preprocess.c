@@ -109,7 +109,8 @@ static int check_options(mr_negotiation *n, const options *o) {
         return mr_refuse(n, own ? (o->mean.count ? "mean" : "std") : "normalize",
                          "normalised values do not fit dtype u8; use f32 or f16, or leave the normalisation out");
     if (o->order == ORDER_GRAY && o->normalize == NORMALIZE_IMAGENET)
-        return mr_refuse(n, "normalize", "imagenet normalises three channels and gray has one; give its mean and std");
+        return mr_refuse(n, "normalize",
+                         "imagenet normalises three channels and gray has one; give its mean and std");
     if (o->crop_fraction != 1.0 && o->fit != MR_FIT_CENTER_CROP)
         return mr_refuse(n, "crop_fraction",
                          "crop_fraction has no meaning here; add fit: center-crop or leave it out");
@@ -122,8 +123,8 @@ static bool reaches_outside(const roi_options *roi, int64_t width, int64_t heigh
     return roi->x + roi->width > width || roi->y + roi->height > height;
 }
 
-/* Where planning knows how large pictures are at most, a roi that is in none of them is found before anything runs. Images may
- * say how they are turned only when they are decoded. */
+/* Where planning knows how large pictures are at most, a roi that is in none of them is found before anything runs.
+ * Images may say how they are turned only when they are decoded. */
 static int check_roi(mr_negotiation *n, const options *o, const mr_format_set *in) {
     int64_t width = in->width.max, height = in->height.max;
     if (!o->roi.given || width == 0 || height == 0)
@@ -139,7 +140,7 @@ static int check_roi(mr_negotiation *n, const options *o, const mr_format_set *i
                      (long long)(turned ? width : height));
 }
 
-/* ---- what comes out --------------------------------------------------------------------------------------------- */
+/* ---- what comes out -------------------------------------------------------------------------------------------- */
 
 static int64_t channels_of(const options *o) {
     return o->order == ORDER_GRAY ? 1 : 3;
@@ -315,7 +316,8 @@ static const mr_format_set tensors[] = {
     {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {{.name = "in", .help = "pictures of any size and layout", .accepts = pictures}, {0}};
 static const mr_port outputs[] = {
-    {.name = "out", .help = "a tensor of 3 channels, or one of gray, with `size` and `dtype`", .accepts = tensors}, {0}};
+    {.name = "out", .help = "a tensor of 3 channels, or one of gray, with `size` and `dtype`", .accepts = tensors},
+    {0}};
 
 const mr_stage_type mr_preprocess_stage = {
     .name = "preprocess",

@@ -17,7 +17,7 @@
 #include "stages/decode_pool.h"
 #include "tests/support/clips.h"
 
-/* ---- planning and running ------------------------------------------------------------------------------------------ */
+/* ---- planning and running -------------------------------------------------------------------------------------- */
 
 static const mr_plan_vertex *source_of(const mr_plan *plan) {
     return &plan->vertices[0];
@@ -100,7 +100,7 @@ static void run_clip(const char *path, const char *options, arrivals *seen) {
     mr_pipeline_destroy(&pipeline);
 }
 
-/* ---- videos -------------------------------------------------------------------------------------------------------- */
+/* ---- videos ---------------------------------------------------------------------------------------------------- */
 
 #define PATTERN "-f lavfi -i testsrc2=size=176x144:rate=25 -frames:v 8 "
 #define ODD_PATTERN "-f lavfi -i testsrc2=size=175x143:rate=30000/1001 -frames:v 8 "
@@ -131,8 +131,8 @@ static const struct {
 static void ask(const char *path, const char *field, char answer[64]) {
     char command[1024];
     snprintf(command, sizeof command,
-             "ffprobe -v error -select_streams v:0 -show_entries stream=%s -of default=nk=1:nw=1 '%s' | head -n 1", field,
-             path);
+             "ffprobe -v error -select_streams v:0 -show_entries stream=%s -of default=nk=1:nw=1 '%s' | head -n 1",
+             field, path);
     FILE *out = popen(command, "r");
     assert_non_null(out);
     assert_int_equal(fscanf(out, "%63s", answer), 1);
@@ -238,7 +238,7 @@ static void larger_pictures_come_through(void **state) {
     mr_plan_destroy(&plan);
 }
 
-/* ---- images -------------------------------------------------------------------------------------------------------- */
+/* ---- images ---------------------------------------------------------------------------------------------------- */
 
 /* Noise does not compress: those are longer than what is read of an image at first. */
 static void make_images(void) {
@@ -308,7 +308,7 @@ static void many_images_are_left_open(void **state) {
     clip_shell("rm -r test-clips/said-many");
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------------------------- */
 
 /* Sizes that nobody knows are bounded by max_pixels; the dearest layout has eight bytes a pixel, alpha included. */
 static void open_sizes_are_bounded_by_their_limit(void **state) {
@@ -316,8 +316,8 @@ static void open_sizes_are_bounded_by_their_limit(void **state) {
     const mr_format_set any = {.payload = MR_PAYLOAD_PICTURE};
     size_t bytes = mr_picture_pool_bytes(NULL, &any, 1024 * 1024);
     assert_in_range(bytes, 8 * 1024 * 1024, 9 * 1024 * 1024);
-    const mr_format_set gray = {.payload = MR_PAYLOAD_PICTURE, .pixels = MR_IN_SET(MR_PIXEL_GRAY8), .width = {64, 640},
-                                .height = {48, 480}};
+    const mr_format_set gray = {.payload = MR_PAYLOAD_PICTURE, .pixels = MR_IN_SET(MR_PIXEL_GRAY8),
+                                .width = {64, 640}, .height = {48, 480}};
     assert_in_range(mr_picture_pool_bytes("h264", &gray, 1 << 30), 640 * 480, 640 * 520);
 }
 

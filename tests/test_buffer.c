@@ -185,7 +185,7 @@ static void media_live_while_they_are_referred_to(void **state) {
     mr_media_unref(&other);
 }
 
-/* ---- several threads ----------------------------------------------------------------------------------------------- */
+/* ---- several threads ------------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 5000, BUFFERS = 3 };
 

@@ -204,7 +204,8 @@ static void what_holds_no_vector_is_refused(void **state) {
                                     "  sink: {type: callback, input: [classify, few, head]}\n",
                                     message, sizeof message),
                      MR_ERROR_CONFIG);
-    assert_non_null(strstr(message, "stages.classify: no vector called \"product\" is among the results that come from "
+    assert_non_null(strstr(message,
+                           "stages.classify: no vector called \"product\" is among the results that come from "
                                     "network; it gives \"sum\", a tensor f32 5; \"difference\", a tensor f32 5"));
     assert_non_null(strstr(message, "10:"));
     assert_non_null(strstr(message, "has 2 labels, but there are 5 classes"));

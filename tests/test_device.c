@@ -46,8 +46,8 @@ static int close_device(void **state) {
     return 0;
 }
 
-#define NEED_DEVICE()                                                                                                  \
-    if (!opened.device)                                                                                                \
+#define NEED_DEVICE()                                                                                                \
+    if (!opened.device)                                                                                              \
     skip()
 
 static void nap(void) {
@@ -96,7 +96,7 @@ static void count_call(void *context) {
     atomic_fetch_add((atomic_int *)context, 1);
 }
 
-/* ---- every device -------------------------------------------------------------------------------------------------- */
+/* ---- every device ---------------------------------------------------------------------------------------------- */
 
 static void memory_is_given_aligned(void **state) {
     (void)state;
@@ -270,7 +270,7 @@ static void nothing_is_allocated_in_steady_state(void **state) {
     mr_stream_destroy(&second);
 }
 
-/* ---- several threads ----------------------------------------------------------------------------------------------- */
+/* ---- several threads ------------------------------------------------------------------------------------------- */
 
 typedef struct worker {
     mr_device *device;
@@ -334,7 +334,7 @@ static void threads_use_streams_of_their_own(void **state) {
     }
 }
 
-/* ---- the simulated device -------------------------------------------------------------------------------------------- */
+/* ---- the simulated device -------------------------------------------------------------------------------------- */
 
 static mr_device *make_sim(mr_sim_params params) {
     mr_device *device;
@@ -477,7 +477,7 @@ static void the_cpu_refuses_to_wait(void **state) {
     mr_device_destroy(&device);
 }
 
-/* ---- by name --------------------------------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------------------------- */
 
 static void devices_open_by_name(void **state) {
     (void)state;
@@ -497,7 +497,8 @@ static void devices_open_by_name(void **state) {
 
 static void other_names_are_refused(void **state) {
     (void)state;
-    static const char *const names[] = {"",        "gpu",     "cpu:0",  "CUDA:0",        "cuda:",        "cuda:-1", "cuda:x",
+    static const char *const names[] = {"",        "gpu",     "cpu:0",  "CUDA:0",        "cuda:",        "cuda:-1",
+                                        "cuda:x",
                                         "cuda:0x", "sim: 1",  "sim:+1", "sim:1?",        "sim:1?speed=1", "sims",
                                         "sim:1024", "sim:0?fail_every=", "sim:0?fail_every=1,2"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

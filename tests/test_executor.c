@@ -1,4 +1,5 @@
-/* The executor: no lost wakes, one thread in a task at a time, timers, threads of their own, and reproducible order. */
+/* The executor: no lost wakes, one thread in a task at a time, timers, threads of their own, and reproducible
+ * order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -405,8 +405,8 @@ static void destroying_a_running_pipeline_leaks_nothing(void **state) {
 
 /* ---- workers that overtake each other ---- */
 
-/* Nobody takes what laggard gives, so that its own calls hold all of its buffers: those that come behind must leave one to
- * the first, or no call could ever end. */
+/* Nobody takes what laggard gives, so that its own calls hold all of its buffers: those that come behind must leave
+ * one to the first, or no call could ever end. */
 static void a_call_that_others_overtake_gets_its_buffer(void **state) {
     (void)state;
     flow_stages_reset();
@@ -443,7 +443,8 @@ static void nothing_is_allocated_per_frame(void **state) {
         allocations[i] = result.sums->allocations;
         close_run(&pipeline, &result);
     }
-    /* Ten times the frames, the same number of blocks: what grows with the order drawn stays far below one a frame. */
+    /* Ten times the frames, the same number of blocks: what grows with the order drawn stays far below one a
+     * frame. */
     assert_in_range(allocations[1], 0, allocations[0] + 50);
 }
 

@@ -1,5 +1,5 @@
-/* Sets of formats: what is in both, what holds what, the memory of the largest, and how they read. The operations are held
- * to their meaning: membership of single formats, tried one by one. */
+/* Sets of formats: what is in both, what holds what, the memory of the largest, and how they read. The operations are
+ * held to their meaning: membership of single formats, tried one by one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +110,8 @@ static void what_differs_does_not_meet(void **state) {
 
 static void colour_and_display_never_conflict(void **state) {
     (void)state;
-    mr_format a = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT709, .rotation = 90, .sar_num = 1, .sar_den = 1};
+    mr_format a = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT709, .rotation = 90, .sar_num = 1,
+                   .sar_den = 1};
     mr_format b = {.payload = MR_PAYLOAD_PICTURE, .matrix = MR_MATRIX_BT601, .range = MR_RANGE_FULL, .rotation = 180};
     mr_format_set set_a = mr_format_set_of(&a), set_b = mr_format_set_of(&b), met;
     assert_true(mr_format_set_meet(&set_a, &set_b, &met));

@@ -38,7 +38,8 @@ static void check_linear(int outputs, int inputs, int batch, bool bias_in_weight
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
     float *dst = malloc((size_t)batch * dst_row * sizeof *dst);
-    mr_linear_work work = {.weights = weights, .bias = bias_in_weights ? weights + inputs : NULL, .weight_stride = row,
+    mr_linear_work work = {.weights = weights, .bias = bias_in_weights ? weights + inputs : NULL,
+                           .weight_stride = row,
                            .bias_stride = row, .outputs = outputs, .inputs = inputs, .batch = batch, .src = src,
                            .src_stride = src_row, .dst = dst, .dst_stride = dst_row};
     for (size_t i = 0; i < (size_t)batch * dst_row; i++)
@@ -73,7 +74,8 @@ static void scores_and_best_classes(void **state) {
     const float logits[5] = {1, 3, 2, 3, -1};
     int32_t index[5], found = -1;
     float score[5];
-    mr_top_k_work work = {.logits = logits, .count = 5, .most = 3, .activation = MR_ACTIVATION_SOFTMAX, .index = index,
+    mr_top_k_work work = {.logits = logits, .count = 5, .most = 3, .activation = MR_ACTIVATION_SOFTMAX,
+                          .index = index,
                           .score = score, .found = &found};
     mr_top_k(&work);
     assert_int_equal(found, 3);
@@ -101,7 +103,8 @@ static void odd_logits(void **state) {
     const float logits[4] = {NAN, 200.0f, INFINITY, -INFINITY};
     int32_t index[4], found = -1;
     float score[4];
-    mr_top_k_work work = {.logits = logits, .count = 2, .most = 4, .activation = MR_ACTIVATION_SOFTMAX, .index = index,
+    mr_top_k_work work = {.logits = logits, .count = 2, .most = 4, .activation = MR_ACTIVATION_SOFTMAX,
+                          .index = index,
                           .score = score, .found = &found};
     mr_top_k(&work); /* not a number never counts */
     assert_int_equal(found, 1);
@@ -129,7 +132,8 @@ static void best_of_many(void **state) {
     int32_t index[17], found;
     memcpy(sorted, logits, 1000 * sizeof *sorted);
     qsort(sorted, 1000, sizeof *sorted, descending);
-    mr_top_k_work work = {.logits = logits, .count = 1000, .most = 17, .threshold = -2, .index = index, .score = score,
+    mr_top_k_work work = {.logits = logits, .count = 1000, .most = 17, .threshold = -2, .index = index,
+                          .score = score,
                           .found = &found};
     mr_top_k(&work);
     assert_int_equal(found, 17);

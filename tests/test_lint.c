@@ -66,15 +66,16 @@ static void files_that_do_not_meet_are_fine(void **state) {
 
 static void names_without_their_source_meet(void **state) {
     (void)state;
-    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
-                "stages:\n"
-                "  a1: {type: decode, input: a}\n"
-                "  b1: {type: decode, input: b}\n"
-                "  one: {type: images, input: a1, path: shots, name: '{seq}.png'}\n"
-                "  two: {type: images, input: b1, path: shots, name: '{seq}.png'}\n",
-           "p.yaml:8:40: error: stages.two.path: the folder \"shots\" is already written by \"one\" (p.yaml:7:40), with "
-           "files of the same names\n"
-           "    hint: give one of them another folder, or its files other names\n");
+    expect(
+        HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+             "stages:\n"
+             "  a1: {type: decode, input: a}\n"
+             "  b1: {type: decode, input: b}\n"
+             "  one: {type: images, input: a1, path: shots, name: '{seq}.png'}\n"
+             "  two: {type: images, input: b1, path: shots, name: '{seq}.png'}\n",
+        "p.yaml:8:40: error: stages.two.path: the folder \"shots\" is already written by \"one\" (p.yaml:7:40), with "
+        "files of the same names\n"
+        "    hint: give one of them another folder, or its files other names\n");
 }
 
 /* Links are followed: where both names lead to the file that is there. */
@@ -139,17 +140,18 @@ static void merges_before_a_sink_are_fine(void **state) {
 /* A merge of two ways matters only where its source is one that is joined. */
 static void merges_of_other_sources_are_fine(void **state) {
     (void)state;
-    expect(HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
-                "stages:\n"
-                "  one: {type: decode, input: a}\n"
-                "  two: {type: decode, input: b}\n"
-                "  twice: {type: 'null', input: [one, again, two]}\n"
-                "  again: {type: 'null', input: one}\n"
-                "  both: {type: join, join: {x: twice, y: two}}\n"
-                "  out: {type: 'null', input: both}\n",
-           "p.yaml:9:42: warning: stages.both.join: frames of a come to some of its inputs, but not to all: \"two\" has "
-           "none of them, so that none is joined\n"
-           "    hint: lead a to every input of the join, or to none\n");
+    expect(
+        HEAD "sources: {a: {uri: a.mp4}, b: {uri: b.mp4}}\n"
+             "stages:\n"
+             "  one: {type: decode, input: a}\n"
+             "  two: {type: decode, input: b}\n"
+             "  twice: {type: 'null', input: [one, again, two]}\n"
+             "  again: {type: 'null', input: one}\n"
+             "  both: {type: join, join: {x: twice, y: two}}\n"
+             "  out: {type: 'null', input: both}\n",
+        "p.yaml:9:42: warning: stages.both.join: frames of a come to some of its inputs, but not to all: \"two\" has "
+        "none of them, so that none is joined\n"
+        "    hint: lead a to every input of the join, or to none\n");
 }
 
 /* ---- batches --------------------------------------------------------------------------------------------------- */
@@ -247,10 +249,10 @@ static void measured_costs_are_held_against_deadlines(void **state) {
         assert_string_equal(plan->vertices[v].id, order[v]);
     assert_int_equal(mr_lint_costs(plan, cost_ns, &diagnostics), MR_OK);
     char *said = printed(&diagnostics);
-    assert_string_equal(said,
-                        "p.yaml:4:49: warning: sources.cam.deadline: 20ms is less than the 20.5ms that its frames were "
-                        "measured to take on their longest way: decode 2ms, small 500us, learn 17ms, both 1us, out 1ms\n"
-                        "    hint: write a deadline of more than 20.5ms, or make these stages faster\n");
+    assert_string_equal(
+        said, "p.yaml:4:49: warning: sources.cam.deadline: 20ms is less than the 20.5ms that its frames were "
+              "measured to take on their longest way: decode 2ms, small 500us, learn 17ms, both 1us, out 1ms\n"
+              "    hint: write a deadline of more than 20.5ms, or make these stages faster\n");
     free(said);
     mr_diagnostics_fini(&diagnostics);
     cost_ns[4] = 2000000;

@@ -147,8 +147,10 @@ static void shapes_and_types_that_do_not_fit(void **state) {
     REFUSED(MR_ERROR_CONFIG, "f32 3x6x8", "type: features, model: @/any-batch.onnx", "any-batch.onnx", "\"images\"",
             "3x8x6", "3x6x8", "in");
     REFUSED(MR_ERROR_CONFIG, "f32 4x8x6", "type: features, model: @/free-size.onnx", "3x?x?", "4x8x6");
-    REFUSED(MR_ERROR_CONFIG, "u8 3x8x6", "type: features, model: @/any-batch.onnx", "takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but in gives tensor u8 3x8x6");
-    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/bytes.onnx", "takes tensor u8 5 (the input", "gives tensor f32 5");
+    REFUSED(MR_ERROR_CONFIG, "u8 3x8x6", "type: features, model: @/any-batch.onnx",
+            "takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but in gives tensor u8 3x8x6");
+    REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/bytes.onnx", "takes tensor u8 5 (the input",
+            "gives tensor f32 5");
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/doubles.onnx", "\"y\"", "f64");
     REFUSED(MR_ERROR_CONFIG, "f32 5", "type: infer, model: @/seen.onnx", "\"places\"", "seen.onnx", "depends");
     REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/batch-of-4.onnx, batch: {size: 8}",
@@ -245,9 +247,10 @@ static void what_the_file_leaves_open_is_tried(void **state) {
            "negative", 5, look_at_tensor);
 }
 
-/* ---- what is chosen for a model --------------------------------------------------------------------------------- */
+/* ---- what is chosen for a model -------------------------------------------------------------------------------- */
 
-/* What preprocess gives where `options` and the models behind it leave it the choice; `hint` where that is refused. */
+/* What preprocess gives where `options` and the models behind it leave it the choice; `hint` where that is
+ * refused. */
 static void chosen(const char *options, const char *behind, const char *expected, const char *hint) {
     char text[2048], got[MR_FORMAT_SET_TEXT] = "";
     mr_plan *plan = NULL;
@@ -269,13 +272,16 @@ static void chosen(const char *options, const char *behind, const char *expected
     mr_diagnostics_fini(&wrong);
 }
 
-#define ANY_BATCH "  net: {type: features, input: small, model: any-batch.onnx}\n  out: {type: callback, input: net}\n"
-#define FREE_SIZE "  net: {type: features, input: small, model: free-size.onnx}\n  out: {type: callback, input: net}\n"
+#define ANY_BATCH                                                                                                    \
+    "  net: {type: features, input: small, model: any-batch.onnx}\n  out: {type: callback, input: net}\n"
+#define FREE_SIZE                                                                                                    \
+    "  net: {type: features, input: small, model: free-size.onnx}\n  out: {type: callback, input: net}\n"
 
 static void models_say_what_they_are_given(void **state) {
     (void)state;
     NEED_MODELS();
-    static const char misfit[] = "net takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but small gives ";
+    static const char misfit[] =
+        "net takes tensor f32 3x8x6 (the input \"images\" of any-batch.onnx), but small gives ";
     char expected[256];
     chosen("", ANY_BATCH, "tensor f32 3x8x6", NULL);
     chosen(", mean: 127, std: 128, size: 6x8", ANY_BATCH, "tensor f32 3x8x6", NULL);

@@ -1,5 +1,5 @@
-/* What the planner makes of stages that choose, narrow, pass on and promise: fakes that only answer, and count how often
- * they are asked. */
+/* What the planner makes of stages that choose, narrow, pass on and promise: fakes that only answer, and count how
+ * often they are asked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "stages/list.h"
 #include "tests/support/fakes.h"
 
-/* ---- fakes -------------------------------------------------------------------------------------------------------- */
+/* ---- fakes ----------------------------------------------------------------------------------------------------- */
 
 static int most_asked, asked_in_all;
 static bool settled_at_last;
@@ -113,17 +113,21 @@ static const mr_port tensors_port[] = {{.name = "tensors", .accepts = tensors}, 
 static const mr_port maybe_port[] = {{.name = "tensors", .accepts = tensors, .optional = true}, {0}};
 
 static const mr_option span_table[] = {
-    {.name = "least", .kind = MR_OPTION_SIZE, .offset = offsetof(span_options, least), .required = true, .help = "size"},
-    {.name = "most", .kind = MR_OPTION_SIZE, .offset = offsetof(span_options, most), .required = true, .help = "size"},
+    {.name = "least", .kind = MR_OPTION_SIZE, .offset = offsetof(span_options, least), .required = true,
+     .help = "size"},
+    {.name = "most", .kind = MR_OPTION_SIZE, .offset = offsetof(span_options, most), .required = true,
+     .help = "size"},
     MR_OPTIONS_END};
 static const mr_option shape_table[] = {
-    {.name = "size", .kind = MR_OPTION_SIZE, .offset = offsetof(shape_options, size), .help = "size"}, MR_OPTIONS_END};
+    {.name = "size", .kind = MR_OPTION_SIZE, .offset = offsetof(shape_options, size), .help = "size"},
+    MR_OPTIONS_END};
 static const mr_option net_table[] = {
     {.name = "takes", .kind = MR_OPTION_FORMAT, .offset = offsetof(net_options, takes), .fallback = "f32",
      .help = "what it takes"},
     MR_OPTIONS_END};
 
-static const mr_stage_type span = {.name = "span", .summary = "pictures", .outputs = pictures_port, .options = span_table,
+static const mr_stage_type span = {.name = "span", .summary = "pictures", .outputs = pictures_port,
+                                   .options = span_table,
                                    .options_bytes = sizeof(span_options), .entry = MR_ENTRY_PER_SOURCE,
                                    .negotiate = negotiate_span};
 static const mr_stage_type shape = {.name = "shape", .summary = "tensors", .inputs = pictures_port,
@@ -141,7 +145,7 @@ static const mr_stage_type small = {.name = "small", .summary = "sink", .inputs 
 static const mr_stage_type blind = {.name = "blind", .summary = "sink", .inputs = tensors_port,
                                     .negotiate = negotiate_blind};
 
-/* ---- loading ------------------------------------------------------------------------------------------------------ */
+/* ---- loading --------------------------------------------------------------------------------------------------- */
 
 static int load_as(mr_plan **plan, const char *text, bool offline, mr_diagnostics *diagnostics) {
     const mr_stage_type *types[32] = {&span, &shape, &net, &flat, &small, &blind, &mr_join_stage};
@@ -187,7 +191,7 @@ static void gives(const mr_plan *plan, const char *id, const char *expected) {
 
 #define HEAD "version: 1\npipeline: p\nsources: {in: {least: 4x4, most: 640x480}}\nstages:\n"
 
-/* ---- choices ------------------------------------------------------------------------------------------------------ */
+/* ---- choices --------------------------------------------------------------------------------------------------- */
 
 static void one_consumer_narrows(void **state) {
     (void)state;
@@ -225,20 +229,22 @@ static void what_nobody_asks_for_is_a_default(void **state) {
 /* Of two that agree in part, the third that fits neither is named beside the one it does not fit. */
 static void conflicting_consumers_are_both_named(void **state) {
     (void)state;
-    refused(HEAD "  shape: {input: in}\n"
-                 "  one: {type: net, input: shape, takes: f32 3x8x6}\n"
-                 "  two: {type: net, input: shape, takes: f32 3x9x9}\n",
-            "p.yaml:7:27: error: one takes tensor f32 3x8x6 (the input \"x\" of one) and two takes tensor f32 3x9x9 (the "
-            "input \"x\" of two), but both get what shape gives\n"
-            "    hint: give each of them a stage of type shape of its own\n");
-    refused(HEAD "  shape: {input: in}\n"
-                 "  same: {input: shape}\n"
-                 "  again: {type: same, input: same}\n"
-                 "  one: {type: net, input: again, takes: u8}\n"
-                 "  two: {type: net, input: same, takes: f32 3x9x9}\n",
-            "p.yaml:9:27: error: one takes tensor u8 (the input \"x\" of one) and two takes tensor f32 3x9x9 (the input "
-            "\"x\" of two), but both get what shape gives\n"
-            "    hint: give each of them a stage of type shape of its own\n");
+    refused(
+        HEAD "  shape: {input: in}\n"
+             "  one: {type: net, input: shape, takes: f32 3x8x6}\n"
+             "  two: {type: net, input: shape, takes: f32 3x9x9}\n",
+        "p.yaml:7:27: error: one takes tensor f32 3x8x6 (the input \"x\" of one) and two takes tensor f32 3x9x9 (the "
+        "input \"x\" of two), but both get what shape gives\n"
+        "    hint: give each of them a stage of type shape of its own\n");
+    refused(
+        HEAD "  shape: {input: in}\n"
+             "  same: {input: shape}\n"
+             "  again: {type: same, input: same}\n"
+             "  one: {type: net, input: again, takes: u8}\n"
+             "  two: {type: net, input: same, takes: f32 3x9x9}\n",
+        "p.yaml:9:27: error: one takes tensor u8 (the input \"x\" of one) and two takes tensor f32 3x9x9 (the input "
+        "\"x\" of two), but both get what shape gives\n"
+        "    hint: give each of them a stage of type shape of its own\n");
 }
 
 static void needs_go_through_what_passes_on(void **state) {
@@ -255,20 +261,22 @@ static void needs_go_through_what_passes_on(void **state) {
     mr_plan_destroy(&plan);
 }
 
-/* ---- what does not fit -------------------------------------------------------------------------------------------- */
+/* ---- what does not fit ----------------------------------------------------------------------------------------- */
 
 static void options_are_suggested_before_stages(void **state) {
     (void)state;
-    refused(HEAD "  shape: {input: in, size: 4x4}\n"
-                 "  same: {input: shape}\n"
-                 "  net: {input: same, takes: f32 3x8x6}\n",
-            "p.yaml:7:16: error: net takes tensor f32 3x8x6 (the input \"x\" of net), but same gives tensor u8|f16|f32 "
-            "3x4x4\n    hint: write size: 6x8 in shape\n");
+    refused(
+        HEAD "  shape: {input: in, size: 4x4}\n"
+             "  same: {input: shape}\n"
+             "  net: {input: same, takes: f32 3x8x6}\n",
+        "p.yaml:7:16: error: net takes tensor f32 3x8x6 (the input \"x\" of net), but same gives tensor u8|f16|f32 "
+        "3x4x4\n    hint: write size: 6x8 in shape\n");
     /* One channel cannot be had from it, whatever is written there, and no stage in between would help. */
-    refused(HEAD "  shape: {input: in, size: 4x4}\n"
-                 "  net: {input: shape, takes: f32 1x4x4}\n",
-            "p.yaml:6:16: error: net takes tensor f32 1x4x4 (the input \"x\" of net), but shape gives tensor u8|f16|f32 "
-            "3x4x4\n");
+    refused(
+        HEAD "  shape: {input: in, size: 4x4}\n"
+             "  net: {input: shape, takes: f32 1x4x4}\n",
+        "p.yaml:6:16: error: net takes tensor f32 1x4x4 (the input \"x\" of net), but shape gives tensor u8|f16|f32 "
+        "3x4x4\n");
 }
 
 static void bounded_sets_stay_bounded(void **state) {
@@ -292,7 +300,7 @@ static void what_may_exceed_is_refused(void **state) {
     mr_plan_destroy(&plan);
 }
 
-/* ---- asking again ------------------------------------------------------------------------------------------------- */
+/* ---- asking again ---------------------------------------------------------------------------------------------- */
 
 static void stages_behind_a_choice_are_asked_again(void **state) {
     (void)state;
@@ -341,7 +349,7 @@ static void what_was_not_read_is_left_open(void **state) {
                   "    hint: write size\n");
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------ */
+/* ---- results --------------------------------------------------------------------------------------------------- */
 
 static size_t promised(const mr_plan_vertex *vertex, const char *const *texts) {
     size_t count_of = 0;

@@ -258,7 +258,8 @@ static void options_are_told(void **state) {
         assert_string_equal(mr_option_range_text(option, text, sizeof text), told[i][2]);
         assert_string_equal(mr_option_describe(option, text, sizeof text), told[i][3]);
     }
-    assert_string_equal(mr_option_describe(&part_fields[0], text, sizeof text), "whole number, 0 to 100 px; required");
+    assert_string_equal(mr_option_describe(&part_fields[0], text, sizeof text),
+                        "whole number, 0 to 100 px; required");
     assert_null(mr_option_find(table, "nothing"));
     assert_null(mr_option_find(NULL, "nothing"));
 }
@@ -331,7 +332,8 @@ static void check_table(const mr_option *option, const char *type, size_t bytes)
         snprintf(where, sizeof where, "%s.%s", type, option->name);
         if (!option->help || !*option->help || (option->kind == MR_OPTION_ENUM) != (option->choices != NULL) ||
             (option->kind == MR_OPTION_MAP) != (option->fields != NULL) || option->min > option->max ||
-            option->offset >= bytes || mr_option_find(option + 1, option->name) || (option->required && option->fallback))
+            option->offset >= bytes || mr_option_find(option + 1,
+                                                      option->name) || (option->required && option->fallback))
             fail_msg("%s is not well described", where);
         for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
             if (strcmp(option->name, taken[i]) == 0)

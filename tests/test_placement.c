@@ -1,5 +1,5 @@
-/* Devices, copies and memory: what is planned, and that a run on several simulated devices gives what one gives, in the
- * memory that was planned, whatever the seed. */
+/* Devices, copies and memory: what is planned, and that a run on several simulated devices gives what one gives, in
+ * the memory that was planned, whatever the seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 #define HEAD "version: 1\npipeline: p\n"
 
-/* ---- planning ----------------------------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------------------------- */
 
 typedef struct planning {
     const mr_stage_type *const *types;
@@ -169,11 +169,12 @@ static void what_is_assumed_is_planned_with(void **state) {
                             "  a: {type: preprocess, input: in, size: 8, device: auto}\n"
                             "  b: {type: preprocess, input: in, size: 8, device: \"cuda:7\"}\n"
                             "  out: {type: 'null', input: [a, b]}\n";
-    mr_plan *plan = load(text, (planning){.assume = {"cuda:8x80GiB"}, .assume_count = 1, .online = true},
-                         "p.yaml:5:53: warning: stages.a.device: preprocess has no CUDA kernel in this version; the plan "
-                         "holds for one that has\n"
-                         "p.yaml:6:53: warning: stages.b.device: preprocess has no CUDA kernel in this version; the plan "
-                         "holds for one that has\n");
+    mr_plan *plan =
+        load(text, (planning){.assume = {"cuda:8x80GiB"}, .assume_count = 1, .online = true},
+             "p.yaml:5:53: warning: stages.a.device: preprocess has no CUDA kernel in this version; the plan "
+             "holds for one that has\n"
+             "p.yaml:6:53: warning: stages.b.device: preprocess has no CUDA kernel in this version; the plan "
+             "holds for one that has\n");
     assert_true(plan->assumed);
     assert_int_equal(plan->device_count, 9);
     assert_int_equal(plan->devices[8].memory_bytes, UINT64_C(80) << 30);
@@ -188,13 +189,14 @@ static void what_is_assumed_is_planned_with(void **state) {
 
 static void assumed_memory_is_a_limit(void **state) {
     (void)state;
-    expect_refusal(HEAD SOURCE "stages:\n"
-                        "  a: {type: preprocess, input: in, size: 8, device: \"sim:1\", queue: 40}\n"
-                        "  out: {type: 'null', input: a}\n",
-                   (planning){.assume = {"sim:2x8MiB"}, .assume_count = 1},
-                   "p.yaml:5:3: error: sim:1: buffers may take 40.4 MiB of its memory, and it has 8.0 MiB: 32.4 MiB are "
-                   "missing\n"
-                   "    hint: lower queue of a, which is 40: that spares up to 34.3 MiB\n");
+    expect_refusal(
+        HEAD SOURCE "stages:\n"
+                    "  a: {type: preprocess, input: in, size: 8, device: \"sim:1\", queue: 40}\n"
+                    "  out: {type: 'null', input: a}\n",
+        (planning){.assume = {"sim:2x8MiB"}, .assume_count = 1},
+        "p.yaml:5:3: error: sim:1: buffers may take 40.4 MiB of its memory, and it has 8.0 MiB: 32.4 MiB are "
+        "missing\n"
+        "    hint: lower queue of a, which is 40: that spares up to 34.3 MiB\n");
 }
 
 static int no_work(mr_stage *self, mr_io *io) {
@@ -207,7 +209,8 @@ static void devices_that_are_not_there_are_refused(void **state) {
     (void)state;
     static const mr_port port[] = {{.name = "any"}, {0}};
     static const mr_stage_type able = {
-        .name = "able", .summary = "for tests", .inputs = port, .outputs = port, .cuda = true, .streams = true, .process = no_work};
+        .name = "able", .summary = "for tests", .inputs = port, .outputs = port, .cuda = true, .streams = true,
+        .process = no_work};
     const mr_stage_type *const types[] = {&able, flow_stage_types()[0], NULL};
     const char *text = HEAD "sources: {in: {type: count}}\n"
                             "stages: {able: {input: in, device: \"cuda:900\"}}\n";
@@ -226,7 +229,7 @@ static void devices_that_are_not_there_are_refused(void **state) {
     mr_plan_destroy(&plan);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------------------------- */
 
 enum { SEEDS = 20 };
 
@@ -376,7 +379,7 @@ static void failures_of_one_device_drop_its_frames_only(void **state) {
     }
 }
 
-/* ---- pictures and memory -------------------------------------------------------------------------------------------- */
+/* ---- pictures and memory --------------------------------------------------------------------------------------- */
 
 #define IMAGES "/usr/lib/python3/dist-packages/imageio/resources/images"
 #define FOLDER "/usr/share/doc/opencv-doc/examples/data"

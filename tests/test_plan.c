@@ -299,12 +299,13 @@ static void unused_outputs_are_warned_of(void **state) {
                            &diagnostics);
     char *said = printed(&diagnostics);
     assert_int_equal(status, MR_OK);
-    assert_string_equal(said, "dir/p.yaml:3:28: warning: nothing reads the source \"b\"\n"
-                              "    hint: name it in a stage's `input`, or take it away\n"
-                              "dir/p.yaml:5:3: warning: nothing takes the output \"pictures\" of \"open\"\n"
-                              "    hint: add a stage that takes it with `input: open`, or take this one away\n"
-                              "dir/p.yaml:6:3: warning: nothing takes the output \"right\" of \"split\"\n"
-                              "    hint: add a stage that takes it with `input: split.right`, or take this one away\n");
+    assert_string_equal(said,
+                        "dir/p.yaml:3:28: warning: nothing reads the source \"b\"\n"
+                        "    hint: name it in a stage's `input`, or take it away\n"
+                        "dir/p.yaml:5:3: warning: nothing takes the output \"pictures\" of \"open\"\n"
+                        "    hint: add a stage that takes it with `input: open`, or take this one away\n"
+                        "dir/p.yaml:6:3: warning: nothing takes the output \"right\" of \"split\"\n"
+                        "    hint: add a stage that takes it with `input: split.right`, or take this one away\n");
     free(said);
     mr_plan_destroy(&plan);
     mr_diagnostics_fini(&diagnostics);

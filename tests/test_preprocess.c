@@ -189,11 +189,13 @@ static double compare(const uint8_t *dst, const double *exact, const mr_preproce
 
 static void describe(int number, const mr_preprocess_params *p, const mr_format *f) {
     fprintf(stderr,
-            "case %d of seed %llu: %s %dx%d matrix %d range %d siting %d sar %d/%d turn %d flip %d -> %dx%d fit %d crop %g "
+            "case %d of seed %llu: %s %dx%d matrix %d range %d siting %d sar %d/%d turn %d flip %d -> %dx%d fit %d "
+            "crop %g "
             "roi %d,%d %dx%d interpolation %d antialias %d rotate %d sar %d dtype %d gray %d\n",
-            number, (unsigned long long)seed, mr_pixel_describe(f->pixel)->name, f->width, f->height, f->matrix, f->range,
-            f->siting, f->sar_num, f->sar_den, f->rotation, f->flip, p->width, p->height, p->fit, p->crop_fraction,
-            p->roi.x, p->roi.y, p->roi.width, p->roi.height, p->interpolation, p->antialias, p->rotate, p->sar, p->dtype, p->gray);
+            number, (unsigned long long)seed, mr_pixel_describe(f->pixel)->name, f->width, f->height, f->matrix,
+            f->range, f->siting, f->sar_num, f->sar_den, f->rotation, f->flip, p->width, p->height, p->fit,
+            p->crop_fraction, p->roi.x, p->roi.y, p->roi.width, p->roi.height, p->interpolation, p->antialias,
+            p->rotate, p->sar, p->dtype, p->gray);
 }
 
 static double check_case(const mr_preprocess_params *p, const mr_format *f, made *m) {
@@ -350,7 +352,8 @@ static void colours_of_the_standards(void **state) {
 
 static void wrong_parameters_are_told(void **state) {
     (void)state;
-    mr_format f = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_RGB24, .width = 100, .height = 50, .rotation = 90};
+    mr_format f = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_RGB24, .width = 100, .height = 50,
+                   .rotation = 90};
     mr_preprocess_params p = {.width = 8, .height = 8, .crop_fraction = 1, .std = {1, 1, 1}, .rotate = true,
                               .dtype = MR_DTYPE_U8, .layout = MR_LAYOUT_NHWC, .roi = {0, 0, 51, 100}};
     mr_preprocess *plan = NULL;

@@ -16,13 +16,14 @@
 
 enum { SIDE = 16, RESULTS = 3 * SIDE * SIDE };
 
-static const char text[] = "version: 1\n"
-                           "pipeline: p\n"
-                           "sources:\n"
-                           "  empty: {type: \"null\", format: GRAY8 8x8, frames: 1}\n"
-                           "stages:\n"
-                           "  small: {type: preprocess, input: empty, size: 16, normalize: signed, antialias: false}\n"
-                           "  out: {type: \"null\", input: small}\n";
+static const char text[] =
+    "version: 1\n"
+    "pipeline: p\n"
+    "sources:\n"
+    "  empty: {type: \"null\", format: GRAY8 8x8, frames: 1}\n"
+    "stages:\n"
+    "  small: {type: preprocess, input: empty, size: 16, normalize: signed, antialias: false}\n"
+    "  out: {type: \"null\", input: small}\n";
 
 /* An instance as the engine would make it, with a stream of a device that works when it is told to. */
 typedef struct instance {
@@ -77,7 +78,8 @@ static int enqueue(instance *made, int width, int height, uint8_t *pixels, float
 static void the_plan_says_the_shape(void **state) {
     instance *made = *state;
     char line[MR_FORMAT_TEXT];
-    assert_string_equal(mr_format_print(&made->plan->vertices[1].formats[0], line, sizeof line), "tensor f32 3x16x16");
+    assert_string_equal(mr_format_print(&made->plan->vertices[1].formats[0], line, sizeof line),
+                        "tensor f32 3x16x16");
 }
 
 /* More picture sizes than plans are kept, all in flight at once: none may lose its plan. (value - 127.5) / 127.5. */

@@ -185,11 +185,12 @@ static void jsonl_writes_one_object_a_frame(void **state) {
 }
 
 static void jsonl_prints_features_on_request(void **state) {
-    assert_int_equal(run(*state,
-                         "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, format: u8 2x3}\nstages:\n"
-                         "  sink: {type: jsonl, input: s, path: %s, features: true}\n",
-                         NULL, NULL),
-                     MR_OK);
+    assert_int_equal(
+        run(*state,
+            "version: 1\npipeline: test\nsources:\n  s: {type: 'null', frames: 1, format: u8 2x3}\nstages:\n"
+            "  sink: {type: jsonl, input: s, path: %s, features: true}\n",
+            NULL, NULL),
+        MR_OK);
     assert_string_equal(written(*state),
                         "{\"source\":\"s\",\"seq\":0,\"pts\":null,\"classes\":[],\"features\":[0,0,0,0,0,0]}\n");
 }

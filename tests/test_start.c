@@ -1,6 +1,6 @@
-/* The start: stages work while others are still being opened; where one cannot be opened, nothing was delivered, all has
- * ended and every frame is accounted for. On the cpu and on the simulated accelerator, on workers, and under seeds of the
- * deterministic executor. */
+/* The start: stages work while others are still being opened; where one cannot be opened, nothing was delivered, all
+ * has ended and every frame is accounted for. On the cpu and on the simulated accelerator, on workers, and under
+ * seeds of the deterministic executor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 enum { SEEDS = 10, FRAMES = 60 };
 static const char *const devices[] = {"cpu", "sim:0"};
 
-/* ---- stages that misbehave while they are opened -------------------------------------------------------------------- */
+/* ---- stages that misbehave while they are opened --------------------------------------------------------------- */
 
 typedef struct options {
     bool fail, blocking, paced, last, stuck;
@@ -190,12 +190,13 @@ static const mr_stage_type *const *types(void) {
     return list;
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------------------- */
 
 static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
-    mr_pipeline_params params = {.types = types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
+    mr_pipeline_params params = {.types = types(), .path = "test.yaml", .text = text, .seed = seed,
+                                 .workers = workers};
     if (mr_pipeline_open(&pipeline, &params, &wrong)) {
         mr_diagnostics_print(&wrong, stderr);
         fail_msg("refused: %s", text);
@@ -237,7 +238,7 @@ static void expect_order(void) {
     assert_int_equal(seen.closes, seen.tried);
 }
 
-/* ---- what opens --------------------------------------------------------------------------------------------------- */
+/* ---- what opens ------------------------------------------------------------------------------------------------ */
 
 static void expect_all(const char *text, uint64_t seed, int workers) {
     int all = atomic_load(&seen.all);
@@ -325,7 +326,7 @@ static void nothing_is_delivered_before_all_is_open(void **unused) {
                    expect_all);
 }
 
-/* ---- what does not ------------------------------------------------------------------------------------------------ */
+/* ---- what does not --------------------------------------------------------------------------------------------- */
 
 static const char *failing; /* id of the stage that cannot be opened; NULL: any */
 
@@ -352,7 +353,8 @@ static void fail_at(int fails, unsigned blocking) {
     static const char *const ids[] = {": a: ", ": one: ", ": two: ", ": three: ", ": end: "};
     char how[5][80], text[2048];
     for (int i = 0; i < 5; i++)
-        snprintf(how[i], sizeof how[i], "blocking: %s, fail: %s, await_calls: %d", blocking >> i & 1 ? "true" : "false",
+        snprintf(how[i], sizeof how[i], "blocking: %s, fail: %s, await_calls: %d",
+                 blocking >> i & 1 ? "true" : "false",
                  i == fails ? "true" : "false", i == fails && i >= 2);
     snprintf(text, sizeof text,
              "version: 1\npipeline: failing\n"
@@ -401,7 +403,7 @@ static void a_failure_interrupts_what_is_being_opened(void **unused) {
                        0, workers);
 }
 
-/* ---- the program beside it ---------------------------------------------------------------------------------------- */
+/* ---- the program beside it ------------------------------------------------------------------------------------- */
 
 static void count_release(void *context) {
     atomic_fetch_add((atomic_int *)context, 1);
@@ -453,7 +455,8 @@ static void pushing_needs_no_start(void **unused) {
     run_everywhere(PUSHED "  one: {type: work, input: p, takes_ns: 100000, device: \"%1$s\"}\n"
                           "  end: {type: take, input: one}\n", what_was_pushed_before_the_start_is_processed);
     run_everywhere(PUSHED "  one: {type: work, input: p, device: \"%1$s\"}\n"
-                          "  end: {type: take, input: one, fail: true}\n", what_was_pushed_before_a_failure_is_released);
+                          "  end: {type: take, input: one, fail: true}\n",
+                          what_was_pushed_before_a_failure_is_released);
     atomic_int released = 0;
     mr_pipeline *pipeline = open_text(PUSHED "  end: {type: take, input: p}\n", 0, 2);
     assert_int_equal(push(pipeline, &released), MR_OK);

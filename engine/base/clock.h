@@ -1,5 +1,5 @@
-/* Clocks: the machine's monotonic one, or a simulated one that stands still until it is set (tests). Nanoseconds. Reading
- * is for any thread; setting for one at a time. */
+/* Clocks: the machine's monotonic one, or a simulated one that stands still until it is set (tests). Nanoseconds.
+ * Reading is for any thread; setting for one at a time. */
 #ifndef MILLRACE_BASE_CLOCK_H
 #define MILLRACE_BASE_CLOCK_H
 

@@ -1,5 +1,5 @@
-/* Memory of millrace's own, counted: how many blocks were allocated tells whether anything is allocated per frame. The
- * functions are malloc and its kin otherwise; NULL where there is no memory. Any thread. */
+/* Memory of millrace's own, counted: how many blocks were allocated tells whether anything is allocated per frame.
+ * The functions are malloc and its kin otherwise; NULL where there is no memory. Any thread. */
 #ifndef MILLRACE_BASE_MEMORY_H
 #define MILLRACE_BASE_MEMORY_H
 

@@ -22,8 +22,8 @@ const char *mr_message(void) {
 
 const char *mr_status_words(int status) {
     switch (status) {
-#define X(name, value, code, words)                                                                                    \
-    case value:                                                                                                        \
+#define X(name, value, code, words)                                                                                  \
+    case value:                                                                                                      \
         return words;
         MR_STATUS_LIST(X)
 #undef X
@@ -34,8 +34,8 @@ const char *mr_status_words(int status) {
 
 int mr_status_exit_code(int status) {
     switch (status) {
-#define X(name, value, code, words)                                                                                    \
-    case value:                                                                                                        \
+#define X(name, value, code, words)                                                                                  \
+    case value:                                                                                                      \
         return code;
         MR_STATUS_LIST(X)
 #undef X

@@ -9,7 +9,8 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* The cores granted by `quota` microseconds of processor time in each period, rounded up; 0 where there is no limit. */
+/* The cores granted by `quota` microseconds of processor time in each period, rounded up; 0 where there is no
+ * limit. */
 static int granted(long long quota, long long period) {
     if (quota <= 0 || period <= 0)
         return 0;

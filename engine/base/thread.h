@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* Cores this process may keep busy: those of its affinity mask, or fewer where a control group (v1 or v2, of the process
- * or of any group above) grants less processor time; a part of a core counts as a whole one. At least 1. */
+/* Cores this process may keep busy: those of its affinity mask, or fewer where a control group (v1 or v2, of the
+ * process or of any group above) grants less processor time; a part of a core counts as a whole one. At least 1. */
 int mr_usable_cores(void);
 
 /* The limit of control groups alone, rounded up; 0 where there is none. `membership` is a file as /proc/self/cgroup,

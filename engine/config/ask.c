@@ -13,7 +13,7 @@ typedef struct asking {
     bool refused;
 } asking;
 
-/* ---- what a stage type may call --------------------------------------------------------------------------------- */
+/* ---- what a stage type may call -------------------------------------------------------------------------------- */
 
 static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format,
                   va_list arguments) {
@@ -74,7 +74,7 @@ int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind k
     return MR_OK;
 }
 
-/* ---- what the answer is worth ----------------------------------------------------------------------------------- */
+/* ---- what the answer is worth ---------------------------------------------------------------------------------- */
 
 /* A stage that answers what it has not announced is wrong itself; the pipeline is not to blame. */
 static void check_answer(mr_plan_builder *b, int v, const mr_negotiation *n) {

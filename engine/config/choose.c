@@ -2,7 +2,7 @@
 #include "engine/config/negotiate.h"
 #include "millrace/status.h"
 
-/* ---- choosing ----------------------------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------------------------- */
 
 /* The first member in the order of preference; what has only one, or is open, stays. */
 static uint32_t prefer(uint32_t members, const int *order, size_t count) {
@@ -51,7 +51,7 @@ static bool has_choice(const mr_plan_vertex *vertex) {
     return false;
 }
 
-/* ---- asking again ------------------------------------------------------------------------------------------------- */
+/* ---- asking again ---------------------------------------------------------------------------------------------- */
 
 /* Whether the stage knew already that exactly this would come: then what it answered still holds. */
 static bool foresaw(const mr_plan_builder *b, int v, size_t input, const mr_planned_input *comes) {

@@ -40,7 +40,7 @@ bool mr_format_set_exceeds(const mr_format_set *comes, const mr_format_set *take
     return exceeds;
 }
 
-/* ---- in words --------------------------------------------------------------------------------------------------- */
+/* ---- in words -------------------------------------------------------------------------------------------------- */
 
 static bool says_only_payload(const mr_format_set *set) {
     return !set->codec && !set->pixels && !set->width.max && !set->height.max && !set->dtypes && !set->layouts &&

@@ -34,7 +34,8 @@ static void warn_of_few(const mr_plan_builder *b, int v, int64_t frames) {
     snprintf(hint, sizeof hint, "write a size of at most %lld", (long long)frames);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "batch.size"), hint,
                 "stages.%s.batch: a batch of %d can never fill: its sources give %s%lld %s", b->vertex[v]->id,
-                vertex->batch, vertex->entry == MR_ENTRY_PER_SOURCE ? "no more than " : "only ", (long long)frames, frames == 1 ? "frame" : "frames");
+                vertex->batch, vertex->entry == MR_ENTRY_PER_SOURCE ? "no more than " : "only ", (long long)frames,
+                frames == 1 ? "frame" : "frames");
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */

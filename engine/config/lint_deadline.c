@@ -127,10 +127,11 @@ int mr_lint_deadlines(mr_plan_builder *b) {
             snprintf(hint, sizeof hint, "write %s, or take `deadline` away", source->type->paced_by);
         else
             snprintf(hint, sizeof hint, "take `deadline` away");
-        mr_plan_error(b, place_of(source, b->spec), hint,
-                      "sources.%s.deadline: this source keeps to no clock: it gives frames as fast as they are taken, "
-                      "so that none is ever late",
-                      source->id);
+        mr_plan_error(
+            b, place_of(source, b->spec), hint,
+            "sources.%s.deadline: this source keeps to no clock: it gives frames as fast as they are taken, "
+            "so that none is ever late",
+            source->id);
     }
     return any ? compare(b->plan, b->spec, NULL, b->diagnostics) : MR_OK;
 }

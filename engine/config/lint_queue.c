@@ -23,10 +23,10 @@ void mr_lint_queue(mr_yaml *queue, const char *stage, mr_diagnostics *diagnostic
     char found[64];
     if (!is_unbounded(size))
         return;
-    mr_diagnose(diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, size->place,
-                "write how many frames of one source may wait, such as 8; without a bound they fill the memory as soon "
-                "as a stage is slower than its source",
-                "stages.%s.queue: a queue must have a bound, found %s", stage,
-                mr_yaml_found(size, found, sizeof found));
+    mr_diagnose(
+        diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, size->place,
+        "write how many frames of one source may wait, such as 8; without a bound they fill the memory as soon "
+        "as a stage is slower than its source",
+        "stages.%s.queue: a queue must have a bound, found %s", stage, mr_yaml_found(size, found, sizeof found));
     size->broken = true;
 }

@@ -66,7 +66,7 @@ static const char *conversion(const mr_stage_type *const *types, const mr_format
     return NULL;
 }
 
-/* ---- what to change --------------------------------------------------------------------------------------------- */
+/* ---- what to change -------------------------------------------------------------------------------------------- */
 
 /* The vertex whose output comes here, through those that only pass it on; -1 where several are merged on the way. */
 static int origin_of(const mr_plan_builder *b, int v, int port) {
@@ -92,8 +92,8 @@ static bool is_of_kind(const mr_port *wanted, const mr_format_set *given) {
     return false;
 }
 
-/* Options of the stage that gives it, where those can make it fit; else stages that would convert. What is of one kind
- * already is never converted by a stage in between. */
+/* Options of the stage that gives it, where those can make it fit; else stages that would convert. What is of one
+ * kind already is never converted by a stage in between. */
 static const char *advise(const mr_plan_builder *b, const mr_plan_link *link, const mr_port *wanted,
                           const mr_format_set *given, char *hint, size_t bytes) {
     char options[256];

@@ -47,8 +47,8 @@ void mr_nearest_offer(mr_nearest *nearest, const char *name) {
     size_t gap = wanted > length ? wanted - length : length - wanted;
     if (wanted > LONGEST || length > LONGEST || gap > limit)
         return;
-    /* A replacement changes two of the letters at most, an insertion or deletion one, a swap none: most names are told
-     * apart by that alone. */
+    /* A replacement changes two of the letters at most, an insertion or deletion one, a swap none: most names are
+     * told apart by that alone. */
     if ((size_t)__builtin_popcountll(letters(nearest->wanted) ^ letters(name)) > 2 * limit)
         return;
     size_t d = distance(nearest->wanted, wanted, name, length);

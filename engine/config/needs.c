@@ -1,5 +1,5 @@
-/* Backward: what stages take narrows what those before them may choose. What a stage passes on it takes as those behind it
- * do; what is neither chosen nor passed on comes as it comes, and must be taken whole. */
+/* Backward: what stages take narrows what those before them may choose. What a stage passes on it takes as those
+ * behind it do; what is neither chosen nor passed on comes as it comes, and must be taken whole. */
 #include "engine/config/negotiate.h"
 
 /* Where the vertex names what comes over that input. */
@@ -21,7 +21,8 @@ static void take_over(mr_plan_need *need, const mr_plan_need *other, const mr_fo
 }
 
 /* The first of the consumers before `until` that does not fit it; NULL where it fits each but not all. */
-static const mr_plan_need *opponent(const mr_plan_builder *b, int v, const mr_plan_link *until, const mr_plan_need *need) {
+static const mr_plan_need *opponent(const mr_plan_builder *b, int v, const mr_plan_link *until,
+                                    const mr_plan_need *need) {
     mr_format_set met;
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];

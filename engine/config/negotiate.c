@@ -1,6 +1,6 @@
-/* Formats, in three passes over the graph: forward, each stage is told what can come and answers what it gives and takes;
- * backward (needs.c), what stages take narrows what those before them may choose; forward again (choose.c), choices are made
- * and stages behind a choice are asked once more. Each pass looks at every link once. */
+/* Formats, in three passes over the graph: forward, each stage is told what can come and answers what it gives and
+ * takes; backward (needs.c), what stages take narrows what those before them may choose; forward again (choose.c),
+ * choices are made and stages behind a choice are asked once more. Each pass looks at every link once. */
 #include "engine/config/negotiate.h"
 
 #include <string.h>
@@ -180,7 +180,7 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
     return MR_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
 
 static int note_formats(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {

@@ -1,4 +1,5 @@
-/* Between the files that decide formats (negotiate.c, ask.c, needs.c, choose.c, misfit.c); nobody else includes this. */
+/* Between the files that decide formats (negotiate.c, ask.c, needs.c, choose.c, misfit.c); nobody else includes
+ * this. */
 #ifndef MILLRACE_CONFIG_NEGOTIATE_H
 #define MILLRACE_CONFIG_NEGOTIATE_H
 
@@ -12,8 +13,8 @@ void mr_plan_set_inputs(mr_plan_vertex *vertex, mr_planned_input *inputs);
 /* What outputs are before their stage was asked. */
 void mr_plan_assume_outputs(mr_plan_vertex *vertex);
 
-/* ask.c: asks a stage whose inputs and outputs are prepared; its answer goes into the vertex and into needs. False where it
- * refuses, or takes nothing of what comes, which is diagnosed. */
+/* ask.c: asks a stage whose inputs and outputs are prepared; its answer goes into the vertex and into needs. False
+ * where it refuses, or takes nothing of what comes, which is diagnosed. */
 bool mr_plan_ask(mr_plan_builder *builder, int vertex);
 
 /* needs.c: backward. */
@@ -22,8 +23,8 @@ void mr_plan_narrow(mr_plan_builder *builder);
 /* choose.c: MR_ERROR_MEMORY. */
 int mr_plan_choose(mr_plan_builder *builder);
 
-/* misfit.c: what comes over a link is `given`, and the port takes `need` (NULL: what it accepts), which is no part of it.
- * Names both ends and what to change: options of the stage that gives it, or stages that would convert. */
+/* misfit.c: what comes over a link is `given`, and the port takes `need` (NULL: what it accepts), which is no part of
+ * it. Names both ends and what to change: options of the stage that gives it, or stages that would convert. */
 void mr_plan_misfit(mr_plan_builder *builder, const mr_plan_link *link, const mr_port *port, const mr_plan_need *need,
                     const mr_format_set *given);
 /* What can come over a link fits each of two stages, but never both. */

@@ -372,8 +372,8 @@ static int check_required(const mr_option_reader *reader, const mr_option *table
     return status;
 }
 
-int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known, const mr_yaml *map,
-                    void *options) {
+int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
+                    const mr_yaml *map, void *options) {
     int status = MR_OK;
     for (const mr_yaml *entry = map->first; entry; entry = entry->next) {
         const mr_option *option = mr_option_find(table, entry->key);

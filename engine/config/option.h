@@ -20,11 +20,11 @@ typedef struct mr_option_reader {
 /* Fills every field of `options` (`bytes` long) with its default; what has none is zero. */
 int mr_options_default(const mr_option_reader *reader, const mr_option *table, void *options, size_t bytes);
 
-/* Reads the entries of `map` over the defaults in `options`. What the table says is read elsewhere is left to the caller,
- * as are the keys of the table `known` (may be NULL). Unknown keys, wrong values and missing required options are
- * diagnosed. MR_OK, or MR_ERROR_CONFIG where anything was diagnosed. */
-int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known, const mr_yaml *map,
-                    void *options);
+/* Reads the entries of `map` over the defaults in `options`. What the table says is read elsewhere is left to the
+ * caller, as are the keys of the table `known` (may be NULL). Unknown keys, wrong values and missing required options
+ * are diagnosed. MR_OK, or MR_ERROR_CONFIG where anything was diagnosed. */
+int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
+                    const mr_yaml *map, void *options);
 
 /* The entry of that name; NULL where there is none. `table` may be NULL. */
 const mr_option *mr_option_find(const mr_option *table, const char *name);
@@ -42,8 +42,8 @@ const char *mr_option_type_text(const mr_option *option, char *text, size_t byte
 const char *mr_option_range_text(const mr_option *option, char *text, size_t bytes);
 /* All of that at once: "whole number, 1 to 64 frames; default 8". */
 const char *mr_option_describe(const mr_option *option, char *text, size_t bytes);
-/* What may be written, as YAML text: the option's own example, a telling default, or what its kind shows; NULL behind the
- * last one. */
+/* What may be written, as YAML text: the option's own example, a telling default, or what its kind shows; NULL behind
+ * the last one. */
 const char *mr_option_example(const mr_option *option, int index);
 /* What to write, with an example: "a duration such as 20ms". */
 const char *mr_option_expected_text(const mr_option *option, char *text, size_t bytes);

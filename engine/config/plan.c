@@ -56,7 +56,8 @@ static void set_calls(mr_plan_builder *b, int v) {
     vertex->entries = parallel ? b->plan->workers : 1;
     if (wanted > 0 && vertex->entries > wanted)
         vertex->entries = (int)wanted;
-    /* Two calls for each worker, or each device: while the first of them is unfinished, others may go on behind it. */
+    /* Two calls for each worker, or each device: while the first of them is unfinished, others may go on behind
+     * it. */
     int calls = vertex->entries > (int)vertex->device_count ? vertex->entries : (int)vertex->device_count;
     vertex->in_flight = wanted > 0 ? (int)wanted : DEFAULT_IN_FLIGHT * calls;
 }

@@ -18,10 +18,10 @@ typedef struct mr_plan_edge {
     int to, to_port;     /* vertex, input port (index into its `inputs`) */
 } mr_plan_edge;        /* it carries what the output port gives: vertices[from].outputs[from_port].set */
 
-/* What a vertex is that the planner has put in itself: it brings frames, with the tensors among their results, from one
- * memory into another, and changes nothing else. Its type is `copy` (engine/data/copy.h), its id "decode->sim:0", and its
- * `place` and `mark` those of the first stage that reads what it brings. There is one for each output port and device (or
- * list of devices) that reads it, whatever number of stages do. */
+/* What a vertex is that the planner has put in itself: it brings frames, with the tensors among their results, from
+ * one memory into another, and changes nothing else. Its type is `copy` (engine/data/copy.h), its id "decode->sim:0",
+ * and its `place` and `mark` those of the first stage that reads what it brings. There is one for each output port
+ * and device (or list of devices) that reads it, whatever number of stages do. */
 typedef enum mr_copy_kind {
     MR_COPY_NONE,     /* the author's stage or source */
     MR_COPY_UPLOAD,   /* host -> device; works on a stream of the device it copies to */
@@ -69,16 +69,16 @@ typedef struct mr_plan_pool {
  * one with an output of the same kind as its input.
  *
  * What is decided where the YAML says nothing: one frame a call, four frames of each source in a queue (32 of packets
- * or results, which are small; in any case one batch, and before a join as many as the batches on the way there gather), two calls in flight for
- * each worker that may be in a stage, device cpu, block, drop.
+ * or results, which are small; in any case one batch, and before a join as many as the batches on the way there
+ * gather), two calls in flight for each worker that may be in a stage, device cpu, block, drop.
  *
  * A copy (below) takes the same for its consumers, and stages before it hold no more than its queue and its slots.
  *
  * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
  * copy reads it. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
  * frame lies, else to the next in turn. What lies elsewhere the call brings into that device's memory itself, as its
- * first work (`staging`): only then is it known where a frame goes, and a batch stays whole. So there is no copy before
- * such a stage; one behind it, with the same list of devices, brings each frame home from where it lies.
+ * first work (`staging`): only then is it known where a frame goes, and a batch stays whole. So there is no copy
+ * before such a stage; one behind it, with the same list of devices, brings each frame home from where it lies.
  *
  * A source, stage or copy. Sources come first, then the others in topological order. */
 typedef struct mr_plan_vertex {
@@ -136,7 +136,8 @@ typedef struct mr_plan {
     size_t edge_count;
     mr_plan_edge *edges;            /* by `to`, then in the order of the YAML */
     size_t device_count;
-    mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages name */
+    mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages
+                                       name */
     mr_plan_bytes host, pinned;     /* upper bounds of what pools take; pinned memory is counted apart */
     bool assumed;                   /* it is for hardware that need not be there, and cannot be run */
     mr_arena arena;                 /* private: all of the above but the spec */
@@ -159,8 +160,8 @@ int mr_plan_load(mr_plan **plan, const mr_spec_params *spec, const mr_plan_param
                  mr_diagnostics *diagnostics);
 void mr_plan_destroy(mr_plan **plan);
 
-/* Before the plan is used: lets its stages write nowhere. Files become /dev/null, folders become folders of the stages' ids
- * below `folder`, which are made. MR_ERROR_IO or MR_ERROR_MEMORY. */
+/* Before the plan is used: lets its stages write nowhere. Files become /dev/null, folders become folders of the
+ * stages' ids below `folder`, which are made. MR_ERROR_IO or MR_ERROR_MEMORY. */
 int mr_plan_discard_output(mr_plan *plan, const char *folder);
 
 /* Whether a text can stand in mr_plan_params.assume; MR_ERROR_USAGE where it cannot. */

@@ -60,7 +60,7 @@ int mr_plan_reach(mr_plan_builder *builder);          /* which sources reach whi
 int mr_plan_negotiate(mr_plan_builder *builder);      /* formats */
 int mr_plan_place(mr_plan_builder *builder);          /* devices, and stages on those that they name */
 int mr_plan_sizes(mr_plan_builder *builder);          /* queues of joins, output_buffers; may be called again */
-int mr_plan_pools(mr_plan_builder *builder);          /* what pools there are, from output_buffers; may be called again */
+int mr_plan_pools(mr_plan_builder *builder);          /* what pools there are, from output_buffers; also again */
 int mr_plan_place_auto(mr_plan_builder *builder);     /* stages whose device is the planner's choice; needs pools */
 int mr_plan_insert_copies(mr_plan_builder *builder);  /* numbers vertices and links anew */
 int mr_plan_memory(mr_plan_builder *builder);         /* pools, totals and limits */

@@ -1,5 +1,5 @@
-/* How long queues are that the YAML leaves open, and how many buffers each stage's first output needs (the formula stands in
- * plan.h). */
+/* How long queues are that the YAML leaves open, and how many buffers each stage's first output needs (the formula
+ * stands in plan.h). */
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
@@ -33,7 +33,8 @@ static int64_t cap(int64_t value) {
 }
 
 /* Where one way to a join gathers batches, the other must hold as many frames meanwhile: with less room in its queue
- * it would stop the stage that feeds both, and the batch would never fill. What the author wrote stands (lint_batches.c). */
+ * it would stop the stage that feeds both, and the batch would never fill. What the author wrote stands
+ * (lint_batches.c). */
 static void lengthen_joins(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];

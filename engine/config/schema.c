@@ -131,7 +131,8 @@ static void put_unless_typed(yajl_gen json, const section *of, const char *other
     put_reference(json, "else", of, ".", otherwise);
 }
 
-/* One whose type is told by `type`. A variable there may stand for any type: then only the keys that all have are known. */
+/* One whose type is told by `type`. A variable there may stand for any type: then only the keys that all have are
+ * known. */
 static void define_any(yajl_gen json, const section *of, const mr_stage_type *const *types) {
     mr_json_open_map(json, of->name);
     mr_json_text(json, "title", of->name);
@@ -173,7 +174,8 @@ static void put_named(yajl_gen json, const section *of, const mr_stage_type *con
 }
 
 /* `sources` and `stages`: a source without a type is of the default one; a stage may be called like a type. */
-static void put_section(yajl_gen json, const mr_option *option, const section *of, const mr_stage_type *const *types) {
+static void put_section(yajl_gen json, const mr_option *option, const section *of,
+                        const mr_stage_type *const *types) {
     mr_json_open_map(json, option->name);
     mr_schema_annotations(json, option);
     mr_schema_ids(json, option);

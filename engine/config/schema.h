@@ -1,10 +1,10 @@
-/* The JSON Schema (draft-07) of a pipeline, for editors and validators, made from the option tables of the stage types and
- * of the common keys (spec.h): what the parser reads, and nothing beside it.
+/* The JSON Schema (draft-07) of a pipeline, for editors and validators, made from the option tables of the stage
+ * types and of the common keys (spec.h): what the parser reads, and nothing beside it.
  *
  * It takes every text that the parser takes, as YAML readers see it: values with units, numbers in quotes, variables
- * (${VAR}) in the place of any plain value. It refuses unknown keys, missing keys, wrong types, unknown choices and plain
- * numbers out of range. What a schema cannot see, `millrace check` finds: which inputs there are, formats, ranges of values
- * with units, ids used twice. */
+ * (${VAR}) in the place of any plain value. It refuses unknown keys, missing keys, wrong types, unknown choices and
+ * plain numbers out of range. What a schema cannot see, `millrace check` finds: which inputs there are, formats,
+ * ranges of values with units, ids used twice. */
 #ifndef MILLRACE_CONFIG_SCHEMA_H
 #define MILLRACE_CONFIG_SCHEMA_H
 

@@ -1,5 +1,5 @@
-/* Between the files that make the schema (schema.c, schema_option.c); nobody else includes this. All write into an open
- * object of JSON. */
+/* Between the files that make the schema (schema.c, schema_option.c); nobody else includes this. All write into an
+ * open object of JSON. */
 #ifndef MILLRACE_CONFIG_SCHEMA_PARTS_H
 #define MILLRACE_CONFIG_SCHEMA_PARTS_H
 

@@ -77,8 +77,10 @@ static const mr_option top_options[] = {
     {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
      .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
-     .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys, .help = "where frames come from: a map from ids to sources"},
-    {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1, .max = MR_SPEC_MAX_STAGES,
+     .max = MR_SPEC_MAX_SOURCES, .fields = mr_source_keys,
+     .help = "where frames come from: a map from ids to sources"},
+    {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
+     .max = MR_SPEC_MAX_STAGES,
      .fields = mr_stage_keys, .help = "what is done with them: a map from ids to stages"},
     MR_OPTIONS_END,
 };

@@ -30,12 +30,13 @@ enum {
 /* What the id of a source or stage may be, as a regular expression (ECMA 262). */
 #define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
 /* What the name of a device under `devices` may be: such an id, or a device's own. */
-#define MR_SPEC_DEVICE_ID "^(?!auto$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$|^(cpu|sim|cuda)(:[0-9]+)?(\\?.*)?$|" MR_SPEC_DEVICE_UUID
+#define MR_SPEC_DEVICE_ID                                                                                            \
+    "^(?!auto$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$|^(cpu|sim|cuda)(:[0-9]+)?(\\?.*)?$|" MR_SPEC_DEVICE_UUID
 /* The name of a GPU by its UUID. */
 #define MR_SPEC_DEVICE_UUID "^cuda:GPU-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 
-/* The keys of a pipeline's top level, those that every source and every stage has beside the options of its type, and those
- * of a device under `devices`: the tables that parsing reads. */
+/* The keys of a pipeline's top level, those that every source and every stage has beside the options of its type, and
+ * those of a device under `devices`: the tables that parsing reads. */
 typedef enum mr_spec_level { MR_SPEC_PIPELINE, MR_SPEC_SOURCE, MR_SPEC_STAGE, MR_SPEC_DEVICE } mr_spec_level;
 const mr_option *mr_spec_keys(mr_spec_level level);
 

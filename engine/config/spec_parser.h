@@ -1,4 +1,5 @@
-/* Between the files that make a spec (spec.c, spec_devices.c, spec_stage.c, override.c); nobody else includes this. */
+/* Between the files that make a spec (spec.c, spec_devices.c, spec_stage.c, override.c); nobody else includes
+ * this. */
 #ifndef MILLRACE_CONFIG_SPEC_PARSER_H
 #define MILLRACE_CONFIG_SPEC_PARSER_H
 
@@ -32,7 +33,8 @@ extern const mr_option mr_device_keys[];
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
 
-/* spec.c: whether it is made of letters, digits, - and _, so that a dot can part a stage from its port; as MR_SPEC_ID. */
+/* spec.c: whether it is made of letters, digits, - and _, so that a dot can part a stage from its port; as
+ * MR_SPEC_ID. */
 bool mr_spec_id_is_plain(const char *id);
 
 /* spec_devices.c: the section `devices`; and whether what a stage writes as `device` names devices. MR_OK or

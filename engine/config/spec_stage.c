@@ -154,8 +154,8 @@ const mr_option mr_source_keys[] = {
      .help = "what kind of source this is"},
     {.name = "deadline", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_common, deadline_ns), .min = 1000,
      .max = 3600e9,
-     .help = "of sources that keep to a clock: so long after a frame was due no stage begins work on it any more; it is "
-             "dropped as late"},
+     .help = "of sources that keep to a clock: so long after a frame was due no stage begins work on it any more; it "
+             "is dropped as late"},
     MR_OPTIONS_END,
 };
 const mr_option mr_stage_keys[] = {
@@ -163,13 +163,14 @@ const mr_option mr_stage_keys[] = {
      .help = "what kind of stage this is; may be left out where the id names a type"},
     {.name = "input", .kind = MR_OPTION_STRINGS, .elsewhere = true, .required = true, .unless = "join", .min = 1,
      .max = INFINITY, .example = "decode",
-     .help = "the source or stage before it; a list merges several, sources.* is all sources, stage.port one of several "
-             "outputs"},
+     .help = "the source or stage before it; a list merges several, sources.* is all sources, stage.port one of "
+             "several outputs"},
     {.name = "join", .kind = MR_OPTION_PAIRS, .elsewhere = true, .required = true, .unless = "input", .min = 1,
      .max = MR_SPEC_MAX_PORTS, .example = "{picture: decode, boxes: detect}",
      .help = "brings together what belongs to the same frame: a map from inputs to sources or stages"},
     {.name = "device", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_common, device), .fallback = "cpu",
-     .help = "where the stage computes: cpu, sim:N, cuda:N, a name under devices, or auto; a list spreads its frames"},
+     .help = "where the stage computes: cpu, sim:N, cuda:N, a name under devices, or auto; a list spreads "
+             "its frames"},
     {.name = "queue", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, queue), .fields = queue_fields,
      .brief = "size", .help = "the queue of each link into the stage"},
     {.name = "batch", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, batch), .fields = batch_fields,

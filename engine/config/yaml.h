@@ -1,9 +1,9 @@
 /* YAML as a tree with the place of every key and value.
  *
  * Only what configuration needs: one document of maps, lists and scalars. Anchors, aliases, tags, duplicate keys and
- * a second document are refused, as are texts over 1 MiB, nesting over 32, more than 200,000 keys and values, and bytes that
- * are not UTF-8. All nodes
- * live in the caller's arena. Scalars keep their text; what it means is decided by who reads it (option.h, value.h).
+ * a second document are refused, as are texts over 1 MiB, nesting over 32, more than 200,000 keys and values, and
+ * bytes that are not UTF-8. All nodes live in the caller's arena. Scalars keep their text; what it means is decided
+ * by who reads it (option.h, value.h).
  *
  * Errors go to the diagnostics, as many at once as the text allows. */
 #ifndef MILLRACE_CONFIG_YAML_H

@@ -5,8 +5,9 @@
 
 /* How the samples of a layout lie: {plane, step, offset} of each component. */
 #define GRAY(name, depth, step) {name, 1, 1, 0, 0, depth, 0, false, {{0, step, 0}}}
-#define PLANAR(name, w, h, depth, step) {name, 3, 3, w, h, depth, 0, false, {{0, step, 0}, {1, step, 0}, {2, step, 0}}}
-#define SEMIPLANAR(name, depth, shift, bytes)                                                                          \
+#define PLANAR(name, w, h, depth, step)                                                                              \
+    {name, 3, 3, w, h, depth, 0, false, {{0, step, 0}, {1, step, 0}, {2, step, 0}}}
+#define SEMIPLANAR(name, depth, shift, bytes)                                                                        \
     {name, 2, 3, 1, 1, depth, shift, false, {{0, bytes, 0}, {1, 2 * bytes, 0}, {1, 2 * bytes, bytes}}}
 #define PACKED_RGB(name, step, r, g, b) {name, 1, 3, 0, 0, 8, 0, true, {{0, step, r}, {0, step, g}, {0, step, b}}}
 #define PLANAR_GBR(name, depth, step) {name, 3, 3, 0, 0, depth, 0, true, {{2, step, 0}, {0, step, 0}, {1, step, 0}}}
@@ -46,7 +47,8 @@ const mr_pixel_info *mr_pixel_describe(mr_pixel pixel) {
     return &pixels[pixel];
 }
 
-/* The component that decides a plane's size; in a plane of interleaved samples all of them agree. NULL: no such plane. */
+/* The component that decides a plane's size; in a plane of interleaved samples all of them agree. NULL: no such
+ * plane. */
 static const mr_component *component_of_plane(const mr_pixel_info *info, int plane, bool *chroma) {
     for (int i = 0; i < info->components; i++)
         if (info->component[i].plane == plane) {
@@ -123,7 +125,7 @@ mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const
     return format;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 size_t mr_plane_stride(mr_pixel pixel, int plane, int32_t width) {
     return (mr_plane_row_bytes(pixel, plane, width) + 63) / 64 * 64;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- fields ------------------------------------------------------------------------------------------------------ */
+/* ---- fields ---------------------------------------------------------------------------------------------------- */
 
 static bool is_open(mr_bounds bounds) {
     return bounds.min == 0 && bounds.max == 0;
@@ -61,7 +61,7 @@ static int only_member(uint32_t members) {
     return members && !(members & (members - 1)) ? __builtin_ctz(members) : 0;
 }
 
-/* ---- from and to formats ----------------------------------------------------------------------------------------- */
+/* ---- from and to formats --------------------------------------------------------------------------------------- */
 
 mr_format_set mr_format_set_of(const mr_format *format) {
     mr_format_set set = {.payload = format->payload,
@@ -102,7 +102,7 @@ bool mr_format_set_is_fixed(const mr_format_set *set) {
     return (set->payload == MR_PAYLOAD_PICTURE || set->payload == MR_PAYLOAD_TENSOR) && mr_format_bytes(&common) > 0;
 }
 
-/* ---- operations -------------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------------------------ */
 
 /* Where both say something of a picture's look, the first, which is the producer, is believed. */
 static void meet_looks(mr_format *met, const mr_format *b) {
@@ -193,7 +193,7 @@ bool mr_format_set_has(const mr_format_set *set, const mr_format *format) {
     return mr_format_set_holds(set, &one);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 static size_t most_picture_bytes(const mr_format_set *set) {
     size_t most = 0;
@@ -226,7 +226,7 @@ size_t mr_format_set_most_bytes(const mr_format_set *set) {
                                                : 0;
 }
 
-/* ---- text -------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------------------------ */
 
 /* A text that is being written; what does not fit is cut. */
 typedef struct writer {
@@ -287,7 +287,8 @@ static const char *dtype_name(int dtype) {
 }
 
 static const char *layout_name(int layout) {
-    static const char *const names[] = {[MR_LAYOUT_NCHW] = "NCHW", [MR_LAYOUT_NHWC] = "NHWC", [MR_LAYOUT_FLAT] = "flat"};
+    static const char *const names[] = {[MR_LAYOUT_NCHW] = "NCHW", [MR_LAYOUT_NHWC] = "NHWC",
+                                        [MR_LAYOUT_FLAT] = "flat"};
     return names[layout];
 }
 

@@ -1,6 +1,6 @@
-/* Receipts: one for each source frame, referenced by every frame that descends from it. It closes when the last of them
- * is gone, with the gravest outcome that was noted: dropped before delivered before absorbed. Where nothing was noted the
- * frame is unaccounted for, which is a fault of a stage. Any thread. */
+/* Receipts: one for each source frame, referenced by every frame that descends from it. It closes when the last of
+ * them is gone, with the gravest outcome that was noted: dropped before delivered before absorbed. Where nothing was
+ * noted the frame is unaccounted for, which is a fault of a stage. Any thread. */
 #ifndef MILLRACE_DATA_RECEIPT_H
 #define MILLRACE_DATA_RECEIPT_H
 

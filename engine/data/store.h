@@ -1,5 +1,5 @@
-/* Where a pipeline's frames and results come from: free lists, so that a frame costs no allocation once the pipeline has
- * warmed up. Any thread. The store lives until it was released and its last frame and result came back, so that a
+/* Where a pipeline's frames and results come from: free lists, so that a frame costs no allocation once the pipeline
+ * has warmed up. Any thread. The store lives until it was released and its last frame and result came back, so that a
  * program may keep frames after the pipeline is gone. */
 #ifndef MILLRACE_DATA_STORE_H
 #define MILLRACE_DATA_STORE_H

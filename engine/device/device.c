@@ -9,10 +9,10 @@
 #include "engine/device/gpu.h"
 #include "engine/device/sim.h"
 
-/* ---- opening by name ---------------------------------------------------------------------------------------------- */
+/* ---- opening by name ------------------------------------------------------------------------------------------- */
 
-/* The number behind "kind:", 0 without one; -1 where it is none, or the name is of another kind. `rest` is set to what
- * follows. */
+/* The number behind "kind:", 0 without one; -1 where it is none, or the name is of another kind. `rest` is set to
+ * what follows. */
 static int index_of(const char *name, const char *kind, const char **rest) {
     size_t length = strlen(kind);
     if (strncmp(name, kind, length) != 0)
@@ -48,8 +48,8 @@ static int open_sim(mr_device **device, int index, const char *rest, uint64_t se
     return status ? status : mr_sim_create(device, &params);
 }
 
-/* The number of the GPU that a name means by "cuda:N" or "cuda:GPU-..."; MR_ERROR_CONFIG where it means none by its form, and
- * mr_gpu_index_of's failures. */
+/* The number of the GPU that a name means by "cuda:N" or "cuda:GPU-..."; MR_ERROR_CONFIG where it means none by its
+ * form, and mr_gpu_index_of's failures. */
 static int cuda_index(const char *name, int *index) {
     const char *rest = "";
     *index = index_of(name, "cuda", &rest);
@@ -120,7 +120,7 @@ void mr_device_destroy(mr_device **device) {
     gone->type->destroy(gone);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------------- */
 
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data) {
     return device->type->allocate(device, memory, bytes, data);
@@ -197,7 +197,8 @@ int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes) 
     if (!bytes)
         return MR_OK;
     if (stream->device->type->copy_rows)
-        return count_work(stream, stream->device->type->copy_rows(stream, to, (ptrdiff_t)bytes, from, (ptrdiff_t)bytes,
+        return count_work(stream, stream->device->type->copy_rows(stream, to, (ptrdiff_t)bytes, from,
+                                                                  (ptrdiff_t)bytes,
                                                                   bytes, 1));
     return mr_stream_submit(stream, copy, &work, sizeof work);
 }
@@ -212,7 +213,8 @@ typedef struct rows_work {
 static int copy_rows(void *arguments) {
     const rows_work *work = arguments;
     for (size_t row = 0; row < work->rows; row++)
-        memcpy(work->to + (ptrdiff_t)row * work->to_stride, work->from + (ptrdiff_t)row * work->from_stride, work->bytes);
+        memcpy(work->to + (ptrdiff_t)row * work->to_stride, work->from + (ptrdiff_t)row * work->from_stride,
+               work->bytes);
     return MR_OK;
 }
 
@@ -222,7 +224,8 @@ int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const 
     if (!bytes || !rows)
         return MR_OK;
     if (stream->device->type->copy_rows)
-        return count_work(stream, stream->device->type->copy_rows(stream, to, to_stride, from, from_stride, bytes, rows));
+        return count_work(stream, stream->device->type->copy_rows(stream, to, to_stride, from, from_stride, bytes,
+                                                                  rows));
     return mr_stream_submit(stream, copy_rows, &work, sizeof work);
 }
 

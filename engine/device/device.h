@@ -1,12 +1,12 @@
 /* Devices: where stages compute. One table of functions for each kind; this header is all the engine and the kernels
  * know of any of them.
  *
- * A device owns streams; a stream does its work in order; an event is a point in a stream that carries a status. Nothing
- * here ever waits: completion is polled or told through a callback. Devices outlive all that is made on them.
+ * A device owns streams; a stream does its work in order; an event is a point in a stream that carries a status.
+ * Nothing here ever waits: completion is polled or told through a callback. Devices outlive all that is made on them.
  *
  * Threads: a stream is used by one thread at a time; all else may be called from any thread.
- * Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; its later work fails too), MR_ERROR_UNAVAILABLE (there is
- * no such device). */
+ * Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE (the device failed; its later work fails too), MR_ERROR_UNAVAILABLE (there
+ * is no such device). */
 #ifndef MILLRACE_DEVICE_H
 #define MILLRACE_DEVICE_H
 
@@ -31,8 +31,8 @@ typedef struct mr_device_type {
     void (*stream_destroy)(mr_stream *stream);
     int (*submit)(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
     /* `from` NULL: zeros. NULL where the memory of the device is the host's: copies are work like any other then. */
-    int (*copy_rows)(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t bytes,
-                     size_t rows);
+    int (*copy_rows)(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                     size_t bytes, size_t rows);
     int (*record)(mr_stream *stream, mr_event *event);
     int (*wait)(mr_stream *stream, mr_event *event);
     /* Where misuse is looked for; NULL elsewhere. */
@@ -59,27 +59,31 @@ struct mr_device {
     const mr_device_type *type;
     char name[32]; /* "cpu", "sim:0", "cuda:1" */
     int index;
-    mr_work_trace *trace; /* called for each piece of work that is done, by the thread that does it; NULL: nobody looks */
+    mr_work_trace *trace; /* called for each piece of work that is done, by the thread that does it; NULL: nobody
+                             looks */
     void *trace_context;
     atomic_int references; /* beside that of who has opened it */
-    _Atomic uint64_t held_bytes[MR_MEMORY_DEVICE + 1], most_bytes[MR_MEMORY_DEVICE + 1]; /* of pools, by kind of memory */
+    /* Of pools, by kind of memory. */
+    _Atomic uint64_t held_bytes[MR_MEMORY_DEVICE + 1], most_bytes[MR_MEMORY_DEVICE + 1];
 };
 /* Who gives it work, and for which frame, is set by who calls: for messages and traces. */
 struct mr_stream {
     mr_device *device;
     const mr_stage *stage;
     mr_identity frame;
-    uint64_t unrecorded; /* pieces of work since the last event was recorded; who gives it work past this table counts too */
+    uint64_t unrecorded; /* pieces of work since the last event was recorded; who gives it work past this table counts
+                            too */
 };
 
-/* The device of the host's processors. It always exists and is never destroyed. Work is done before submit returns. */
+/* The device of the host's processors. It always exists and is never destroyed. Work is done before submit
+ * returns. */
 mr_device *mr_device_cpu(void);
 /* Another one, so that memory is counted apart. */
 int mr_cpu_create(mr_device **device);
 
-/* Opens a device by name: "cpu", "sim", "sim:N", "cuda", "cuda:N" (without a number: 0), "cuda:GPU-<uuid>". What stands
- * behind a `?` in the name of a simulated device sets its parameters (below). With `manual` it works in simulated time.
- * MR_ERROR_CONFIG: no such kind of device, or no such parameter. */
+/* Opens a device by name: "cpu", "sim", "sim:N", "cuda", "cuda:N" (without a number: 0), "cuda:GPU-<uuid>". What
+ * stands behind a `?` in the name of a simulated device sets its parameters (below). With `manual` it works in
+ * simulated time. MR_ERROR_CONFIG: no such kind of device, or no such parameter. */
 enum { MR_DEVICE_NAME = 256 };
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);
 /* Whether a name is well formed; whether there is such a device shows when it is opened. */
@@ -89,8 +93,8 @@ int mr_device_check_name(const char *name);
 int mr_device_probe(const char *name, uint64_t *memory_bytes);
 /* Pools, whose buffers a program may keep for longer than the pipeline, hold references: the last one destroys. */
 mr_device *mr_device_ref(mr_device *device);
-/* Drops the reference of who has opened it, or one of mr_device_ref, and sets it to NULL. Of mr_device_cpu nothing else is
- * done. */
+/* Drops the reference of who has opened it, or one of mr_device_ref, and sets it to NULL. Of mr_device_cpu nothing
+ * else is done. */
 void mr_device_destroy(mr_device **device);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
@@ -109,8 +113,8 @@ void mr_stream_destroy(mr_stream **stream);
  * after it, and only that one; on the cpu, which has done the work by then, it is the answer of submit instead. */
 enum { MR_WORK_BYTES = 1024 };
 int mr_stream_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
-/* Adds a copy, from and to memory of the host or of the stream's device; `from` NULL: zeros. Both must stay until it is
- * done. */
+/* Adds a copy, from and to memory of the host or of the stream's device; `from` NULL: zeros. Both must stay until it
+ * is done. */
 int mr_stream_copy(mr_stream *stream, void *to, const void *from, size_t bytes);
 /* Adds a copy of `rows` rows of `bytes` bytes each, that begin every so many bytes; strides may be negative. */
 int mr_stream_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
@@ -143,26 +147,27 @@ void mr_event_complete(mr_event *event, int status);
 
 /* ---- the simulated accelerator --------------------------------------------------------------------------------- */
 
-/* Work runs later, on the device's own thread, or, with `manual`, when mr_sim_advance is called (simulated time: tests).
+/* Work runs later, on the device's own thread, or, with `manual`, when mr_sim_advance is called (simulated time:
+ * tests).
  *
- * How long it takes: without rates, any number of streams work at once, and each piece of work takes a time drawn from
- * `seed`, uniform in [min_delay_ns, max_delay_ns]. With a rate or a time for each call the device has three engines, upload,
- * compute and download, that work side by side and each in order: a copy takes its bytes at the rate of its engine (from
- * another device: that of the upload engine), and other work takes `call_ns` and the bytes of all buffers that it is given
- * addresses in at `compute_rate`; delays are added where there are any.
+ * How long it takes: without rates, any number of streams work at once, and each piece of work takes a time drawn
+ * from `seed`, uniform in [min_delay_ns, max_delay_ns]. With a rate or a time for each call the device has three
+ * engines, upload, compute and download, that work side by side and each in order: a copy takes its bytes at the rate
+ * of its engine (from another device: that of the upload engine), and other work takes `call_ns` and the bytes of all
+ * buffers that it is given addresses in at `compute_rate`; delays are added where there are any.
  *
- * Misuse fails the call, or the event behind work that is done in the meantime, with MR_ERROR_INTERNAL; the message names
- * stage and frame, it is logged as an error, and mr_sim_misuses counts it: memory of another device, addresses beyond a
- * buffer, work that was not made to wait for what writes its memory, memory that was freed or given to others before the
- * work on it was done.
+ * Misuse fails the call, or the event behind work that is done in the meantime, with MR_ERROR_INTERNAL; the message
+ * names stage and frame, it is logged as an error, and mr_sim_misuses counts it: memory of another device, addresses
+ * beyond a buffer, work that was not made to wait for what writes its memory, memory that was freed or given to
+ * others before the work on it was done.
  *
- * Behind the name ("sim:0?copy=12GB/s&call=50us&memory=64MiB") each field has a name; times are "20us", bytes "64MiB", rates
- * "12GB/s"; bare times are nanoseconds. `copy` sets the rates of both directions. 0: none of that. */
+ * Behind the name ("sim:0?copy=12GB/s&call=50us&memory=64MiB") each field has a name; times are "20us", bytes
+ * "64MiB", rates "12GB/s"; bare times are nanoseconds. `copy` sets the rates of both directions. 0: none of that. */
 typedef struct mr_sim_params {
     int index;
     uint64_t seed;
     bool manual;
-    int64_t min_delay_ns, max_delay_ns;  /* min_delay, max_delay; 1us and 200us where nothing is said of time at all */
+    int64_t min_delay_ns, max_delay_ns;  /* min_delay, max_delay; 1us and 200us where nothing is said of time */
     int64_t upload_rate, download_rate;  /* upload, download: bytes a second */
     int64_t compute_rate;                /* compute: bytes a second */
     int64_t call_ns;                     /* call: for each piece of work that is no copy */
@@ -170,7 +175,8 @@ typedef struct mr_sim_params {
     int64_t fail_after;                  /* every piece of work from this one on fails (MR_ERROR_DEVICE) */
     int64_t fail_every;                  /* each so-manieth piece of work fails */
     int64_t fail_allocation;             /* the so-manieth allocation fails (MR_ERROR_MEMORY) */
-    int64_t fail_call;                   /* the so-manieth call fails: allocate, create, submit, copy, record or wait */
+    int64_t fail_call;                   /* the so-manieth call fails: allocate, create, submit, copy, record or
+                                            wait */
     int64_t lose_after, lose_call;       /* from this piece of work, or call, on all fails: the device is lost */
     int64_t slow_after, slow;            /* work from this one on takes so many times as long */
 } mr_sim_params;

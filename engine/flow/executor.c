@@ -23,8 +23,8 @@ void mr_condition_init(pthread_cond_t *condition) {
     pthread_condattr_destroy(&attributes);
 }
 
-/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847), and
- * whoever waits looks again anyway. */
+/* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847),
+ * and whoever waits looks again anyway. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t time_ns) {
     int64_t longest = mr_clock_now_ns(mr_clock_real()) + 100000000;
     time_ns = time_ns < longest ? time_ns : longest;
@@ -76,7 +76,7 @@ bool mr_executor_is_deterministic(const mr_executor *executor) {
     return executor->random != 0;
 }
 
-/* ---- queues ------------------------------------------------------------------------------------------------------ */
+/* ---- queues ---------------------------------------------------------------------------------------------------- */
 
 /* Wakes a sleeping worker for a task that was just queued, unless as many are on their way as there are tasks. */
 static void call_worker(mr_executor *executor) {
@@ -131,9 +131,9 @@ bool mr_task_wake(mr_task *task) {
             if (atomic_compare_exchange_weak_explicit(&task->state, &state, state, memory_order_acq_rel,
                                                       memory_order_relaxed))
                 return false;
-        } else if (atomic_compare_exchange_weak_explicit(&task->state, &state,
-                                                         state == MR_TASK_IDLE ? MR_TASK_QUEUED : MR_TASK_RUNNING_AGAIN,
-                                                         memory_order_acq_rel, memory_order_relaxed)) {
+        } else if (atomic_compare_exchange_weak_explicit(
+                       &task->state, &state, state == MR_TASK_IDLE ? MR_TASK_QUEUED : MR_TASK_RUNNING_AGAIN,
+                       memory_order_acq_rel, memory_order_relaxed)) {
             if (state != MR_TASK_IDLE)
                 return false;
             dispatch(task, false);
@@ -166,7 +166,7 @@ void mr_task_run(mr_task *task) {
     dispatch(task, true);
 }
 
-/* ---- timers ------------------------------------------------------------------------------------------------------ */
+/* ---- timers ---------------------------------------------------------------------------------------------------- */
 
 void mr_executor_note_next_due(mr_executor *executor) {
     atomic_store_explicit(&executor->next_due_ns, mr_timers_next(&executor->timers), memory_order_relaxed);
@@ -230,7 +230,7 @@ static void fire_timers(mr_executor *executor, int64_t now_ns) {
     }
 }
 
-/* ---- workers ----------------------------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------------------------- */
 
 static mr_task *take_queued(mr_executor *executor) {
     mr_task *task = executor->head;

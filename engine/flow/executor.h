@@ -1,17 +1,17 @@
 /* The executor: runs tasks to completion on one worker thread for each usable core.
  *
- * A task is a function that does what it can and returns; it never waits. What it lacks (input, room, a buffer, an event)
- * wakes it again through mr_task_wake. A wake is never lost: one that comes while the task runs makes it run once more. A
- * task never runs on two threads at once.
+ * A task is a function that does what it can and returns; it never waits. What it lacks (input, room, a buffer, an
+ * event) wakes it again through mr_task_wake. A wake is never lost: one that comes while the task runs makes it run
+ * once more. A task never runs on two threads at once.
  *
- * Order: the task that was woken last by the running task runs next on the same worker, while its data are in the cache;
- * others queue up in order and may be taken by any worker. A sleeping worker is woken only when work queues up, never for
- * the task that runs next anyway.
+ * Order: the task that was woken last by the running task runs next on the same worker, while its data are in the
+ * cache; others queue up in order and may be taken by any worker. A sleeping worker is woken only when work queues
+ * up, never for the task that runs next anyway.
  *
  * A task may be given a thread of its own (mr_task_detach), for calls that block.
  *
- * Deterministic: with a seed there are no threads at all; mr_executor_drive runs tasks in an order drawn from the seed
- * and moves a simulated clock on to the next timer or device completion whenever nothing else can run. */
+ * Deterministic: with a seed there are no threads at all; mr_executor_drive runs tasks in an order drawn from the
+ * seed and moves a simulated clock on to the next timer or device completion whenever nothing else can run. */
 #ifndef MILLRACE_FLOW_EXECUTOR_H
 #define MILLRACE_FLOW_EXECUTOR_H
 
@@ -40,8 +40,8 @@ typedef struct mr_task {
 /* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
 int mr_executor_start(mr_executor *executor);
-/* What the system shows of the worker thread of that index; writes into `name` and returns it. A task's own thread has the
- * name it was given, cut to as many characters. */
+/* What the system shows of the worker thread of that index; writes into `name` and returns it. A task's own thread
+ * has the name it was given, cut to as many characters. */
 enum { MR_THREAD_NAME = 16 };
 const char *mr_worker_name(int index, char name[MR_THREAD_NAME]);
 /* Ends all workers once they have finished the task at hand; tasks still queued are not run. */
@@ -54,8 +54,8 @@ int64_t mr_executor_now_ns(const mr_executor *executor);
 bool mr_executor_is_deterministic(const mr_executor *executor);
 /* Deterministic: a manual simulated device whose work mr_executor_drive does when its time comes. At most 64. */
 int mr_executor_add_device(mr_executor *executor, mr_device *device);
-/* Deterministic: runs until there is nothing left to run or to wait for, or until_ns is reached. False where nothing at all
- * is left. */
+/* Deterministic: runs until there is nothing left to run or to wait for, or until_ns is reached. False where nothing
+ * at all is left. */
 bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);

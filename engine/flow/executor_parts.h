@@ -51,8 +51,8 @@ void mr_task_run(mr_task *task);
 /* Takes all tasks that are due, now queued, as a list. Called with the lock. */
 mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns);
 void mr_executor_note_next_due(mr_executor *executor);
-/* A condition on the monotonic clock, and waiting on it: until that time, but a tenth of a second at most; the caller looks
- * again. */
+/* A condition on the monotonic clock, and waiting on it: until that time, but a tenth of a second at most; the caller
+ * looks again. */
 void mr_condition_init(pthread_cond_t *condition);
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 /* executor_threads.c: wakes the thread of a task. */

@@ -9,7 +9,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
-/* ---- making and ending -------------------------------------------------------------------------------------------- */
+/* ---- making and ending ----------------------------------------------------------------------------------------- */
 
 static void tell_room(void *context) {
     mr_graph *graph = context;
@@ -107,7 +107,7 @@ void mr_graph_destroy(mr_graph **graph) {
     *graph = NULL;
 }
 
-/* ---- stopping ----------------------------------------------------------------------------------------------------- */
+/* ---- stopping -------------------------------------------------------------------------------------------------- */
 
 void mr_graph_stop(mr_graph *graph, bool at_once) {
     if (at_once)
@@ -125,7 +125,7 @@ void mr_graph_stop(mr_graph *graph, bool at_once) {
     tell_room(graph);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------------------------- */
 
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
     pthread_mutex_lock(&graph->lock);
@@ -208,7 +208,7 @@ int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {
     return ended ? outcome(graph) : MR_ERROR_AGAIN;
 }
 
-/* ---- failures ----------------------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------------------------- */
 
 static void keep_first(mr_graph *graph, int status, const char *message) {
     if (graph->status)
@@ -239,7 +239,7 @@ void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const ch
     pthread_mutex_unlock(&graph->lock);
 }
 
-/* ---- counting ----------------------------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------------------------- */
 
 void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames) {
     atomic_store_explicit(&graph->sources[source].expected, frames, memory_order_relaxed);
@@ -277,7 +277,7 @@ void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *
     pthread_mutex_unlock(&graph->lock);
 }
 
-/* ---- frames from the program -------------------------------------------------------------------------------------- */
+/* ---- frames from the program ----------------------------------------------------------------------------------- */
 
 static mr_link *external_inlet(mr_graph *graph, uint32_t source) {
     return graph->sources[source].instance->ports[0];

@@ -1,8 +1,9 @@
 /* The running graph: every instance of a plan, wired with links, on one executor. plan -> graph.
  *
- * create wires, start opens devices and stages and lets them go as they are open; the graph has ended when every instance
- * has seen the end of all its sources. stop asks sources to end (what is in flight is delivered), or, at once, drops what
- * is in flight. Threads: create, start and destroy from one thread, in this order; all else from any. */
+ * create wires, start opens devices and stages and lets them go as they are open; the graph has ended when every
+ * instance has seen the end of all its sources. stop asks sources to end (what is in flight is delivered), or, at
+ * once, drops what is in flight. Threads: create, start and destroy from one thread, in this order; all else from
+ * any. */
 #ifndef MILLRACE_FLOW_GRAPH_H
 #define MILLRACE_FLOW_GRAPH_H
 
@@ -42,8 +43,8 @@ typedef struct mr_subscription {
     void *context;
 } mr_subscription;
 
-/* How long a frame takes from its begin at a vertex to its begin at the last stage behind that drops what is late, by the
- * shorter of the last two calls of each. */
+/* How long a frame takes from its begin at a vertex to its begin at the last stage behind that drops what is late, by
+ * the shorter of the last two calls of each. */
 typedef struct mr_need {
     _Atomic int64_t ns;
     size_t count;
@@ -57,7 +58,8 @@ struct mr_graph {
     mr_ledger *ledger;
     size_t instance_count, instance_room;
     mr_instance **instances;        /* in the order of the plan's vertices */
-    mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes that source's frames */
+    mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes that source's
+                                       frames */
     size_t *first_inlet;            /* by vertex */
     mr_need *needs;                 /* by vertex; NULL where no source has a deadline */
     mr_route **routes;              /* [vertex][output port] */

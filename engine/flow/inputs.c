@@ -1,10 +1,12 @@
-/* What a call gets: frames are taken from the link until the batch is full, its time is up, or nothing more can join. What is
- * late by then is dropped, before work is spent on it. */
+/* What a call gets: frames are taken from the link until the batch is full, its time is up, or nothing more can join.
+ * What is late by then is dropped, before work is spent on it. */
 #include <string.h>
 
 #include "engine/data/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
+
+static const int64_t LOOK_AGAIN_NS = 100000;
 
 size_t mr_instance_choose_part(const mr_instance *instance, const mr_frame *frame) {
     if (instance->part_count == 1)
@@ -24,8 +26,9 @@ int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_fr
     /* The same device orders the work itself; the host must not look before the device is done. */
     if (mr_event_device(frame->ready) == mr_slot_part(instance, slot)->self.device)
         return 1;
+    /* Where too many wait for it already, it is looked at again soon. */
     if (mr_event_notify(frame->ready, mr_task_waker, task))
-        mr_task_wake_at(task, mr_executor_now_ns(task->executor) + 100000); /* Too many wait for it: look again soon. */
+        mr_task_wake_at(task, mr_executor_now_ns(task->executor) + LOOK_AGAIN_NS);
     return 0;
 }
 
@@ -95,8 +98,8 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
     slot->frame_count = kept;
 }
 
-/* Before a join, what is gone counts as if it were there: the other ways to the join hold as many frames as the batches on
- * the way there may gather, and no more. */
+/* Before a join, what is gone counts as if it were there: the other ways to the join hold as many frames as the
+ * batches on the way there may gather, and no more. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot) {
     size_t gone = instance->tells_gone ? slot->mark_count + slot->output_count : 0;
     return slot->frame_count + gone >= (size_t)instance->self.batch;

@@ -7,7 +7,8 @@
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 
-/* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the cache. */
+/* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the
+ * cache. */
 static const int64_t QUANTUM_NS = 100000;
 /* Stages faster than this take several frames from their queue at once. */
 static const int64_t FAST_NS = 5000;
@@ -26,7 +27,7 @@ static bool is_source(const mr_instance *instance) {
     return instance->port_count == 0;
 }
 
-/* ---- claiming ---------------------------------------------------------------------------------------------------- */
+/* ---- claiming -------------------------------------------------------------------------------------------------- */
 
 static bool gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (is_source(instance))
@@ -52,7 +53,7 @@ static mr_slot *claim(mr_instance *instance, mr_task *task) {
     return slot;
 }
 
-/* ---- calling the stage type --------------------------------------------------------------------------------------- */
+/* ---- calling the stage type ------------------------------------------------------------------------------------ */
 
 static void complain(mr_instance *instance, int status) {
     mr_log_level level = atomic_exchange(&instance->complained, true) ? MR_LOG_DEBUG : MR_LOG_ERROR;
@@ -158,8 +159,8 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     return mr_instance_seal(entry, slot, first, answer);
 }
 
-/* Stages faster than this are measured at one call of so many, so that reading the clock of the thread, which takes the
- * kernel's time, does not count for more than they. */
+/* Stages faster than this are measured at one call of so many, so that reading the clock of the thread, which takes
+ * the kernel's time, does not count for more than they. */
 static const int64_t SHORT_CPU_NS = 10000;
 enum { SHORT_STRIDE = 16 };
 
@@ -200,7 +201,7 @@ static void clock_call(mr_entry_task *entry) {
     entry->io.now_ns = now;
 }
 
-/* ---- ends -------------------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------------------------ */
 
 static void pass_mark_on(mr_instance *instance, mr_slot *slot, const mr_item *mark) {
     for (size_t port = 0; port < instance->vertex->output_count; port++)
@@ -234,7 +235,7 @@ static int end_source(mr_instance *instance, mr_slot *slot) {
     return status ? status : MR_DONE;
 }
 
-/* ---- one step ----------------------------------------------------------------------------------------------------- */
+/* ---- one step -------------------------------------------------------------------------------------------------- */
 
 static int call_source(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
@@ -254,8 +255,8 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
     return answer == MR_END ? end_source(instance, slot) : MR_DONE;
 }
 
-/* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or MR_ERROR_AGAIN
- * it is to be called again when the entry is woken. */
+/* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or
+ * MR_ERROR_AGAIN it is to be called again when the entry is woken. */
 static int step(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     int answer = MR_DONE;

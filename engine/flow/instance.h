@@ -1,19 +1,21 @@
 /* A running stage: one instance of a stage type, its inputs, its slots, its outputs. Internal to engine/flow.
  *
- * An instance has one or more entries (tasks), each of which may be inside the stage type at once. They share a ring of
- * slots; a slot holds one call's inputs, outputs and event:
+ * An instance has one or more entries (tasks), each of which may be inside the stage type at once. They share a ring
+ * of slots; a slot holds one call's inputs, outputs and event:
  *
- *     free -> gathering (inputs are collected) -> running (an entry calls the stage type) -> done (all outputs are known)
- *          -> held (outputs are pushed; the device still works on it) -> free
+ *     free -> gathering (inputs are collected) -> running (an entry calls the stage type)
+ *          -> done (all outputs are known) -> held (outputs are pushed; the device still works on it) -> free
  *
  * Slots are claimed, pushed and freed in order, which gives three things at once: results stay in order however many
- * workers are inside, copies and compute of neighbouring frames overlap, and nothing is recycled while a device reads it.
+ * workers are inside, copies and compute of neighbouring frames overlap, and nothing is recycled while a device reads
+ * it.
  *
- * An entry never waits. Without input, slot, room or buffer it returns, and whoever supplies that wakes it: a link its
- * consumer or its producers, an event or a pool whoever asked for it.
+ * An entry never waits. Without input, slot, room or buffer it returns, and whoever supplies that wakes it: a link
+ * its consumer or its producers, an event or a pool whoever asked for it.
  *
- * On several devices each has a part of the instance: the stage type's state there, and pools. A slot goes to the device where
- * its first frame lies, else to the next in turn; what lies elsewhere its entry brings in, as the first work of the call.
+ * On several devices each has a part of the instance: the stage type's state there, and pools. A slot goes to the
+ * device where its first frame lies, else to the next in turn; what lies elsewhere its entry brings in, as the first
+ * work of the call.
  *
  * Threads: what is shared by entries is guarded by `lock`, which is taken only where there are several. */
 #ifndef MILLRACE_FLOW_INSTANCE_H
@@ -119,7 +121,8 @@ struct mr_instance {
     pthread_mutex_t lock;
     bool shared;             /* several entries: the lock is taken */
     bool tells_gone;         /* a join comes behind: what goes no further leaves a mark */
-    bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are delivered */
+    bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are
+                                delivered */
     bool *skipping;          /* for each source here: packets are passed over until a key frame in time */
     int untried;             /* frames dropped since they would be late, though they are not yet */
     _Atomic int64_t last_ns; /* that the last call took */
@@ -178,8 +181,8 @@ void mr_instance_let_go(mr_instance *instance);
 void mr_instance_run(void *entry);
 /* Wakes an entry: something has changed. Any thread. */
 void mr_instance_wake(void *instance);
-/* The place of the next output of a call, to be filled in by the caller. Where there is no memory for it, `frame` (may be
- * NULL) is dropped in the stage's name and the answer is NULL. */
+/* The place of the next output of a call, to be filled in by the caller. Where there is no memory for it, `frame`
+ * (may be NULL) is dropped in the stage's name and the answer is NULL. */
 mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame);
 /* Adds a mark for one output port. */
 int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark);
@@ -196,22 +199,25 @@ void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *fr
 const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task);
 /* deadline.c: whether a frame that was in time when it was taken is late now. Never true of packets. */
 bool mr_deadline_passed(const mr_instance *instance, const mr_frame *frame, int64_t now_ns);
-/* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake `task`. */
+/* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake
+ * `task`. */
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task);
 /* join.c: the same for stages with several ports: one frame of each, matched by identity. */
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task);
 /* The part that a call works on whose first frame that is. */
 size_t mr_instance_choose_part(const mr_instance *instance, const mr_frame *frame);
-/* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (task will be woken), negative: its
- * producer's device work failed. */
+/* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (task will be woken), negative:
+ * its producer's device work failed. */
 int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_frame *frame, mr_task *task);
 
-/* outputs.c: pushes what finished slots hold, in order, and frees slots whose device work is done. Called with the lock. */
+/* outputs.c: pushes what finished slots hold, in order, and frees slots whose device work is done. Called with the
+ * lock. */
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry);
 /* Drops the slot's references and makes it free. */
 void mr_slot_reset(mr_slot *slot);
 
-/* seal.c: ends a call that answered so, and whose first output is that one. The answer, or what went wrong at the end. */
+/* seal.c: ends a call that answered so, and whose first output is that one. The answer, or what went wrong at the
+ * end. */
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer);
 /* What the ledger says of frames that such a failure has dropped. */
 const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status);
@@ -220,7 +226,8 @@ void mr_instance_release_abandoned(mr_instance *instance);
 
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
-/* Brings the call's inputs into the memory of its device, where there are several. MR_ERROR_AGAIN: call again when woken. */
+/* Brings the call's inputs into the memory of its device, where there are several. MR_ERROR_AGAIN: call again when
+ * woken. */
 int mr_io_bring_in(mr_io *io);
 
 #endif

@@ -17,7 +17,7 @@ void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns)
     io->now_ns = now_ns;
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------------------------- */
 
 mr_frame *mr_io_input(const mr_io *io) {
     return io->slot->frame_count ? io->slot->frames[0] : NULL;
@@ -44,7 +44,7 @@ int64_t mr_io_now_ns(const mr_io *io) {
     return mr_executor_now_ns(io->entry->task.executor);
 }
 
-/* ---- pools -------------------------------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------------------------- */
 
 /* Behind the pools of the output ports come these. */
 enum { SCRATCH, STAGING };
@@ -83,9 +83,9 @@ static int create_pool(const mr_instance *instance, const mr_part *part, size_t 
     return mr_pool_create(pool, device, plan->memory, bytes, count);
 }
 
-/* The pool of that buffer size. A new size opens a new pool in the place of the one that was unused for longest, which
- * lives on until its last buffer is back. What is no larger than planned takes what is planned, so that frames of many sizes
- * share a pool. */
+/* The pool of that buffer size. A new size opens a new pool in the place of the one that was unused for longest,
+ * which lives on until its last buffer is back. What is no larger than planned takes what is planned, so that frames
+ * of many sizes share a pool. */
 static int find_pool(mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
     /* Host memory is one for all devices. */
     part = planned(instance, which)->memory == MR_MEMORY_DEVICE ? part : &instance->parts[0];
@@ -190,7 +190,7 @@ int mr_io_bring_in(mr_io *io) {
     return status;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------------------------- */
 
 int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     mr_frame *made = NULL;
@@ -227,7 +227,8 @@ static void lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer)
     for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
         size_t stride = mr_plane_stride(format->pixel, i, format->width);
         size_t bytes = stride * (size_t)mr_plane_rows(format->pixel, i, format->height);
-        frame->plane[i] = (mr_plane){i ? mr_buffer_ref(buffer) : buffer, buffer->data + offset, (ptrdiff_t)stride, bytes};
+        frame->plane[i] = (mr_plane){i ? mr_buffer_ref(buffer) : buffer, buffer->data + offset, (ptrdiff_t)stride,
+                                     bytes};
         offset += bytes;
     }
 }
@@ -288,7 +289,7 @@ int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t cap
     return MR_OK;
 }
 
-/* ---- outputs ------------------------------------------------------------------------------------------------------ */
+/* ---- outputs --------------------------------------------------------------------------------------------------- */
 
 static int emit(mr_io *io, size_t port, mr_frame *frame, bool made) {
     mr_instance *instance = io->instance;
@@ -346,7 +347,7 @@ void mr_io_fail_source(mr_io *io, uint32_t source, int status) {
     mr_graph_fail_source(io->instance->graph, source, status, mr_message());
 }
 
-/* ---- the stage itself --------------------------------------------------------------------------------------------- */
+/* ---- the stage itself ------------------------------------------------------------------------------------------ */
 
 static const mr_instance *instance_of(const mr_stage *self) {
     return self->flow;

@@ -1,8 +1,8 @@
 /* Joins: a stage with several input ports gets one frame of each, matched by identity.
  *
- * Within a source every port's frames come in the order of their identities, so it is enough to compare the first of each
- * lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gone mark says so before
- * a later frame arrives, and an end says it for all that could follow. */
+ * Within a source every port's frames come in the order of their identities, so it is enough to compare the first of
+ * each lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gone mark says
+ * so before a later frame arrives, and an end says it for all that could follow. */
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 

@@ -33,7 +33,7 @@ void mr_lane_make_room(mr_lane *lane) {
         discard_gone_marks(lane);
 }
 
-/* ---- dropping ---------------------------------------------------------------------------------------------------- */
+/* ---- dropping -------------------------------------------------------------------------------------------------- */
 
 static void turn_into_gone(mr_item *item, const char *stage, const char *reason) {
     mr_receipt_note(item->frame->receipt, MR_NOTE_DROPPED, stage, reason);

@@ -1,5 +1,5 @@
-/* One source's queue in a link: a ring of items that grows for marks, and who waits for room in it. Not locked: the link
- * does that. */
+/* One source's queue in a link: a ring of items that grows for marks, and who waits for room in it. Not locked: the
+ * link does that. */
 #ifndef MILLRACE_FLOW_LANE_H
 #define MILLRACE_FLOW_LANE_H
 
@@ -26,8 +26,8 @@ static inline mr_item *mr_lane_at(const mr_lane *lane, uint32_t index) {
     return &lane->ring[(lane->first + index) & (lane->room - 1)];
 }
 
-/* Adds an item at the end. The ring has room for all the frames of a full lane and its end; it grows for gone marks, which
- * are only hints: where there is no memory for that, those queued are discarded, and nothing else is lost. */
+/* Adds an item at the end. The ring has room for all the frames of a full lane and its end; it grows for gone marks,
+ * which are only hints: where there is no memory for that, those queued are discarded, and nothing else is lost. */
 static inline void mr_lane_append(mr_lane *lane, const mr_item *item) {
     if (lane->count == lane->room)
         mr_lane_make_room(lane);
@@ -43,8 +43,8 @@ static inline void mr_lane_take(mr_lane *lane, mr_item *item) {
     lane->frames -= item->kind == MR_ITEM_FRAME;
 }
 
-/* Makes room by the policy's rules in the name of `stage`. True: the new item may be appended (drop-oldest made room);
- * false: the new item itself was turned into a gone mark, which is to be appended instead. */
+/* Makes room by the policy's rules in the name of `stage`. True: the new item may be appended (drop-oldest made
+ * room); false: the new item itself was turned into a gone mark, which is to be appended instead. */
 bool mr_lane_shed(mr_lane *lane, mr_policy policy, const char *stage, mr_item *incoming);
 /* A packet that comes while the lane waits for a key frame: true where it must be dropped. */
 bool mr_lane_skips(mr_lane *lane, const char *stage, mr_item *incoming);

@@ -2,8 +2,8 @@
  *
  *     in = delivered + dropped{stage, reason} + absorbed{stage, reason} + in flight      for every source
  *
- * A source frame opens a receipt here; the receipt's close enters it. Stage ids and reasons are kept by pointer and must
- * outlive the ledger. Any thread. The ledger lives until it was released and its last receipt has closed. */
+ * A source frame opens a receipt here; the receipt's close enters it. Stage ids and reasons are kept by pointer and
+ * must outlive the ledger. Any thread. The ledger lives until it was released and its last receipt has closed. */
 #ifndef MILLRACE_FLOW_LEDGER_H
 #define MILLRACE_FLOW_LEDGER_H
 

@@ -1,12 +1,12 @@
 /* Links: bounded queues between stages, one lane for each source, served round-robin.
  *
- * A lane holds frames, at most `capacity` of them, and marks, which take no room: gone (a frame that will not come, so
- * that joins need not wait for it) and end (nothing more comes from that source). Order within a lane is kept.
+ * A lane holds frames, at most `capacity` of them, and marks, which take no room: gone (a frame that will not come,
+ * so that joins need not wait for it) and end (nothing more comes from that source). Order within a lane is kept.
  *
- * When a lane is full, the policy decides: block leaves the frame with the producer, who is woken when enough of the lane
- * is free that he need not run for one frame at a time; drop-oldest and drop-newest drop in the name of the consuming stage and leave a gone mark. Of compressed
- * packets, those that no other refers to go first; else everything up to the next key frame goes (reason "gop"), since
- * it could not be decoded.
+ * When a lane is full, the policy decides: block leaves the frame with the producer, who is woken when enough of the
+ * lane is free that he need not run for one frame at a time; drop-oldest and drop-newest drop in the name of the
+ * consuming stage and leave a gone mark. Of compressed packets, those that no other refers to go first; else
+ * everything up to the next key frame goes (reason "gop"), since it could not be decoded.
  *
  * Threads: any; a lock guards each link. The consumer's waker and the producers' tasks are called without it. */
 #ifndef MILLRACE_FLOW_LINK_H
@@ -47,12 +47,13 @@ void mr_link_destroy(mr_link **link);
 /* One more producer will send an end mark for that source; the lane ends with the last of them. Before the run. */
 void mr_link_expect(mr_link *link, uint32_t source);
 
-/* Moves the item in and returns true; or, where the lane is full and the policy is to block, leaves it untouched, notes
- * `producer` (may be NULL) to be woken when there is room, and returns false. */
+/* Moves the item in and returns true; or, where the lane is full and the policy is to block, leaves it untouched,
+ * notes `producer` (may be NULL) to be woken when there is room, and returns false. */
 bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer);
 /* Takes up to `count` items, lane by lane in turn; returns how many. */
 size_t mr_link_pop(mr_link *link, mr_item *items, size_t count);
-/* Looks at the first item of one source's lane; false where it is empty. Only the consumer takes items, so it stays. */
+/* Looks at the first item of one source's lane; false where it is empty. Only the consumer takes items, so it
+ * stays. */
 bool mr_link_head(mr_link *link, uint32_t source, mr_item *item);
 /* Takes the first item of one source's lane, which must not be empty. */
 void mr_link_take(mr_link *link, uint32_t source, mr_item *item);

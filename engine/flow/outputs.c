@@ -1,11 +1,12 @@
-/* Slots: what a call has given is pushed in order of the calls, and a slot is free again when its device work is done. */
+/* Slots: what a call has given is pushed in order of the calls, and a slot is free again when its device work is
+ * done. */
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 
-/* ---- filling a slot ----------------------------------------------------------------------------------------------- */
+/* ---- filling a slot -------------------------------------------------------------------------------------------- */
 
 /* Makes room for one more element in an array of a slot. */
 static bool room_for(void **array, size_t count, size_t *room, size_t element) {
@@ -88,7 +89,7 @@ void mr_slot_reset(mr_slot *slot) {
     slot->state = MR_SLOT_FREE;
 }
 
-/* ---- pushing ------------------------------------------------------------------------------------------------------ */
+/* ---- pushing --------------------------------------------------------------------------------------------------- */
 
 /* Pushes to one consumer; a frame that others want too goes there as a reference of its own. */
 static bool push_to(mr_link *link, mr_output *output, bool last, mr_entry_task *entry) {

@@ -90,7 +90,7 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
     return mr_graph_start(pipeline->graph);
 }
 
-/* ---- pushing ------------------------------------------------------------------------------------------------------ */
+/* ---- pushing --------------------------------------------------------------------------------------------------- */
 
 /* Planes of the program's memory, whose release belongs to the first of them. */
 static int wrap(mr_frame *frame, const mr_push *push) {
@@ -173,7 +173,7 @@ int mr_pipeline_end(mr_pipeline *pipeline, const char *source) {
     return vertex ? mr_graph_end_source(pipeline->graph, vertex->source) : MR_ERROR_USAGE;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------------------------- */
 
 void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once) {
     mr_graph_stop(pipeline->graph, at_once);

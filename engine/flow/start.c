@@ -1,10 +1,10 @@
-/* The start: instances work as soon as they themselves are open, so that a decoder decodes while a network behind it is
- * still loading; links fill up meanwhile, and back-pressure holds what comes before.
+/* The start: instances work as soon as they themselves are open, so that a decoder decodes while a network behind it
+ * is still loading; links fill up meanwhile, and back-pressure holds what comes before.
  *
  * Blocking instances open on their own threads, all at once; the caller's thread opens the others in the order of the
  * graph. Last come sources that cannot wait for those behind them, and then the sinks: where any instance cannot be
- * opened, no file has been touched and nothing was delivered. Deterministic: the caller's thread opens all, and in between
- * whatever can run runs. */
+ * opened, no file has been touched and nothing was delivered. Deterministic: the caller's thread opens all, and in
+ * between whatever can run runs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 /* In the order in which they come. */
 typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
 
-/* ---- who opens when ----------------------------------------------------------------------------------------------- */
+/* ---- who opens when -------------------------------------------------------------------------------------------- */
 
 /* A source must not begin before all is open where its frames come at times of their own, or where a queue behind it
  * would rather drop them than let it wait. */
@@ -46,7 +46,7 @@ static bool delivers(const mr_instance *instance) {
     return !instance->self.type->outputs;
 }
 
-/* ---- devices and threads ------------------------------------------------------------------------------------------ */
+/* ---- devices and threads --------------------------------------------------------------------------------------- */
 
 /* The first stage on a device, to say who wants it. */
 static const mr_plan_vertex *first_on(const mr_plan *plan, int device) {
@@ -93,7 +93,7 @@ static int start_threads(mr_graph *graph, const bool *late) {
     return mr_executor_start(graph->executor);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------------------------- */
 
 void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status) {
     pthread_mutex_lock(&graph->lock);
@@ -160,7 +160,7 @@ static void let_all_go(mr_graph *graph) {
             mr_instance_let_go(graph->instances[i]);
 }
 
-/* ---- giving up ---------------------------------------------------------------------------------------------------- */
+/* ---- giving up ------------------------------------------------------------------------------------------------- */
 
 /* Ends a run that could not be opened: what is open is stopped at once, and what is not only drops what comes. */
 static int give_up(mr_graph *graph) {
@@ -190,7 +190,7 @@ static int never_begin(mr_graph *graph, int status) {
     return status;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
 
 static void note_start(mr_graph *graph) {
     pthread_mutex_lock(&graph->lock);

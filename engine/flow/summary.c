@@ -12,7 +12,7 @@ const char *mr_version(void) {
     return MR_VERSION;
 }
 
-/* ---- sources ------------------------------------------------------------------------------------------------------ */
+/* ---- sources --------------------------------------------------------------------------------------------------- */
 
 static int by_frames(const void *a, const void *b) {
     const mr_class_count *first = a, *second = b;
@@ -62,7 +62,7 @@ static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary
     pthread_mutex_unlock(&graph->lock);
 }
 
-/* ---- stages ------------------------------------------------------------------------------------------------------- */
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
 
 static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, uint64_t *latency) {
     int most_frames = (int)atomic_load_explicit(&entry->most_frames, memory_order_relaxed);
@@ -97,7 +97,7 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
     return count;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
 
 static void add_line(mr_summary *summary, const mr_ledger_line *line) {
     for (size_t i = 0; i < summary->line_count; i++) {

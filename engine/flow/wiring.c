@@ -1,4 +1,5 @@
-/* From a plan to instances, the links between them, and the routes that say which link takes which source's frames. */
+/* From a plan to instances, the links between them, and the routes that say which link takes which source's
+ * frames. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -17,7 +18,7 @@ static mr_link **inlet(mr_graph *graph, size_t vertex, size_t port) {
     return graph->inlets[graph->first_inlet[vertex] + port];
 }
 
-/* ---- instances ---------------------------------------------------------------------------------------------------- */
+/* ---- instances ------------------------------------------------------------------------------------------------- */
 
 static int add_instance(mr_graph *graph, size_t vertex, uint32_t source) {
     if (graph->instance_count == graph->instance_room) {
@@ -53,7 +54,7 @@ static int create_instances(mr_graph *graph, size_t v) {
     return MR_OK;
 }
 
-/* ---- links -------------------------------------------------------------------------------------------------------- */
+/* ---- links ----------------------------------------------------------------------------------------------------- */
 
 /* Marks which sources' frames come to one input port. */
 static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *comes) {
@@ -77,8 +78,8 @@ static size_t port_sources(const mr_plan *plan, int vertex, int port, bool *come
     return count;
 }
 
-/* How many frames are left in a lane when its producers are woken: half of it; but before a join they are woken whenever the
- * batches on other ways may lack a frame. */
+/* How many frames are left in a lane when its producers are woken: half of it; but before a join they are woken
+ * whenever the batches on other ways may lack a frame. */
 static int refill(const mr_plan_vertex *vertex) {
     int half = vertex->queue / 2, lacking = vertex->gathered - 1;
     if (vertex->input_count < 2 || lacking < half)
@@ -154,7 +155,7 @@ static void expect_ends(mr_graph *graph) {
             mr_link_expect(inlet(graph, v, 0)[plan->vertices[v].source], plan->vertices[v].source);
 }
 
-/* ---- routes ------------------------------------------------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------------------------- */
 
 static int add_consumer(mr_route *route, mr_link *const *links) {
     mr_link *const **grown = mr_realloc(route->links, (route->consumer_count + 1) * sizeof *grown);
@@ -195,7 +196,7 @@ static void mark_tellers(mr_graph *graph) {
     mr_free(tells);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
 
 static int create_inlets(mr_graph *graph) {
     const mr_plan *plan = graph->plan;

@@ -33,7 +33,8 @@ static int resize(const mr_preprocess_params *params, const mr_format *format) {
 
 int main(int count, char **words) {
     if (count != 8) {
-        fprintf(stderr, "usage: resize_plane INTERPOLATION ANTIALIAS WIDTH HEIGHT TO_WIDTH TO_HEIGHT CROP_FRACTION\n");
+        fprintf(stderr,
+                "usage: resize_plane INTERPOLATION ANTIALIAS WIDTH HEIGHT TO_WIDTH TO_HEIGHT CROP_FRACTION\n");
         return 64;
     }
     double crop = atof(words[7]);

@@ -23,8 +23,10 @@ typedef struct options {
 } options;
 
 static const mr_option option_table[] = {
-    {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "10", .help = "Frames."},
-    {.name = "fail_at", .kind = MR_OPTION_INT, .offset = offsetof(options, fail_at), .fallback = "-1", .help = "Seq."},
+    {.name = "frames", .kind = MR_OPTION_INT, .offset = offsetof(options, frames), .fallback = "10",
+     .help = "Frames."},
+    {.name = "fail_at", .kind = MR_OPTION_INT, .offset = offsetof(options, fail_at), .fallback = "-1",
+     .help = "Seq."},
     {.name = "every", .kind = MR_OPTION_INT, .offset = offsetof(options, every), .fallback = "2", .help = "One of."},
     {.name = "period", .kind = MR_OPTION_DURATION, .offset = offsetof(options, period_ns), .fallback = "0ms",
      .help = "Time a frame."},
@@ -151,8 +153,8 @@ static int scale_map(mr_stage *self, mr_stream *stream, const mr_frame *input, m
     return mr_stream_submit(stream, scale_work_run, &work, sizeof work);
 }
 
-/* ---- block: as scale, for a batch, whose outputs share a buffer; note: as infer, the payload goes on and a tensor with a
- * thousand more is added ---- */
+/* ---- block: as scale, for a batch, whose outputs share a buffer; note: as infer, the payload goes on and a tensor
+ * with a thousand more is added ---- */
 static int block_negotiate(mr_negotiation *negotiation) {
     scale_negotiate(negotiation);
     negotiation->outputs[0].buffer_bytes = (size_t)negotiation->batch * sizeof(int64_t);
@@ -304,7 +306,7 @@ static int slow_process(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
-/* ---- laggard: the first frame gets its output only after others, which other workers are in, have got theirs ---- */
+/* ---- laggard: the first frame gets its output only after others, which other workers are in, have got theirs --- */
 static int laggard_process(mr_stage *self, mr_io *io) {
     mr_frame *input = mr_io_input(io), *output;
     if (input->identity.seq == 0)
@@ -375,8 +377,9 @@ static const mr_stage_type collect_type = {.name = "collect", COMMON, .inputs = 
 
 const mr_stage_type *const *flow_stage_types(void) {
     static const mr_stage_type *const types[] = {
-        &count_type, &pass_type,   &gate_type, &twice_type,     &scale_type,   &block_type,     &note_type,    &batcher_type,
-        &slow_type,  &broken_type, &meet_type, &forgetful_type, &laggard_type, &collect_type, NULL,
+        &count_type, &pass_type,      &gate_type,    &twice_type,   &scale_type,
+        &block_type, &note_type,      &batcher_type, &slow_type,    &broken_type,
+        &meet_type,  &forgetful_type, &laggard_type, &collect_type, NULL,
     };
     return types;
 }

@@ -4,11 +4,12 @@
 
 #include "millrace/millrace.h"
 
-/* Types: `count` (source: `frames`, every `period`, fails behind `fail_at`; packets in groups of `gop`), `pass`, `gate` (lets one of `every` through),
- * `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors through the device's stream), `block`
- * (the same for batches), `note` (adds a tensor to the results), `batcher` (notes
- * its batch sizes), `slow` (takes `period` of the clock for each frame), `broken` (fails at `fail_at`), `meet` (joins),
- * `forgetful` (loses frames without a word), `laggard` (asks for its first output last), `collect` (sink; fails at `fail_at`). */
+/* Types: `count` (source: `frames`, every `period`, fails behind `fail_at`; packets in groups of `gop`), `pass`,
+ * `gate` (lets one of `every` through), `twice` (emits each frame as sub 0 and 1), `scale` (map: writes tensors
+ * through the device's stream), `block` (the same for batches), `note` (adds a tensor to the results), `batcher`
+ * (notes its batch sizes), `slow` (takes `period` of the clock for each frame), `broken` (fails at `fail_at`), `meet`
+ * (joins), `forgetful` (loses frames without a word), `laggard` (asks for its first output last), `collect` (sink;
+ * fails at `fail_at`). */
 const mr_stage_type *const *flow_stage_types(void);
 
 /* What the last run's `collect` stages saw, in order; guarded against workers. */

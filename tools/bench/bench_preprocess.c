@@ -90,7 +90,8 @@ static contestant contestants[] = {
     {.name = "bilinear-antialiased-avx2", .interpolation = MR_BILINEAR, .antialias = true, .isa = MR_ISA_AVX2,
      .one = run_kernel},
     {.name = "area-avx2", .interpolation = MR_AREA, .isa = MR_ISA_AVX2, .one = run_kernel},
-    {.name = "swscale-bilinear", .swscale_flags = SWS_BILINEAR, .swscale_format = AV_PIX_FMT_RGB24, .one = run_swscale},
+    {.name = "swscale-bilinear", .swscale_flags = SWS_BILINEAR, .swscale_format = AV_PIX_FMT_RGB24,
+     .one = run_swscale},
     {.name = "swscale-area", .swscale_flags = SWS_AREA, .swscale_format = AV_PIX_FMT_RGB24, .one = run_swscale},
     {.name = "swscale-bilinear-planar", .swscale_flags = SWS_BILINEAR, .swscale_format = AV_PIX_FMT_GBRP,
      .one = run_swscale},
@@ -110,7 +111,8 @@ static int prepare(contestant *c) {
     }
     if (c->one != run_kernel)
         return MR_OK;
-    const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = WIDTH, .height = HEIGHT};
+    const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = WIDTH,
+                              .height = HEIGHT};
     const mr_preprocess_params params = {.width = SIDE, .height = SIDE, .crop_fraction = 1,
                                          .interpolation = c->interpolation, .antialias = c->antialias,
                                          .mean = {127, 127, 127}, .std = {128, 128, 128}, .dtype = MR_DTYPE_F32,

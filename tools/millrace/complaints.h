@@ -1,5 +1,5 @@
-/* What check, run and plan say of a pipeline before it runs: diagnostics as text, JSON or workflow commands of GitHub, and
- * whether warnings count as errors (--deny-warnings). */
+/* What check, run and plan say of a pipeline before it runs: diagnostics as text, JSON or workflow commands of
+ * GitHub, and whether warnings count as errors (--deny-warnings). */
 #ifndef MILLRACE_TOOLS_COMPLAINTS_H
 #define MILLRACE_TOOLS_COMPLAINTS_H
 

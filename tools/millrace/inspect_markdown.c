@@ -37,7 +37,8 @@ static void print_table(const char *of, const mr_option *table) {
     putchar('\n');
 }
 
-/* The keys of each entry of a section, which have a table of their own unless they are those of sources and stages. */
+/* The keys of each entry of a section, which have a table of their own unless they are those of sources and
+ * stages. */
 static void print_sections(void) {
     for (const mr_option *key = mr_spec_keys(MR_SPEC_PIPELINE); key->name; key++) {
         if (key->kind != MR_OPTION_MAPS || key->fields == mr_spec_keys(MR_SPEC_SOURCE) ||

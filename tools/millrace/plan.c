@@ -72,7 +72,8 @@ static int take_seconds(arguments *to, char **argv) {
     char *end = NULL;
     to->seconds = text ? strtod(text, &end) : default_seconds;
     if (text && (end == text || *end || !(to->seconds >= least_seconds && to->seconds <= most_seconds)))
-        return mr_usage_error(&usage, "--profile takes seconds from %g to %g, not \"%s\"", least_seconds, most_seconds,
+        return mr_usage_error(&usage, "--profile takes seconds from %g to %g, not \"%s\"", least_seconds,
+                              most_seconds,
                               text);
     return 0;
 }
@@ -157,7 +158,7 @@ static mr_pipeline_params params_of(const arguments *from) {
     return params;
 }
 
-/* ---- the plan alone --------------------------------------------------------------------------------------------- */
+/* ---- the plan alone -------------------------------------------------------------------------------------------- */
 
 static int show(const arguments *from) {
     mr_plan *plan = NULL;
@@ -172,7 +173,7 @@ static int show(const arguments *from) {
     return code;
 }
 
-/* ---- with a profile --------------------------------------------------------------------------------------------- */
+/* ---- with a profile -------------------------------------------------------------------------------------------- */
 
 static int measure(const arguments *from, mr_pipeline *pipeline, mr_profile *profile) {
     int status = mr_plan_refuse_external(pipeline->plan);

@@ -1,6 +1,7 @@
 /* What the files of `millrace plan` share: the plan as rows, in words and as JSON.
  *
- * Everything is read from the plan (engine/config/plan.h); nothing is worked out here that a run would work out anew. */
+ * Everything is read from the plan (engine/config/plan.h); nothing is worked out here that a run would work out
+ * anew. */
 #ifndef MILLRACE_TOOLS_PLAN_H
 #define MILLRACE_TOOLS_PLAN_H
 
@@ -14,8 +15,8 @@
 size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge);
 /* What a link carries. */
 const mr_format_set *mr_plan_edge_set(const mr_plan *plan, const mr_plan_edge *edge);
-/* Bytes of one frame at most that comes out of a port, tensors among its results included; 0 where it has none, or nobody
- * has bounded them. */
+/* Bytes of one frame at most that comes out of a port, tensors among its results included; 0 where it has none, or
+ * nobody has bounded them. */
 uint64_t mr_plan_output_bytes(const mr_plan_vertex *vertex, size_t port);
 uint64_t mr_plan_edge_bytes(const mr_plan *plan, const mr_plan_edge *edge);
 /* Frames a second that the sources offer a vertex; 0 where that of one is not known. */

@@ -65,7 +65,7 @@ static void put_format(yajl_gen json, const char *key, const mr_format_set *set)
     yajl_gen_map_close(json);
 }
 
-/* ---- sources and stages ----------------------------------------------------------------------------------------- */
+/* ---- sources and stages ---------------------------------------------------------------------------------------- */
 
 static void put_source(yajl_gen json, const mr_plan_vertex *source) {
     bool lasts = source->frames > 0 && source->rate > 0;
@@ -153,7 +153,7 @@ static void put_stage(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *
     yajl_gen_map_close(json);
 }
 
-/* ---- links and copies ------------------------------------------------------------------------------------------- */
+/* ---- links and copies ------------------------------------------------------------------------------------------ */
 
 static void put_link(yajl_gen json, const mr_plan *plan, const mr_plan_edge *edge) {
     const mr_plan_vertex *from = &plan->vertices[edge->from], *to = &plan->vertices[edge->to];
@@ -187,7 +187,7 @@ static void put_copy(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *c
     yajl_gen_map_close(json);
 }
 
-/* ---- the process and its memory --------------------------------------------------------------------------------- */
+/* ---- the process and its memory -------------------------------------------------------------------------------- */
 
 static void put_thread(void *context, const mr_plan_thread *thread) {
     yajl_gen json = context;

@@ -36,8 +36,9 @@ double mr_plan_rate(const mr_plan *plan, const mr_plan_vertex *vertex) {
 }
 
 const char *mr_plan_policy_name(mr_policy policy) {
-    static const char *const names[] = {
-        [MR_POLICY_BLOCK] = "block", [MR_POLICY_DROP_OLDEST] = "drop-oldest", [MR_POLICY_DROP_NEWEST] = "drop-newest"};
+    static const char *const names[] = {[MR_POLICY_BLOCK] = "block",
+                                        [MR_POLICY_DROP_OLDEST] = "drop-oldest",
+                                        [MR_POLICY_DROP_NEWEST] = "drop-newest"};
     return names[policy];
 }
 
@@ -53,7 +54,7 @@ int mr_plan_refuse_external(const mr_plan *plan) {
     return MR_OK;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------------------------- */
 
 static void tell(mr_plan_thread_function *function, void *context, const char *name, int count, const char *what,
                  const char *stage) {
@@ -81,7 +82,7 @@ void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, voi
         tell(function, context, plan->devices[d].name, plan->devices[d].used, "device", plan->devices[d].name);
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------ */
+/* ---- words ----------------------------------------------------------------------------------------------------- */
 
 const char *mr_words_bytes(uint64_t bytes, char text[MR_WORDS]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -28,7 +28,7 @@ static const char *bytes_or_none(uint64_t bytes, char text[MR_WORDS]) {
     return text;
 }
 
-/* ---- sources ---------------------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------------------------- */
 
 static bool alike(const mr_plan_vertex *a, const mr_plan_vertex *b) {
     return a->type == b->type && a->rate == b->rate && a->paced == b->paced && a->frames == b->frames &&
@@ -85,7 +85,7 @@ static int print_sources(const mr_plan *plan, int width, FILE *stream) {
     return status;
 }
 
-/* ---- stages ----------------------------------------------------------------------------------------------------- */
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
 
 static void add_threads(mr_table *table, const mr_plan_vertex *stage) {
     const char *each = stage->instances > 1 ? " each" : "";
@@ -146,7 +146,7 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
     return status;
 }
 
-/* ---- links ------------------------------------------------------------------------------------------------------ */
+/* ---- links ----------------------------------------------------------------------------------------------------- */
 
 /* "decode", or "split.left" where there is a choice of ports. */
 static const char *from_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
@@ -220,7 +220,7 @@ static int print_links(const mr_plan *plan, int width, FILE *stream) {
     return status;
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------------------------- */
 
 /* A copy; or what a stage on several devices brings to them itself. */
 static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex *copy) {
@@ -241,7 +241,8 @@ static void add_copy(mr_table *table, const mr_plan *plan, const mr_plan_vertex 
         mr_table_add(table, "?");
 }
 
-/* Whether a stage on several devices brings its frames there itself: not where those before it have left them there. */
+/* Whether a stage on several devices brings its frames there itself: not where those before it have left them
+ * there. */
 static bool brings_in(const mr_plan *plan, int v) {
     const mr_plan_vertex *to = &plan->vertices[v];
     for (size_t e = 0; e < plan->edge_count && to->staging.count; e++)
@@ -271,7 +272,7 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
     return status;
 }
 
-/* ---- the process ------------------------------------------------------------------------------------------------ */
+/* ---- the process ----------------------------------------------------------------------------------------------- */
 
 /* What all threads are called, one after the other, as it grows. */
 typedef struct thread_list {
@@ -317,7 +318,7 @@ static int print_process(const mr_plan *plan, int width, FILE *stream) {
     return MR_OK;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 static void print_bound(const char *of, const mr_plan_bytes *bound, FILE *stream) {
     char text[MR_WORDS];
@@ -351,7 +352,7 @@ static void print_memory(const mr_plan *plan, FILE *stream) {
             print_device(&plan->devices[i], stream);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
 
 int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
     fprintf(stream, "%s: %s, %d worker%s%s\n\n", plan->name, plan->spec->file, plan->workers,

@@ -15,12 +15,13 @@ static const double LONGEST_WAIT_S = 120;
 static const double SHORTEST_S = 0.2;
 /* Nor do fewer frames than this say much: it is waited for them when the time is up. */
 enum { FEWEST_FRAMES = 8 };
-/* Up to here sources that keep to a clock are kept up with: of frames dropped, and of a stage's or all cores' time. */
+/* Up to here sources that keep to a clock are kept up with: of frames dropped, and of a stage's or all cores'
+ * time. */
 static const double FEW_DROPS = 0.02, NEARLY_BUSY = 0.95;
 /* A stage's threads must be so much busier than all cores to be called the bottleneck: both are measured. */
 static const double CLEARLY = 1.1;
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------------------- */
 
 /* Waits for the first frame. MR_ERROR_AGAIN: it goes on; else it has ended, with that status. */
 static int await_first(mr_pipeline *pipeline, mr_summary **seen) {
@@ -40,8 +41,8 @@ static uint64_t done(const mr_summary *summary) {
     return summary->delivered + summary->dropped + summary->absorbed;
 }
 
-/* Waits for the time to be up, and for so many frames that they say something. MR_ERROR_AGAIN: it goes on; else it has ended,
- * with that status. */
+/* Waits for the time to be up, and for so many frames that they say something. MR_ERROR_AGAIN: it goes on; else it
+ * has ended, with that status. */
 static int await_enough(mr_pipeline *pipeline, double seconds, const mr_summary *first, mr_summary **last) {
     int status = mr_pipeline_wait(pipeline, (int64_t)(seconds * 1e9));
     int failed = mr_pipeline_summarize(pipeline, last);
@@ -76,7 +77,7 @@ static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_sum
     return failed ? failed : *ended ? status : MR_OK;
 }
 
-/* ---- what was seen ---------------------------------------------------------------------------------------------- */
+/* ---- what was seen --------------------------------------------------------------------------------------------- */
 
 /* Counts as if nothing had been when the first look was taken. */
 static void forget(mr_summary *summary) {
@@ -89,7 +90,8 @@ static void forget(mr_summary *summary) {
 /* Workers that can be inside a stage at once, or its own threads, as far as there are cores for them. */
 static double parallel(const mr_plan *plan, const mr_plan_vertex *vertex) {
     int instances = vertex->instances, cores = mr_usable_cores();
-    int most = vertex->blocking ? instances * (vertex->threads > 1 ? vertex->threads : 1) : instances * vertex->entries;
+    int most =
+        vertex->blocking ? instances * (vertex->threads > 1 ? vertex->threads : 1) : instances * vertex->entries;
     if (!vertex->blocking && most > plan->workers)
         most = plan->workers;
     bool waits = vertex->blocking && vertex->threads == 0;
@@ -109,7 +111,8 @@ static double foreign_weight(const mr_plan *plan, const mr_summary *first, const
     return sum;
 }
 
-static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_summary *first, const mr_summary *last) {
+static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_summary *first,
+                           const mr_summary *last) {
     double cpu_ns = (last->cpu_s - first->cpu_s) * 1e9;
     double foreign_ns = cpu_ns - (last->threads_cpu_s - first->threads_cpu_s) * 1e9;
     double weight = foreign_weight(plan, first, last), known_ns = 0;
@@ -141,7 +144,7 @@ static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_su
         profile->costs[v].cpu_share *= cpu_ns / known_ns;
 }
 
-/* ---- deadlines -------------------------------------------------------------------------------------------------- */
+/* ---- deadlines ------------------------------------------------------------------------------------------------- */
 
 static int check_deadlines(mr_profile *profile, const mr_plan *plan) {
     int64_t *cost_ns = calloc(plan->vertex_count + 1, sizeof *cost_ns);
@@ -157,7 +160,7 @@ static int check_deadlines(mr_profile *profile, const mr_plan *plan) {
     return status;
 }
 
-/* ---- what is to be expected ------------------------------------------------------------------------------------- */
+/* ---- what is to be expected ------------------------------------------------------------------------------------ */
 
 /* Frames a second that all sources together give by the clock; 0 where one of them keeps to none. */
 static double offered(const mr_plan *plan) {

@@ -1,13 +1,13 @@
 /* Profiling: a pipeline runs for a few seconds, its sinks writing nowhere, and what that has cost is worked out.
  *
- * Costs are taken between two looks at the running pipeline: the first when a frame has been delivered, so that loading and
- * the first fill of the queues do not count, the second when the time is up, though not before a few frames have come through,
- * or the pipeline has ended.
+ * Costs are taken between two looks at the running pipeline: the first when a frame has been delivered, so that
+ * loading and the first fill of the queues do not count, the second when the time is up, though not before a few
+ * frames have come through, or the pipeline has ended.
  *
- * Processor time of a stage is what the engine's threads spent inside it, by their own clocks, and its share of what threads
- * of libraries and devices spent: all of that is the process's time less that of the engine's threads and the caller's. It
- * is shared out among the stages that have such threads, in proportion to the time spent inside them, since their callers
- * wait for those threads. */
+ * Processor time of a stage is what the engine's threads spent inside it, by their own clocks, and its share of what
+ * threads of libraries and devices spent: all of that is the process's time less that of the engine's threads and the
+ * caller's. It is shared out among the stages that have such threads, in proportion to the time spent inside them,
+ * since their callers wait for those threads. */
 #ifndef MILLRACE_TOOLS_PROFILE_H
 #define MILLRACE_TOOLS_PROFILE_H
 

@@ -10,7 +10,7 @@ static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",
                                           [MR_BOTTLENECK_PROCESSORS] = "processors",
                                           [MR_BOTTLENECK_STAGE] = "stage"};
 
-/* ---- for people ------------------------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------------------------ */
 
 static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost) {
     char text[MR_WORDS];
@@ -63,12 +63,14 @@ static int print_costs(const mr_profile *profile, const mr_plan *plan, int width
 static void print_bottleneck(const mr_profile *profile, int width, FILE *stream) {
     char text[MR_WORDS];
     if (profile->bottleneck == MR_BOTTLENECK_SOURCES)
-        mr_print_wrapped(width, stream, "bottleneck: none, all keeps up with the sources; up to %s with %s as the limit",
+        mr_print_wrapped(width, stream,
+                         "bottleneck: none, all keeps up with the sources; up to %s with %s as the limit",
                          mr_words_rate(profile->most_rate, text), profile->stage);
     else if (profile->bottleneck == MR_BOTTLENECK_PROCESSORS)
         mr_print_wrapped(width, stream, "bottleneck: the processors, and of the stages %s", profile->stage);
     else
-        mr_print_wrapped(width, stream, "bottleneck: %s, whose threads are busy while cores are free", profile->stage);
+        mr_print_wrapped(width, stream, "bottleneck: %s, whose threads are busy while cores are free",
+                         profile->stage);
 }
 
 static void print_expected(const mr_profile *profile, int width, FILE *stream) {
@@ -90,7 +92,8 @@ int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, 
     uint64_t foreign =
         profile->peak_bytes > profile->buffer_bytes ? profile->peak_bytes - profile->buffer_bytes : 0;
     fputc('\n', stream);
-    fprintf(stream, "  profiled for %.1f s, sinks writing nowhere; %.2f cores busy\n", profile->seconds, profile->cores);
+    fprintf(stream, "  profiled for %.1f s, sinks writing nowhere; %.2f cores busy\n", profile->seconds,
+            profile->cores);
     print_expected(profile, width, stream);
     print_bottleneck(profile, width, stream);
     if (profile->deadlines)
@@ -102,7 +105,7 @@ int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, 
     return status;
 }
 
-/* ---- for programs ----------------------------------------------------------------------------------------------- */
+/* ---- for programs ---------------------------------------------------------------------------------------------- */
 
 static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
     mr_json_open_map(json, NULL);

@@ -9,7 +9,8 @@
 #include "millrace/status.h"
 #include "tools/millrace/command.h"
 
-enum { INDENT = 2, GAP = 2, LEAST = 10, LONG_NAME = 16, MOST_COLUMNS = 16, PIPE_WIDTH = 80, LEAST_WIDTH = 40, MOST_WIDTH = 1000 };
+enum { INDENT = 2, GAP = 2, LEAST = 10, LONG_NAME = 16, MOST_COLUMNS = 16, PIPE_WIDTH = 80, LEAST_WIDTH = 40,
+      MOST_WIDTH = 1000 };
 static const char dots[] = "..";
 
 int mr_terminal_width(FILE *stream) {
@@ -45,7 +46,7 @@ void mr_table_add(mr_table *table, const char *format, ...) {
     va_end(arguments);
 }
 
-/* ---- widths ----------------------------------------------------------------------------------------------------- */
+/* ---- widths ---------------------------------------------------------------------------------------------------- */
 
 static size_t column_count(const mr_table *table) {
     size_t count = 0;
@@ -118,8 +119,8 @@ static size_t widest(const mr_table *table, size_t columns, const size_t *widths
     return found;
 }
 
-/* Takes one column of the terminal after another from the widest: first from names that are longer than names should be,
- * then from what is broken into lines, of which nothing is lost. */
+/* Takes one column of the terminal after another from the widest: first from names that are longer than names should
+ * be, then from what is broken into lines, of which nothing is lost. */
 static void fit(const mr_table *table, size_t columns, size_t *widths, const size_t *least, size_t most) {
     for (size_t wide = total(widths, columns); wide > most; wide--) {
         size_t c = widest(table, columns, widths, least, MR_CUT_MIDDLE, LONG_NAME);
@@ -133,7 +134,7 @@ static void fit(const mr_table *table, size_t columns, size_t *widths, const siz
     }
 }
 
-/* ---- printing --------------------------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------------------------- */
 
 /* The middle goes: "entrance-north..decode". What is cut is ASCII: ids. */
 static void cut_middle(char *cell, size_t width) {
@@ -143,7 +144,8 @@ static void cut_middle(char *cell, size_t width) {
 }
 
 /* Prints what goes on this line of each cell and moves on behind it. False where nothing is left. */
-static bool print_line(const mr_column *columns, size_t count, const char **cells, const size_t *widths, FILE *stream) {
+static bool print_line(const mr_column *columns, size_t count, const char **cells, const size_t *widths,
+                       FILE *stream) {
     size_t blanks = INDENT;
     bool more = false;
     for (size_t c = 0; c < count; c++) {

@@ -1,4 +1,5 @@
-/* What is wrong with a pipeline: all errors of a file at once, each with its place and, where there is one, the fix. */
+/* What is wrong with a pipeline: all errors of a file at once, each with its place and, where there is one, the
+ * fix. */
 #ifndef MILLRACE_DIAGNOSTICS_H
 #define MILLRACE_DIAGNOSTICS_H
 

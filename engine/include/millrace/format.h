@@ -1,8 +1,8 @@
 /* What flows on a link: compressed packets, pictures, tensors, or results alone.
  *
- * An mr_format describes one frame; as what is planned (mr_stage) it says what all frames have in common, and a field that
- * is zero differs between them. Sets of formats are format_set.h's. Formats are plain values, copied freely; they own
- * nothing. Functions here are pure and may be called from any thread. */
+ * An mr_format describes one frame; as what is planned (mr_stage) it says what all frames have in common, and a field
+ * that is zero differs between them. Sets of formats are format_set.h's. Formats are plain values, copied freely;
+ * they own nothing. Functions here are pure and may be called from any thread. */
 #ifndef MILLRACE_FORMAT_H
 #define MILLRACE_FORMAT_H
 
@@ -127,8 +127,8 @@ mr_format mr_tensor_format(mr_dtype dtype, mr_layout layout, int32_t rank, const
 
 /* Bytes from row to row of one plane as the engine lays pictures out: aligned to 64. */
 size_t mr_plane_stride(mr_pixel pixel, int plane, int32_t width);
-/* Bytes of the block that holds one picture, with such strides, or one tensor; 0 where the format is not fixed, or is a
- * packet's or results'. */
+/* Bytes of the block that holds one picture, with such strides, or one tensor; 0 where the format is not fixed, or is
+ * a packet's or results'. */
 size_t mr_format_bytes(const mr_format *format);
 
 /* Writes a format for people, such as "picture I420 1280x720" or "tensor f32 3x224x224"; returns `text`. */

@@ -1,9 +1,9 @@
 /* Sets of formats: what a port takes and what a link may carry, known before anything has moved.
  *
- * Each field of a set is fixed, bounded or open; a zeroed field is open. A set is the product of its fields: pixels {I420,
- * NV12} and widths 1 to 640 are all pictures of either layout up to that width. What says more about a picture (colour,
- * aspect, rotation) describes and never conflicts. Sets are plain values; `codec` is not owned and lives as long as the
- * plan. Functions here are pure and may be called from any thread. */
+ * Each field of a set is fixed, bounded or open; a zeroed field is open. A set is the product of its fields: pixels
+ * {I420, NV12} and widths 1 to 640 are all pictures of either layout up to that width. What says more about a picture
+ * (colour, aspect, rotation) describes and never conflicts. Sets are plain values; `codec` is not owned and lives as
+ * long as the plan. Functions here are pure and may be called from any thread. */
 #ifndef MILLRACE_FORMAT_SET_H
 #define MILLRACE_FORMAT_SET_H
 
@@ -52,8 +52,8 @@ bool mr_format_set_has(const mr_format_set *set, const mr_format *format);
  * ours: packets and results. */
 size_t mr_format_set_most_bytes(const mr_format_set *set);
 
-/* Writes a set for people, such as "picture I420 1280x720", "picture RGB24|GRAY8 up to 640x480", "packet h264 1280x720" or
- * "tensor f32 3x?x?"; returns `text`. */
+/* Writes a set for people, such as "picture I420 1280x720", "picture RGB24|GRAY8 up to 640x480", "packet h264
+ * 1280x720" or "tensor f32 3x?x?"; returns `text`. */
 const char *mr_format_set_print(const mr_format_set *set, char *text, size_t bytes);
 enum { MR_FORMAT_SET_TEXT = 192 };
 

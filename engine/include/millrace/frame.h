@@ -1,8 +1,8 @@
 /* Buffers and frames: what stages exchange.
  *
- * A buffer is a reference-counted block of memory; it comes from a pool or wraps foreign memory. A frame holds planes in
- * buffers, its own format, and metadata. Reference counts may be taken and dropped from any thread. Once a frame has been
- * emitted it is immutable: a stage that changes anything writes a new frame (mr_io_derive in stage.h). */
+ * A buffer is a reference-counted block of memory; it comes from a pool or wraps foreign memory. A frame holds planes
+ * in buffers, its own format, and metadata. Reference counts may be taken and dropped from any thread. Once a frame
+ * has been emitted it is immutable: a stage that changes anything writes a new frame (mr_io_derive in stage.h). */
 #ifndef MILLRACE_FRAME_H
 #define MILLRACE_FRAME_H
 
@@ -44,8 +44,8 @@ mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *contex
 
 /* ---- pools --------------------------------------------------------------------------------------------------- */
 
-/* A pool of up to `count` buffers of `bytes` bytes each, 64-byte aligned, allocated as they are first needed and kept. It
- * lives until mr_pool_release was called and its last buffer came back. */
+/* A pool of up to `count` buffers of `bytes` bytes each, 64-byte aligned, allocated as they are first needed and
+ * kept. It lives until mr_pool_release was called and its last buffer came back. */
 int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
 void mr_pool_release(mr_pool **pool);
 
@@ -58,8 +58,8 @@ size_t mr_pool_buffer_bytes(const mr_pool *pool);
 
 /* ---- media: what stands behind packets and pictures ---------------------------------------------------------- */
 
-/* Describes the stream that packets and pictures belong to: codec, time base, and for image folders the file. Shared and
- * immutable; all pointers belong to it. It stands for the decoder's needs without naming a decoder's library. */
+/* Describes the stream that packets and pictures belong to: codec, time base, and for image folders the file. Shared
+ * and immutable; all pointers belong to it. It stands for the decoder's needs without naming a decoder's library. */
 typedef struct mr_media {
     atomic_int references;
     char *path;        /* file or URL it was read from */
@@ -91,8 +91,8 @@ typedef struct mr_class {
     const char *label; /* NULL where the stage has no labels; lives as long as the pipeline */
 } mr_class;
 
-/* One result of one stage about one frame. Results form a list, newest first, whose tail may be shared between frames;
- * an element is immutable once its frame was emitted. */
+/* One result of one stage about one frame. Results form a list, newest first, whose tail may be shared between
+ * frames; an element is immutable once its frame was emitted. */
 typedef struct mr_result {
     mr_result_kind kind;
     const char *stage; /* id of the stage that gave it; lives as long as the pipeline */

@@ -11,9 +11,9 @@
  *     mr_pipeline_wait(pipeline, -1);
  *     mr_pipeline_destroy(&pipeline);
  *
- * open plans the pipeline, start runs it on threads of its own, wait returns when all sources have ended and every frame
- * is accounted for. Functions on one pipeline may be called from any thread, except that open, subscribe, start and
- * destroy come in that order from one. Callbacks run on the pipeline's threads and must not block. */
+ * open plans the pipeline, start runs it on threads of its own, wait returns when all sources have ended and every
+ * frame is accounted for. Functions on one pipeline may be called from any thread, except that open, subscribe, start
+ * and destroy come in that order from one. Callbacks run on the pipeline's threads and must not block. */
 #ifndef MILLRACE_H
 #define MILLRACE_H
 
@@ -45,24 +45,27 @@ typedef struct mr_override {
 typedef struct mr_pipeline_params {
     const mr_stage_type *const *types;
     const char *path;        /* the YAML file; "-": standard input */
-    const char *text;        /* its text, where it is not to be read from the file; path then only names it. NULL: read */
+    const char *text;        /* its text, where it is not to be read from the file; path then only names it. NULL:
+                                read */
     size_t override_count;
     const mr_override *overrides;
     size_t input_count;      /* one replaces the only source's uri; several make one source each */
     const char *const *inputs;
     const char *output;      /* replaces the path of the only sink that has one; NULL: as written */
     int workers;             /* threads that run stages; 0: as the YAML says, else one for each usable core */
-    size_t assume_count;     /* plan for hardware that need not be there: "cuda:8x80GiB" (eight with so much memory each), "sim:2".
-                                Such a pipeline is only proven, as with `offline` */
+    size_t assume_count;     /* plan for hardware that need not be there: "cuda:8x80GiB" (eight with so much memory
+                                each), "sim:2". Such a pipeline is only proven, as with `offline` */
     const char *const *assume;
     bool offline;            /* only prove it: open neither media nor models; it cannot be started */
-    const char *profile;     /* not NULL: nothing is written where the YAML says, but to /dev/null, or for stages that write
-                                into folders, below this folder, which is there; and mr_summary tells processor times */
-    uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed (tests) */
+    const char *profile;     /* not NULL: nothing is written where the YAML says, but to /dev/null, or for stages that
+                                write into folders, below this folder, which is there; and mr_summary tells processor
+                                times */
+    uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed
+                                (tests) */
 } mr_pipeline_params;
 
-/* Reads, checks and plans. On failure *pipeline is NULL, and `diagnostics` holds every error and warning found; on success
- * it may hold warnings. The status is the first error's. */
+/* Reads, checks and plans. On failure *pipeline is NULL, and `diagnostics` holds every error and warning found; on
+ * success it may hold warnings. The status is the first error's. */
 int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
 
 /* Every frame that reaches the stage of type `callback` with that id. The frame is borrowed for the call. */
@@ -70,12 +73,12 @@ typedef void mr_frame_function(void *context, const char *source, const mr_frame
 int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_function *function, void *context);
 
 /* Opens all stages and starts. What is open begins to work while the others are still being opened, but nothing is
- * delivered, no sink is opened and no source whose frames come by the clock begins before all else is open. On failure
- * nothing runs, every frame that was read is dropped ("stopped"), and mr_message says why. */
+ * delivered, no sink is opened and no source whose frames come by the clock begins before all else is open. On
+ * failure nothing runs, every frame that was read is dropped ("stopped"), and mr_message says why. */
 int mr_pipeline_start(mr_pipeline *pipeline);
 
-/* A picture or tensor of the program's, for a source of type `push`. The memory is read until release(context) is called,
- * once, from any thread; with release NULL it is copied before the call returns. */
+/* A picture or tensor of the program's, for a source of type `push`. The memory is read until release(context) is
+ * called, once, from any thread; with release NULL it is copied before the call returns. */
 typedef struct mr_push {
     mr_format format;
     const void *data[MR_MAX_PLANES];
@@ -84,8 +87,9 @@ typedef struct mr_push {
     void (*release)(void *context);
     void *context;
 } mr_push;
-/* Waits up to timeout_ns (0: not at all, -1: without end) for room. MR_ERROR_AGAIN where there was none, MR_ERROR_DATA
- * where the format is not the planned one, MR_ERROR_CANCELLED once stopping. On failure release is not called. */
+/* Waits up to timeout_ns (0: not at all, -1: without end) for room. MR_ERROR_AGAIN where there was none,
+ * MR_ERROR_DATA where the format is not the planned one, MR_ERROR_CANCELLED once stopping. On failure release is not
+ * called. */
 int mr_pipeline_push(mr_pipeline *pipeline, const char *source, const mr_push *push, int64_t timeout_ns);
 /* Nothing more comes from that source. */
 int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
@@ -94,14 +98,14 @@ int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
  * calls are interrupted. Safe in a thread beside signal handling, not in a handler itself. */
 void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
 
-/* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of any
- * source or sink, MR_OK where there was none, and MR_ERROR_INTERNAL where the ledger does not balance. */
+/* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of
+ * any source or sink, MR_OK where there was none, and MR_ERROR_INTERNAL where the ledger does not balance. */
 int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns);
 
 /* Stops at once where it still runs. Frames that a program still holds stay valid. */
 void mr_pipeline_destroy(mr_pipeline **pipeline);
 
-/* ---- what has happened so far -------------------------------------------------------------------------------------- */
+/* ---- what has happened so far ---------------------------------------------------------------------------------- */
 
 typedef enum mr_outcome { MR_OUTCOME_DELIVERED, MR_OUTCOME_DROPPED, MR_OUTCOME_ABSORBED } mr_outcome;
 
@@ -139,7 +143,8 @@ typedef struct mr_stage_summary {
     uint64_t in, out;         /* frames */
     int64_t busy_ns;          /* inside the stage, all instances and entries together */
     int64_t cpu_ns;           /* of the engine's threads inside the stage; 0 unless profiled */
-    int queue_peak;           /* most frames of one source that waited before an instance; at most the planned queue */
+    int queue_peak;           /* most frames of one source that waited before an instance; at most the planned
+                                 queue */
     int batch_peak;           /* most frames of one call; at most the planned batch */
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
 } mr_stage_summary;
@@ -153,8 +158,9 @@ typedef struct mr_device_summary {
 typedef struct mr_summary {
     const char *pipeline;     /* name */
     double wall_s, cpu_s;     /* since start; CPU of the whole process */
-    double threads_cpu_s;     /* CPU of the engine's own threads: workers, and those of blocking stages; what is left of cpu_s
-                                 is that of threads of libraries and devices, and of the program. 0 unless profiled */
+    double threads_cpu_s;     /* CPU of the engine's own threads: workers, and those of blocking stages; what is left
+                                 of cpu_s is that of threads of libraries and devices, and of the program. 0 unless
+                                 profiled */
     double first_s;           /* from the start until the first frame was delivered; 0: none was */
     uint64_t peak_bytes;      /* resident, of the process */
     uint64_t host_bytes, pinned_bytes; /* most that buffers of pools took at once */

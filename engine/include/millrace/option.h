@@ -1,7 +1,8 @@
 /* Option tables: what a stage type can be told in YAML.
  *
  * A table describes the fields of the stage type's options struct. It is the single source for parsing, `millrace
- * inspect`, the reference and the JSON Schema. Strings in a filled struct belong to the specification and live as long as the pipeline. */
+ * inspect`, the reference and the JSON Schema. Strings in a filled struct belong to the specification and live as
+ * long as the pipeline. */
 #ifndef MILLRACE_OPTION_H
 #define MILLRACE_OPTION_H
 
@@ -25,7 +26,8 @@ typedef enum mr_option_kind {
     MR_OPTION_STRINGS,  /* mr_strings; one string or a list */
     MR_OPTION_PAIRS,    /* mr_pairs; a map of strings */
     MR_OPTION_FORMAT,   /* mr_format; "I420 1280x720", "RGB24 640x480", "f32 3x224x224", "u8 10" */
-    MR_OPTION_MAP,      /* a nested struct described by `fields`, whose first member is a bool: whether it was given */
+    MR_OPTION_MAP,      /* a nested struct described by `fields`, whose first member is a bool: whether it was
+                           given */
     MR_OPTION_MAPS      /* a map from names to maps described by `fields`; only with `elsewhere` */
 } mr_option_kind;
 
@@ -35,8 +37,8 @@ typedef enum mr_option_file {
     MR_FILE_READ,    /* a file, folder or glob that is read */
     MR_FILE_WRITTEN, /* a file that is written from its beginning; "-" is standard output */
     MR_FILE_FOLDER,  /* a folder that files are written into */
-    MR_FILE_NAME     /* a STRING: how those files are called; "{source}" stands for the id of the source, other words in
-                        braces for numbers */
+    MR_FILE_NAME     /* a STRING: how those files are called; "{source}" stands for the id of the source, other words
+                        in braces for numbers */
 } mr_option_file;
 
 typedef struct mr_size {

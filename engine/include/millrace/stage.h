@@ -1,17 +1,17 @@
 /* How a stage is written.
  *
  * A stage type is one const struct, listed in stages/list.c. It never sees links, threads or sockets: `process` takes
- * inputs, acquires outputs and emits them through `io`, and the engine does the rest: queues, back-pressure, batching,
- * order, joins, counting, devices. The simplest stage with one output for one input writes only `map`.
+ * inputs, acquires outputs and emits them through `io`, and the engine does the rest: queues, back-pressure,
+ * batching, order, joins, counting, devices. The simplest stage with one output for one input writes only `map`.
  *
- * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance, `open` on the
- * thread that starts the pipeline or on the instance's own, while others that are open already work. `process`, `map`
- * and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at once with
- * different inputs (mr_io_entry tells which). None of them may block unless the type says `blocking`; the instance then
- * has a thread of its own.
+ * Threads: `negotiate` runs while planning, on one thread. `open` and `close` run once for each instance, `open` on
+ * the thread that starts the pipeline or on the instance's own, while others that are open already work. `process`,
+ * `map` and `flush` of one instance never overlap, except for MR_ENTRY_STATELESS, which several workers may be in at
+ * once with different inputs (mr_io_entry tells which). None of them may block unless the type says `blocking`; the
+ * instance then has a thread of its own.
  *
- * Errors: a negative mr_status with its message from mr_fail. In `negotiate` it refuses the pipeline, in `open` it stops
- * the start, in a source it ends that source, elsewhere it drops the inputs of that call. */
+ * Errors: a negative mr_status with its message from mr_fail. In `negotiate` it refuses the pipeline, in `open` it
+ * stops the start, in a source it ends that source, elsewhere it drops the inputs of that call. */
 #ifndef MILLRACE_STAGE_H
 #define MILLRACE_STAGE_H
 
@@ -66,19 +66,21 @@ typedef struct mr_stage_type {
     mr_entry entry;
     bool blocking;               /* process may block: the instance gets a thread */
     bool batches;                /* process can take several inputs at once (`batch:` allowed) */
-    bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a device */
+    bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a
+                                    device */
     bool cuda;                   /* all that it enqueues has a CUDA variant */
-    bool converts;               /* what comes out is what comes in, in another form: where formats do not fit, a stage of
-                                    this type is proposed */
+    bool converts;               /* what comes out is what comes in, in another form: where formats do not fit, a
+                                    stage of this type is proposed */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
-    const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing does */
+    const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing
+                                    does */
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
-    /* Whether its work can be done with those options on the device of that name ("cpu", "cuda:0"), which is there: MR_OK, or
-     * the status of mr_fail with what is missing, where it was looked for and what to do. Not asked of a plan that opens no
-     * file, nor of devices that are only assumed. NULL: wherever its kernels are. */
+    /* Whether its work can be done with those options on the device of that name ("cpu", "cuda:0"), which is there:
+     * MR_OK, or the status of mr_fail with what is missing, where it was looked for and what to do. Not asked of a
+     * plan that opens no file, nor of devices that are only assumed. NULL: wherever its kernels are. */
     int (*check_device)(const void *options, const char *device);
-    /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none would.
-     * For the hint where formats do not fit. May be NULL. */
+    /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none
+     * would. For the hint where formats do not fit. May be NULL. */
     bool (*suggest)(const void *options, const mr_format_set *wanted, char *text, size_t bytes);
     int (*open)(mr_stage *self);
     int (*process)(mr_stage *self, mr_io *io);
@@ -111,21 +113,23 @@ typedef struct mr_planned_input {
 /* One output port, as a stage type answers. */
 typedef struct mr_planned_output {
     mr_format_set set;         /* all that may come out */
-    bool chosen;               /* the stage can give any one member of `set`: the planner chooses one that suits all that
-                                  come behind, and mr_stage.outputs says which. Else whatever of it comes, comes */
-    const mr_format_set *wanted; /* NULL when asked first; with `chosen` asked again, this is what all behind take of it. An
-                                  answer that fixes more than the planner could (what follows from what) is welcome */
-    int follows;               /* the input whose frames go on here in the format they came in; -1: none. What those behind
-                                  need is then asked of that input */
+    bool chosen;               /* the stage can give any one member of `set`: the planner chooses one that suits all
+                                  that come behind, and mr_stage.outputs says which. Else whatever of it comes,
+                                  comes */
+    const mr_format_set *wanted; /* NULL when asked first; with `chosen` asked again, this is what all behind take of
+                                    it. An answer that fixes more than the planner could (what follows from what) is
+                                    welcome */
+    int follows;               /* the input whose frames go on here in the format they came in; -1: none. What those
+                                  behind need is then asked of that input */
     const char *unfixed;       /* with `chosen`: what to write where nothing behind says what it takes; may be NULL */
     const mr_planned_result *results; /* those of input 0 unless the stage says more (mr_promise_result) */
     bool more_results;         /* it may carry others that are not known */
     size_t buffer_bytes;       /* of one buffer, where the stage needs more than `set` tells (padding); else 0 */
 } mr_planned_output;
 
-/* Planning asks each stage in the order of the graph: told what can come in, it answers what can come out and what it takes
- * of its inputs. It is asked once more, and no more than that, where a choice has narrowed what comes in or what it shall
- * give; not where its own `takes` had said exactly what then came. */
+/* Planning asks each stage in the order of the graph: told what can come in, it answers what can come out and what it
+ * takes of its inputs. It is asked once more, and no more than that, where a choice has narrowed what comes in or
+ * what it shall give; not where its own `takes` had said exactly what then came. */
 struct mr_negotiation {
     const char *id;            /* of the stage */
     const void *options;
@@ -138,7 +142,8 @@ struct mr_negotiation {
     /* the stage type's answer; filled with defaults before the call */
     mr_format_set *takes;      /* one for each input: what its port accepts; may be narrowed (a model's input) */
     mr_planned_output *outputs; /* one for each output port */
-    double rate;               /* sources: frames a second that it offers; 0: as fast as they are taken, or not known */
+    double rate;               /* sources: frames a second that it offers; 0: as fast as they are taken, or not
+                                  known */
     bool paced;                /* sources: it keeps to that rate, whether frames are taken or not */
     int64_t frames;            /* sources: how many will come; 0: not known, or without end */
     mr_entry entry;            /* the type's; may be narrowed */
@@ -146,8 +151,8 @@ struct mr_negotiation {
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
     size_t scratch_bytes;      /* that one call takes with mr_io_scratch, all together; 0: none */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
-    bool unread;               /* offline: a file that was not opened would say more of what it takes, so that nothing may be
-                                  complained of that is open only for this reason */
+    bool unread;               /* offline: a file that was not opened would say more of what it takes, so that nothing
+                                  may be complained of that is open only for this reason */
     void *planner;             /* private */
 };
 
@@ -157,7 +162,8 @@ int mr_refuse(mr_negotiation *negotiation, const char *option, const char *forma
     __attribute__((format(printf, 3, 4)));
 int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Says what an input takes, and why, in a few words (printf style) that stand in messages: the input "images" of a.onnx. */
+/* Says what an input takes, and why, in a few words (printf style) that stand in messages: the input "images" of
+ * a.onnx. */
 void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 /* Says that frames on that output carry one more result; `name` is copied. MR_ERROR_MEMORY. */
@@ -185,7 +191,8 @@ struct mr_stage {
     int batch;
     mr_device *device;
     int output_buffers;          /* buffers planned for output 0 of this instance, `retained` included */
-    mr_memory output_memory;     /* where buffers of output 0 lie, and whose memory that is: for a stage with pools of its own */
+    mr_memory output_memory;     /* where buffers of output 0 lie, and whose memory that is: for a stage with pools of
+                                    its own */
     mr_device *output_device;
     int64_t work_bytes;          /* private: reserved for the engine */
     void *flow;                  /* private */
@@ -201,8 +208,8 @@ void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__(
 /* Passes a result to the callback that the program has set for this stage, if any (mr_pipeline_subscribe). */
 void mr_stage_deliver(const mr_stage *self, const mr_frame *frame);
 
-/* The inputs of this call. Frames are borrowed until the call returns MR_DONE or an error; those with several ports have
- * one frame a port, batching stages have mr_io_count frames on port 0. mr_io_input(io) is frame 0 of port 0. */
+/* The inputs of this call. Frames are borrowed until the call returns MR_DONE or an error; those with several ports
+ * have one frame a port, batching stages have mr_io_count frames on port 0. mr_io_input(io) is frame 0 of port 0. */
 mr_frame *mr_io_input(const mr_io *io);
 mr_frame *mr_io_input_at(const mr_io *io, size_t port, size_t index);
 size_t mr_io_count(const mr_io *io);
@@ -215,22 +222,23 @@ int64_t mr_io_now_ns(const mr_io *io);
 
 /* A new frame without payload: identity, times, media, results and receipt of `from`. */
 int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
-/* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN where all of its buffers
- * are in use: return that from process; the same inputs are offered again when one is free. */
+/* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN where all of its
+ * buffers are in use: return that from process; the same inputs are offered again when one is free. */
 int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
-/* A buffer of at least `bytes` from the pool of that output port, for a result or a batch; as mr_io_acquire. The reference is
- * the caller's; the engine keeps one more until the device has done the call's work. A call takes all its buffers before it
- * submits any work: where it answers MR_ERROR_AGAIN, the engine lets go of those it took. A stage that calls this, or whose
- * frames need more than their format tells, plans mr_planned_output.buffer_bytes. */
+/* A buffer of at least `bytes` from the pool of that output port, for a result or a batch; as mr_io_acquire. The
+ * reference is the caller's; the engine keeps one more until the device has done the call's work. A call takes all
+ * its buffers before it submits any work: where it answers MR_ERROR_AGAIN, the engine lets go of those it took. A
+ * stage that calls this, or whose frames need more than their format tells, plans mr_planned_output.buffer_bytes. */
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* The same for memory that only this call works in; once a call. Planned as mr_negotiation.scratch_bytes. */
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
 int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
-/* Sources that keep to a clock: the frame was due at `due_ns`, from when on its deadline counts; unless said, from now. */
+/* Sources that keep to a clock: the frame was due at `due_ns`, from when on its deadline counts; unless said, from
+ * now. */
 void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
-/* Adds an empty result to a frame that is not yet emitted; for classes, with room for `capacity`. Never NULL-valued on
- * MR_OK. */
+/* Adds an empty result to a frame that is not yet emitted; for classes, with room for `capacity`. Never NULL-valued
+ * on MR_OK. */
 int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result);
 
 /* Emits a frame on an output port and takes the reference, also on failure. */
@@ -238,8 +246,8 @@ int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);
 /* Emits input `index` of port 0 unchanged. */
 int mr_io_forward(mr_io *io, size_t index);
 /* Says what became of a frame that goes no further: `reason` is a string literal of one or two words. A frame that is
- * neither emitted, dropped nor absorbed makes the ledger unbalanced. Dropped: lost against the author's wish. Absorbed:
- * as the author asked (a gate, every: N, a window). Sinks: an input that is neither is delivered. */
+ * neither emitted, dropped nor absorbed makes the ledger unbalanced. Dropped: lost against the author's wish.
+ * Absorbed: as the author asked (a gate, every: N, a window). Sinks: an input that is neither is delivered. */
 void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
 void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
 

@@ -13,20 +13,20 @@ extern "C" {
 #endif
 
 /* X(name, value, exit code of the command (sysexits.h), words) */
-#define MR_STATUS_LIST(X)                                                                                              \
-    X(MR_OK, 0, 0, "ok")                                                                                               \
-    X(MR_ERROR_USAGE, -1, 64, "wrong usage")                                                                           \
-    X(MR_ERROR_DATA, -2, 65, "bad data")                                                                               \
-    X(MR_ERROR_NO_INPUT, -3, 66, "no such input")                                                                      \
-    X(MR_ERROR_UNAVAILABLE, -4, 69, "not available")                                                                   \
-    X(MR_ERROR_INTERNAL, -5, 70, "internal error")                                                                     \
-    X(MR_ERROR_MEMORY, -6, 71, "out of memory")                                                                        \
-    X(MR_ERROR_DEVICE, -7, 69, "device error")                                                                         \
-    X(MR_ERROR_IO, -8, 74, "input or output failed")                                                                   \
-    X(MR_ERROR_PROTOCOL, -9, 76, "protocol error")                                                                     \
-    X(MR_ERROR_PERMISSION, -10, 77, "permission denied")                                                               \
-    X(MR_ERROR_CONFIG, -11, 78, "wrong pipeline")                                                                      \
-    X(MR_ERROR_CANCELLED, -12, 75, "cancelled")                                                                        \
+#define MR_STATUS_LIST(X)                                                                                            \
+    X(MR_OK, 0, 0, "ok")                                                                                             \
+    X(MR_ERROR_USAGE, -1, 64, "wrong usage")                                                                         \
+    X(MR_ERROR_DATA, -2, 65, "bad data")                                                                             \
+    X(MR_ERROR_NO_INPUT, -3, 66, "no such input")                                                                    \
+    X(MR_ERROR_UNAVAILABLE, -4, 69, "not available")                                                                 \
+    X(MR_ERROR_INTERNAL, -5, 70, "internal error")                                                                   \
+    X(MR_ERROR_MEMORY, -6, 71, "out of memory")                                                                      \
+    X(MR_ERROR_DEVICE, -7, 69, "device error")                                                                       \
+    X(MR_ERROR_IO, -8, 74, "input or output failed")                                                                 \
+    X(MR_ERROR_PROTOCOL, -9, 76, "protocol error")                                                                   \
+    X(MR_ERROR_PERMISSION, -10, 77, "permission denied")                                                             \
+    X(MR_ERROR_CONFIG, -11, 78, "wrong pipeline")                                                                    \
+    X(MR_ERROR_CANCELLED, -12, 75, "cancelled")                                                                      \
     X(MR_ERROR_AGAIN, -13, 75, "no room at present")
 
 typedef enum mr_status {
