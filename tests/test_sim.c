@@ -88,6 +88,50 @@ static int outcome(mr_stream *stream) {
     return status;
 }
 
+/* ---- being wrong ------------------------------------------------------------------------------------------------ */
+
+typedef struct ramp {
+    float *to;
+    size_t count;
+} ramp;
+
+static int write_ramp(void *arguments) {
+    const ramp *work = arguments;
+    for (size_t i = 0; i < work->count; i++)
+        work->to[i] = (float)(i + 1);
+    return MR_OK;
+}
+
+/* Of the frame with number 7 the eighth's parameter is about, and of it only the first work that leaves anything. */
+static void one_bit_is_wrong(const char *name, size_t wrong) {
+    fixture f;
+    begin(&f, name);
+    float *device = take(f.device, MR_MEMORY_DEVICE, 64), *host = take(f.device, MR_MEMORY_HOST, 64);
+    memset(device, 0, 64);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(mr_stream_submit(f.work, write_ramp, &(ramp){device, 16}, sizeof(ramp)), MR_OK);
+        assert_int_equal(mr_stream_copy(f.work, host, device, 64), MR_OK);
+        assert_int_equal(outcome(f.work), MR_OK);
+        for (size_t i = 0; i < 16; i++) {
+            uint32_t bits[2];
+            float right = (float)(i + 1);
+            memcpy(&bits[0], &right, 4);
+            memcpy(&bits[1], &host[i], 4);
+            assert_int_equal(bits[0] ^ bits[1], turn == 0 && i < wrong ? UINT32_C(1) << 22 : 0);
+        }
+    }
+    mr_device_free(f.device, MR_MEMORY_DEVICE, device);
+    mr_device_free(f.device, MR_MEMORY_HOST, host);
+    end(&f);
+}
+
+static void one_value_of_one_frame_is_wrong(void **state) {
+    (void)state;
+    one_bit_is_wrong("sim:0?corrupt=8", 1);
+    one_bit_is_wrong("sim:0?corrupt=7", 0);
+    one_bit_is_wrong("sim:0", 0);
+}
+
 typedef struct add_work {
     uint8_t *to;
     const uint8_t *from;
@@ -398,6 +442,7 @@ int main(void) {
         cmocka_unit_test(memory_is_limited),
         cmocka_unit_test(a_lost_device_fails_all),
         cmocka_unit_test(one_call_fails_or_all_from_one_on),
+        cmocka_unit_test(one_value_of_one_frame_is_wrong),
         cmocka_unit_test(names_say_what_is_wrong),
         cmocka_unit_test(memory_of_another_device_is_caught),
         cmocka_unit_test(bounds_are_kept),

@@ -164,6 +164,9 @@ void mr_plan_destroy(mr_plan **plan);
  * stages' ids below `folder`, which are made. MR_ERROR_IO or MR_ERROR_MEMORY. */
 int mr_plan_discard_output(mr_plan *plan, const char *folder);
 
+/* Whether stages of that type can be on devices other than the host's processors. */
+bool mr_plan_works_on_devices(const mr_stage_type *type);
+
 /* Whether a text can stand in mr_plan_params.assume; MR_ERROR_USAGE where it cannot. */
 int mr_plan_check_assumption(const char *text);
 

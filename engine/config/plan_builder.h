@@ -71,7 +71,6 @@ int mr_plan_list_fans(mr_plan_builder *builder);
 
 /* plan_devices.c */
 bool mr_plan_is_cuda(const mr_plan_device *device);
-bool mr_plan_works_on_devices(const mr_stage_type *type);
 bool mr_plan_is_auto(const mr_spec_vertex *spec);
 /* Whether the device is there, where that can be known, and how much memory it has; a message where it is not. */
 int mr_plan_probe(mr_plan_builder *builder, mr_plan_device *device);

@@ -179,6 +179,9 @@ typedef struct mr_sim_params {
                                             wait */
     int64_t lose_after, lose_call;       /* from this piece of work, or call, on all fails: the device is lost */
     int64_t slow_after, slow;            /* work from this one on takes so many times as long */
+    int64_t corrupt;                     /* once, in what work that is no copy leaves in device memory for the so-manieth
+                                            frame of a source, one bit is wrong: 0x40 of the third byte of a word, which is
+                                            64 in an 8-bit value and 2^22 units in the last place of a float */
 } mr_sim_params;
 int mr_sim_create(mr_device **device, const mr_sim_params *params);
 /* Manual devices: does all work due by now_ns; returns when the next is due, or INT64_MAX. Called by the executor. */

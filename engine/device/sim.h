@@ -82,7 +82,7 @@ struct sim_device {
     pthread_t thread;
     bool ending;
     bool timed; /* it has rates */
-    bool lost;
+    bool lost, corrupted;
     sim_stream *streams;
     sim_item *unused;
     uint64_t random;
@@ -119,6 +119,10 @@ int mr_sim_touch_arguments(sim_item *item, const void *arguments, size_t bytes);
 /* Whether the work may still be done. */
 int mr_sim_check_touched(const sim_item *item);
 void mr_sim_untouch(sim_item *item);
+/* All device memory that the work touches, one block behind the other, to be freed; NULL where memory is out. */
+uint8_t *mr_sim_keep_touched(const sim_item *item);
+/* Makes one bit wrong in what has changed since; false where nothing has. */
+bool mr_sim_corrupt_touched(const sim_item *item, const uint8_t *before);
 
 /* sim_order.c; all with the lock for all, but misuse */
 void mr_sim_order_add(sim_stream *stream);

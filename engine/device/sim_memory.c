@@ -345,3 +345,39 @@ int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage
     mr_sim_unlock();
     return wrong ? mr_sim_misuse(device, stage, frame, wrong) : MR_OK;
 }
+
+/* ---- being wrong -------------------------------------------------------------------------------------------------------- */
+
+static bool is_output(const sim_block *block) {
+    return block->memory == MR_MEMORY_DEVICE && !block->freed;
+}
+
+uint8_t *mr_sim_keep_touched(const sim_item *item) {
+    size_t bytes = 1;
+    for (size_t i = 0; i < item->touch_count; i++)
+        bytes += is_output(item->touch[i].block) ? item->touch[i].block->bytes : 0;
+    uint8_t *kept = mr_alloc(bytes), *to = kept;
+    for (size_t i = 0; kept && i < item->touch_count; i++) {
+        const sim_block *block = item->touch[i].block;
+        if (!is_output(block))
+            continue;
+        memcpy(to, block->data, block->bytes);
+        to += block->bytes;
+    }
+    return kept;
+}
+
+bool mr_sim_corrupt_touched(const sim_item *item, const uint8_t *before) {
+    for (size_t i = 0; i < item->touch_count; i++) {
+        const sim_block *block = item->touch[i].block;
+        if (!is_output(block))
+            continue;
+        for (size_t at = 0; at + 4 <= block->bytes; at++)
+            if (block->data[at] != before[at]) {
+                block->data[at / 4 * 4 + 2] ^= 0x40;
+                return true;
+            }
+        before += block->bytes;
+    }
+    return false;
+}

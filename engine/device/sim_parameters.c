@@ -25,7 +25,7 @@ static const parameter known[] = {
     {"fail_every", COUNT, FIELD(fail_every), 0},        {"fail_allocation", COUNT, FIELD(fail_allocation), 0},
     {"fail_call", COUNT, FIELD(fail_call), 0},          {"lose_after", COUNT, FIELD(lose_after), 0},
     {"lose_call", COUNT, FIELD(lose_call), 0},          {"slow_after", COUNT, FIELD(slow_after), 0},
-    {"slow", COUNT, FIELD(slow), 0},
+    {"slow", COUNT, FIELD(slow), 0},                    {"corrupt", COUNT, FIELD(corrupt), 0},
 };
 enum { KNOWN = sizeof known / sizeof known[0], VALUE_ROOM = 64 };
 

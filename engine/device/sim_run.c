@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/memory.h"
 #include "engine/device/sim.h"
 #include "millrace/status.h"
 
@@ -130,12 +131,25 @@ static void tell_trace(const sim_device *self, const sim_item *work) {
     self->device.trace(self->device.trace_context, &self->device, &note);
 }
 
-/* Without the lock. */
-static int perform(const sim_device *self, sim_item *work, bool fails) {
+/* What the parameter `corrupt` asks for. */
+static int do_wrong(sim_device *self, sim_item *work) {
+    uint8_t *before = mr_sim_keep_touched(work);
+    if (!before)
+        return mr_fail(MR_ERROR_MEMORY, "%s: no memory to find what work changes", self->device.name);
+    int status = work->function(work->u.arguments);
+    self->corrupted = !status && mr_sim_corrupt_touched(work, before);
+    mr_free(before);
+    return status;
+}
+
+/* Without the lock; only one thread at a time does work. */
+static int perform(sim_device *self, sim_item *work, bool fails) {
     int status = fails ? mr_fail(MR_ERROR_DEVICE, "%s: simulated failure", self->device.name)
                        : mr_sim_check_touched(work);
+    bool corrupts = self->params.corrupt && !self->corrupted && !work->copied_bytes &&
+                    work->frame.seq + 1 == (uint64_t)self->params.corrupt;
     if (!status)
-        status = work->function(work->u.arguments);
+        status = corrupts ? do_wrong(self, work) : work->function(work->u.arguments);
     mr_sim_untouch(work);
     mr_sim_lock();
     work->stream->done = work->tick;

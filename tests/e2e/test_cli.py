@@ -17,7 +17,7 @@ stages:
   results: {type: jsonl, input: pass, path: "${OUTPUT:--}"}
 """
 SHORT = ENDLESS.replace("rate: 200fps", "frames: 100")
-VERBS = ("run", "check", "plan", "graph", "devices", "list", "inspect", "schema", "bench")
+VERBS = ("run", "check", "plan", "graph", "verify", "devices", "list", "inspect", "schema", "bench")
 
 
 class Words(Case):

@@ -58,7 +58,7 @@ class Devices(Case):
         pipeline = """
 version: 1
 pipeline: by-uuid
-sources: {clock: {type: "null", picture: I420 64x64, frames: 3}}
+sources: {clock: {type: "null", format: I420 64x64, frames: 3}}
 stages:
   preprocess: {input: clock, size: 32x32, device: "cuda:%s"}
   out: {type: "null", input: preprocess}

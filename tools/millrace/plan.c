@@ -1,14 +1,13 @@
 /* millrace plan: shows what a run would do, without running it. */
 #include "tools/millrace/plan.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/flow/pipeline.h"
+#include "tools/millrace/aside.h"
 #include "tools/millrace/complaints.h"
 #include "tools/millrace/overrides.h"
 #include "tools/millrace/profile.h"
@@ -207,23 +206,14 @@ static int profile_in(const arguments *from, const char *folder) {
     return code;
 }
 
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
-    remove(path);
-    return 0;
-}
-
 /* Stages that write into folders write into one that is gone afterwards. */
 static int profile_aside(const arguments *from) {
-    const char *parent = getenv("TMPDIR");
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s/millrace-XXXXXX", parent && *parent ? parent : "/tmp");
-    if (!mkdtemp(folder)) {
-        mr_fail(MR_ERROR_IO, "cannot make a folder %s: %s", folder, strerror(errno));
-        return mr_command_failed(MR_ERROR_IO);
-    }
+    char folder[MR_ASIDE];
+    int status = mr_aside_make(folder);
+    if (status)
+        return mr_command_failed(status);
     int code = profile_in(from, folder);
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    mr_aside_remove(folder);
     return code;
 }
 

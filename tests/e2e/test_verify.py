@@ -1,0 +1,137 @@
+"""millrace verify: what it finds, where, and how large it says it is. One wrong bit of a simulated device, 0x40 in the third
+byte of a word, is 64 in an 8-bit value and 2 to the 22 units in the last place of a float."""
+import json
+
+from harness import MILLRACE, MODELS, ROOT, SAMPLES, Case, call, main, need_models
+
+PIPELINE = """
+version: 1
+pipeline: two-stages
+sources:
+  lobby: {uri: "lavfi:testsrc=size=96x64:duration=4:rate=25"}
+stages:
+  decode: {input: lobby}
+  small: {type: preprocess, input: decode, size: 32x32, dtype: %s}
+  colours: {type: histogram, input: decode}
+  out: {type: jsonl, input: colours, path: %s}
+"""
+
+
+class Verify(Case):
+    def verify(self, pipeline, *arguments, code=0):
+        path = self.write(pipeline)
+        done = call([MILLRACE, "verify", path, "--json", *arguments])
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout)
+
+    def pipeline(self, dtype="f32"):
+        return PIPELINE % (dtype, self.folder / "out.jsonl")
+
+    def output(self, told, stage):
+        return next(one for one in told["outputs"] if one["stage"] == stage)
+
+    def test_equal_devices(self):
+        told = self.verify(self.pipeline(), "--tolerance", "0")
+        self.assertTrue(told["within"])
+        self.assertEqual(told["on"], "cpu")
+        self.assertEqual([one["stage"] for one in told["outputs"]], ["decode", "small", "colours"])
+        for one in told["outputs"]:
+            self.assertEqual((one["frames"], one["first"]), (100, None))
+            for what in one["gives"]:
+                self.assertEqual((what["largest"], what["values_differing"], what["frames"]), (0, 0, 100))
+        small = self.output(told, "small")["gives"][0]
+        self.assertEqual((small["kind"], small["values"]), ("tensor", 100 * 3 * 32 * 32))
+        self.assertFalse((self.folder / "out.jsonl").exists())
+
+    def test_one_wrong_value_is_found(self):
+        told = self.verify(self.pipeline(), "--against", "sim:0?corrupt=38", "--set", "stages.colours.device=cpu", code=1)
+        found = [one for one in told["outputs"] if not one["within"]]
+        self.assertEqual(len(found), 1)
+        first, what = found[0]["first"], found[0]["gives"][0]
+        self.assertIn(found[0]["stage"], ("small", "colours"))
+        self.assertEqual((first["source"], first["seq"], first["only_on"]), ("lobby", 37, None))
+        self.assertEqual((what["values_differing"], what["frames_differing"]), (1, 1))
+        self.assertEqual(what["largest_ulps"], 1 << 22)
+        self.assertAlmostEqual(what["mean"] * what["values"], what["largest"], delta=1e-4 * what["largest"])
+        self.assertAlmostEqual(first["error"], what["largest"], delta=1e-6 * what["largest"])
+
+    def test_the_size_of_the_error_and_the_tolerance(self):
+        """Only one stage is on devices; 64 of an 8-bit value is within 64, and beyond anything less."""
+        pipeline = self.pipeline("u8").replace("  colours: {type: histogram, input: decode}\n", "").replace(
+            "input: colours", "input: small")
+        told = self.verify(pipeline, "--against", "sim:0?corrupt=5", "--tolerance", "63", code=1)
+        small = self.output(told, "small")
+        self.assertEqual((small["first"]["seq"], small["first"]["error"]), (4, 64))
+        self.assertEqual((small["gives"][0]["largest"], small["gives"][0]["values_beyond"]), (64, 1))
+        self.assertNotIn("largest_ulps", small["gives"][0])
+        told = self.verify(pipeline, "--against", "sim:0?corrupt=5", "--tolerance", "64")
+        self.assertEqual(self.output(told, "small")["first"]["error"], 64)
+        text = call([MILLRACE, "verify", self.folder / "pipeline.yaml", "--against", "sim:0?corrupt=5"])
+        self.assertEqual(text.returncode, 1)
+        self.assertIn("small: the first frame that differs is lobby:4, in tensor u8 3x32x32 by 64\n", text.stdout)
+        self.assertIn("1 of 2 outputs beyond the tolerance", text.stdout)
+
+    def test_frames_that_only_one_side_has(self):
+        told = self.verify(self.pipeline(), "--against", "sim:0?fail_after=1", "--frames", "20", code=1)
+        small = self.output(told, "small")
+        self.assertEqual((small["frames"], small["frames_only_on"], small["frames_only_against"]), (0, 20, 0))
+        self.assertEqual((small["first"]["seq"], small["first"]["only_on"]), (0, "cpu"))
+        self.assertEqual(self.output(told, "decode")["frames"], 20)
+
+    def test_two_simulated_devices_and_a_device_of_the_file(self):
+        pipeline = self.pipeline().replace("size: 32x32", "size: 32x32, device: [sim:3, sim:4]")
+        told = self.verify(pipeline, "--on", "sim:1", "--against", "sim:2", "--frames", "10", "--workers", "1")
+        self.assertEqual((told["on"], told["against"], told["within"]), ("sim:1", "sim:2", True))
+        self.assertEqual(self.output(told, "small")["frames"], 10)
+
+    def test_sources_keep_step_and_nothing_is_dropped(self):
+        """A source that keeps to the clock, with a deadline and a queue that drops, beside one that is much longer."""
+        pipeline = """
+version: 1
+pipeline: mixed
+sources:
+  slow: {type: "null", format: I420 64x64, frames: 20, rate: 40fps, deadline: 1ms}
+  fast: {type: "null", format: I420 64x64, frames: 3000}
+stages:
+  small: {type: preprocess, input: [slow, fast], size: 16x16, queue: {size: 8, when_full: drop-oldest}}
+  done: {type: "null", input: small}
+"""
+        told = self.verify(pipeline, "--against", "sim:0")
+        self.assertEqual(self.output(told, "small")["frames"], 3020)
+
+    def test_a_network(self):
+        need_models()
+        done = call([MILLRACE, "verify", ROOT / "pipelines/classify-video.yaml", "--input", SAMPLES / "realshort.mp4", "--frames",
+                     "12", "--json"], environment={"MODELS": str(MODELS)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        classes = [what for one in told["outputs"] for what in one["gives"] if what["kind"] == "classes"]
+        self.assertEqual((classes[0]["frames"], classes[0]["places_differing"], classes[0]["largest"]), (12, 0, 0))
+
+    def test_what_cannot_be_verified(self):
+        nothing = """
+version: 1
+pipeline: nothing
+sources: {clock: {type: "null", frames: 3}}
+stages: {done: {type: "null", input: clock}}
+"""
+        for arguments, code, words in (
+                (("--on", "gpu"), 64, "there is no device \"gpu\""),
+                (("--tolerance", "-1"), 64, "--tolerance takes a number"),
+                (("--frames", "0"), 64, "--frames takes a number"),
+                (("--against", "sim:0?corupt=3"), 64, "has no parameter \"corupt\""),
+        ):
+            done = call([MILLRACE, "verify", self.write(self.pipeline()), *arguments])
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(words, done.stderr)
+        done = call([MILLRACE, "verify", self.write(nothing)])
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertIn("no stage of this pipeline works on devices", done.stderr)
+        done = call([MILLRACE, "verify", self.folder / "missing.yaml"])
+        self.assertEqual(done.returncode, 66, done.stderr)
+        done = call([MILLRACE, "verify"])
+        self.assertEqual(done.returncode, 64, done.stderr)
+
+
+if __name__ == "__main__":
+    main()

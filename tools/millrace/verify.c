@@ -1,0 +1,366 @@
+/* millrace verify: runs a pipeline on two devices and compares what each stage gives. */
+#include "tools/millrace/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/device/device.h"
+#include "engine/flow/pipeline.h"
+#include "tools/millrace/aside.h"
+#include "tools/millrace/complaints.h"
+#include "tools/millrace/overrides.h"
+#include "tools/millrace/plan.h"
+#include "tools/millrace/signals.h"
+#include "tools/millrace/table.h"
+
+enum { ON = 256, AGAINST, FRAMES, TOLERANCE, WORKERS, JSON, MOST_WORKERS = 1024, DIFFERENT = 1 };
+static const double default_tolerance = 0.001;
+static const int64_t LOOK_NS = 20000000;
+
+static const struct option options[] = {
+    MR_OVERRIDE_INPUTS,
+    {"on", required_argument, NULL, ON},
+    {"against", required_argument, NULL, AGAINST},
+    {"frames", required_argument, NULL, FRAMES},
+    {"tolerance", required_argument, NULL, TOLERANCE},
+    {"workers", required_argument, NULL, WORKERS},
+    {"json", no_argument, NULL, JSON},
+    MR_USAGE_COMMON,
+};
+
+static const mr_usage usage = {
+    .verb = "verify",
+    .synopsis = "PIPELINE.yaml [--on DEVICE] [--against DEVICE] [--frames N] [--tolerance T]\n"
+                "                       [--set KEY=VALUE]... [--input URI]... [--workers N] [--json]",
+    .help =
+        "Runs the pipeline on two devices side by side, with every stage that can be there on the one and on the\n"
+        "other, whatever the YAML says, and compares what each stage gives, frame by frame: pictures, tensors,\n"
+        "classes by their index and score. It tells the largest and the mean error, of floats in units in the last\n"
+        "place (ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for being\n"
+        "late: queues block. Memory does not grow with the length of the input.\n\n"
+        "  --on DEVICE        the device whose answers are taken as right; by default cpu\n"
+        "  --against DEVICE   the other one; by default the first GPU that can be used, else sim:0\n"
+        "  --frames N         compares the first N frames that each source gives; by default all\n"
+        "  --tolerance T      how far a value may be off: a whole number by T, a float by T, or by T times its\n"
+        "                     size where that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
+        "  --workers N        threads that run stages, of each side; by default one for each usable core\n"
+        "  --json             one JSON object: on, against, tolerance, within, outputs\n\n"
+        "Exit code 0 where all is within the tolerance and every frame came on both sides, 1 where not.\n",
+    .options = options,
+};
+
+typedef struct arguments {
+    const char *path;
+    mr_overrides overrides;
+    const char *device[MR_SIDES];
+    long long frames, workers;
+    double tolerance;
+    bool json;
+} arguments;
+
+/* ---- the command line -------------------------------------------------------------------------------------------
+ */
+
+static int take_tolerance(arguments *to) {
+    char *end;
+    to->tolerance = strtod(optarg, &end);
+    if (end == optarg || *end || !isfinite(to->tolerance) || to->tolerance < 0)
+        return mr_usage_error(&usage, "--tolerance takes a number from 0 on, not \"%s\"", optarg);
+    return 0;
+}
+
+/* Answers an exit code. */
+static int take_option(arguments *to, int option) {
+    int code = 0;
+    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+        return code;
+    switch (option) {
+    case ON:
+    case AGAINST:
+        if (mr_device_check_name(optarg))
+            return mr_usage_error(&usage, "%s", mr_message());
+        to->device[option - ON] = optarg;
+        return 0;
+    case FRAMES:
+        if (!mr_parse_integer(optarg, 1, INT64_MAX, &to->frames))
+            return mr_usage_error(&usage, "--frames takes a number from 1 on, not \"%s\"", optarg);
+        return 0;
+    case WORKERS:
+        if (!mr_parse_integer(optarg, 1, MOST_WORKERS, &to->workers))
+            return mr_usage_error(&usage, "--workers takes a number from 1 to %d, not \"%s\"", MOST_WORKERS, optarg);
+        return 0;
+    case TOLERANCE:
+        return take_tolerance(to);
+    default:
+        to->json = true;
+        return 0;
+    }
+}
+
+static void choose_devices(arguments *to) {
+    uint64_t bytes;
+    if (!to->device[0])
+        to->device[0] = "cpu";
+    if (!to->device[1])
+        to->device[1] = mr_device_probe("cuda:0", &bytes) == MR_OK ? "cuda:0" : "sim:0";
+}
+
+/* Answers an exit code; *done where the command is over. */
+static int parse(arguments *to, int argc, char **argv, bool *done) {
+    int code = 0, got;
+    *done = true;
+    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
+        if (got != MR_USAGE_EXIT)
+            code = take_option(to, got);
+        if (got == MR_USAGE_EXIT || code)
+            return code;
+    }
+    if (optind == argc)
+        return mr_usage_error(&usage, "name a pipeline");
+    if (optind + 1 < argc)
+        return mr_usage_error(&usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
+    to->path = argv[optind];
+    choose_devices(to);
+    *done = false;
+    return 0;
+}
+
+/* ---- one side ---------------------------------------------------------------------------------------------------
+ */
+
+/* What is set beside what the command line sets. */
+typedef struct settings {
+    mr_override *item;
+    size_t count, room;
+} settings;
+
+static int set(settings *to, const char *value, const char *key, const char *id, const char *rest) {
+    char *name = malloc(strlen(key) + strlen(id) + strlen(rest) + 1), *text = strdup(value);
+    if (!name || !text || to->count == to->room) {
+        free(name);
+        free(text);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for settings");
+    }
+    sprintf(name, "%s%s%s", key, id, rest);
+    to->item[to->count++] = (mr_override){.key = name, .value = text};
+    return MR_OK;
+}
+
+static void settings_fini(settings *gone, size_t given) {
+    for (size_t i = given; i < gone->count; i++) {
+        free((char *)(uintptr_t)gone->item[i].key);
+        free((char *)(uintptr_t)gone->item[i].value);
+    }
+    free(gone->item);
+}
+
+/* The stage computes on the device where it can, and loses nothing. */
+static int set_stage(settings *to, const mr_plan_vertex *vertex, const char *device) {
+    char quoted[MR_DEVICE_NAME + 2];
+    int status = MR_OK;
+    snprintf(quoted, sizeof quoted, "\"%s\"", mr_verify_moves(vertex->type, device) ? device : "cpu");
+    if (mr_plan_works_on_devices(vertex->type))
+        status = set(to, quoted, "stages.", vertex->id, ".device");
+    if (!status && vertex->policy != MR_POLICY_BLOCK)
+        status = set(to, "block", "stages.", vertex->id, ".queue.when_full");
+    return status;
+}
+
+static int set_tap(settings *to, const mr_verify_tap *tap) {
+    char text[256];
+    snprintf(text, sizeof text, "{type: callback, input: \"%s%s%s\"}", tap->stage, *tap->port ? "." : "", tap->port);
+    return set(to, text, "stages.", tap->id, "");
+}
+
+/* The longest deadline there is, under the name that the source has in the file. */
+static int set_source(settings *to, const mr_plan *plan, const mr_plan_vertex *vertex) {
+    const char *id = plan->spec->all_sources ? plan->spec->all_sources : vertex->id;
+    return vertex->deadline_ns ? set(to, "1h", "sources.", id, ".deadline") : MR_OK;
+}
+
+static int settings_init(settings *to, const arguments *from, const mr_verify *verify, const mr_plan *plan,
+                         int side) {
+    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 2 * plan->vertex_count};
+    to->item = calloc(to->room + 1, sizeof *to->item);
+    if (!to->item)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for settings");
+    for (size_t i = 0; i < from->overrides.override_count; i++)
+        to->item[to->count++] = from->overrides.override[i];
+    int status = MR_OK;
+    for (size_t v = 0; v < plan->vertex_count && !status; v++)
+        if (plan->vertices[v].is_source)
+            status = set_source(to, plan, &plan->vertices[v]);
+        else if (!plan->vertices[v].copy)
+            status = set_stage(to, &plan->vertices[v], from->device[side]);
+    for (size_t i = 0; i < verify->tap_count && !status; i++)
+        status = set_tap(to, &verify->tap[i]);
+    return status;
+}
+
+/* Opens one side, told what is wrong once. Answers a status. */
+static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_verify *verify, const settings *with,
+                     int side, const char *folder) {
+    char own[MR_ASIDE + 4];
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.path = from->path, .workers = (int)from->workers};
+    mr_overrides_apply(&from->overrides, &params);
+    params.types = verify->list[side];
+    params.override_count = with->count;
+    params.overrides = with->item;
+    params.profile = own;
+    snprintf(own, sizeof own, "%s/%d", folder, side);
+    int status = mkdir(own, 0700) ? mr_fail(MR_ERROR_IO, "cannot make the folder %s", own)
+                                  : mr_pipeline_open(pipeline, &params, &wrong);
+    if (status)
+        mr_complaints_tell(&wrong, status, false);
+    mr_diagnostics_fini(&wrong);
+    return status;
+}
+
+static int open_side(mr_pipeline **pipeline, const arguments *from, mr_verify *verify, const mr_plan *plan, int side,
+                     const char *folder) {
+    settings with;
+    int status = settings_init(&with, from, verify, plan, side);
+    if (status)
+        mr_command_failed(status);
+    else
+        status = open_with(pipeline, from, verify, &with, side, folder);
+    settings_fini(&with, from->overrides.override_count);
+    if (!status && (status = mr_verify_subscribe(verify, *pipeline, side)))
+        mr_command_failed(status);
+    return status;
+}
+
+/* ---- both -------------------------------------------------------------------------------------------------------
+ */
+
+/* Waits for both; as soon as one has ended the other waits for it no more. The first failure counts. */
+static int await_both(mr_verify *verify, mr_pipeline *const pipeline[MR_SIDES]) {
+    int status[MR_SIDES] = {MR_ERROR_AGAIN, MR_ERROR_AGAIN}, first = MR_OK;
+    while (status[0] == MR_ERROR_AGAIN || status[1] == MR_ERROR_AGAIN)
+        for (int side = 0; side < MR_SIDES; side++) {
+            if (status[side] != MR_ERROR_AGAIN)
+                continue;
+            status[side] = mr_pipeline_wait(pipeline[side], LOOK_NS);
+            if (status[side] == MR_ERROR_AGAIN)
+                continue;
+            mr_verify_release(verify, side);
+            first = first ? first : status[side];
+        }
+    return first;
+}
+
+static int run_both(mr_verify *verify, mr_pipeline *const pipeline[MR_SIDES]) {
+    for (int side = 0; side < MR_SIDES; side++) {
+        int status = mr_pipeline_start(pipeline[side]);
+        if (status)
+            return status;
+    }
+    mr_signals_watch(pipeline[0]);
+    int status = await_both(verify, pipeline);
+    mr_signals_watch(NULL);
+    if (!status && verify->out_of_memory)
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for what is compared");
+    return status;
+}
+
+static int print(const arguments *from, const mr_verify *verify) {
+    if (!from->json)
+        return mr_verify_print(verify, mr_terminal_width(stdout), stdout);
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_verify_put_json(json, verify);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stdout);
+}
+
+static uint64_t compared(const mr_verify *verify) {
+    uint64_t frames = 0;
+    for (size_t i = 0; i < verify->tap_count; i++)
+        frames += verify->tap[i].frames + verify->tap[i].only[0] + verify->tap[i].only[1];
+    return frames;
+}
+
+/* Answers an exit code. */
+static int report(const arguments *from, mr_verify *verify, const mr_plan *plan, int status) {
+    mr_verify_finish(verify, plan);
+    if (!status && compared(verify) == 0)
+        status = mr_fail(MR_ERROR_DATA, "no frame came, so nothing was compared");
+    if (!status)
+        status = print(from, verify);
+    return status ? mr_command_failed(status) : mr_verify_within(verify) ? 0 : DIFFERENT;
+}
+
+static int compare_in(const arguments *from, mr_verify *verify, const mr_plan *plan, const char *folder) {
+    mr_pipeline *pipeline[MR_SIDES] = {0};
+    int status = MR_OK, code = 0;
+    for (int side = 0; side < MR_SIDES && !status; side++)
+        status = open_side(&pipeline[side], from, verify, plan, side, folder);
+    code = mr_status_exit_code(status);
+    if (!status) {
+        status = mr_plan_refuse_external(pipeline[0]->plan);
+        code = report(from, verify, plan, status ? status : run_both(verify, pipeline));
+    }
+    mr_pipeline_destroy(&pipeline[0]);
+    mr_pipeline_destroy(&pipeline[1]);
+    return code;
+}
+
+static int compare_aside(const arguments *from, const mr_plan *plan) {
+    char folder[MR_ASIDE];
+    mr_verify verify = {.device = {from->device[0], from->device[1]},
+                        .tolerance = from->tolerance,
+                        .most_frames = from->frames,
+                        .lock = PTHREAD_MUTEX_INITIALIZER};
+    int status = mr_verify_tap_plan(&verify, plan), code;
+    if (!status)
+        status = mr_verify_wrap_sources(&verify, plan->source_count);
+    if (!status)
+        status = mr_aside_make(folder);
+    if (status) {
+        code = mr_command_failed(status);
+    } else {
+        code = compare_in(from, &verify, plan, folder);
+        mr_aside_remove(folder);
+    }
+    mr_verify_fini(&verify);
+    return code;
+}
+
+/* The pipeline as it is written tells its stages; its devices need not be here. */
+static int verify(const arguments *from) {
+    mr_plan *plan = NULL;
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .offline = true};
+    mr_overrides_apply(&from->overrides, &params);
+    int status = mr_pipeline_plan(&plan, &params, &wrong);
+    if (status)
+        mr_complaints_tell(&wrong, status, false);
+    mr_diagnostics_fini(&wrong);
+    int code = status ? mr_status_exit_code(status) : compare_aside(from, plan);
+    mr_plan_destroy(&plan);
+    return code;
+}
+
+int mr_command_verify(int argc, char **argv) {
+    arguments given = {.tolerance = default_tolerance};
+    bool done = true;
+    if (mr_overrides_init(&given.overrides, argc))
+        return mr_command_failed(MR_ERROR_MEMORY);
+    int code = parse(&given, argc, argv, &done);
+    if (!done && mr_signals_begin()) {
+        code = mr_command_failed(MR_ERROR_INTERNAL);
+    } else if (!done) {
+        code = verify(&given);
+        mr_signals_end();
+    }
+    mr_overrides_fini(&given.overrides);
+    if (done || (code && code != DIFFERENT))
+        return code;
+    int flushed = mr_flush_stdout();
+    return flushed ? flushed : code;
+}
