@@ -1,4 +1,4 @@
-"""millrace devices: what it says of this machine, with a GPU or without. The situations themselves: tests/test_gpu.c."""
+"""millrace devices: what it says of this machine, with a GPU or without. All situations: tests/test_gpu.c."""
 import json
 import os
 import re
