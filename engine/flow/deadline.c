@@ -16,8 +16,8 @@ static int64_t need_ns(const mr_graph *graph, const mr_plan_vertex *vertex) {
 /* So many frames are dropped on an estimate alone before one is tried: things may have become faster. */
 enum { UNTRIED = 8 };
 
-bool mr_deadline_passed(const mr_instance *instance, const mr_frame *frame, int64_t now_ns) {
-    return frame->deadline_ns && instance->sheds && frame->format.payload != MR_PAYLOAD_PACKET &&
+bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns) {
+    return frame->deadline_ns && frame->format.payload != MR_PAYLOAD_PACKET &&
            now_ns > frame->deadline_ns;
 }
 
@@ -58,12 +58,12 @@ static const char *late_packet(mr_instance *instance, const mr_frame *packet, in
 }
 
 const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
-    if (!frame->deadline_ns || !instance->sheds)
+    if (!frame->deadline_ns)
         return NULL;
     int64_t now = mr_executor_now_ns(task->executor);
     if (frame->format.payload == MR_PAYLOAD_PACKET)
         return late_packet(instance, frame, now);
-    return mr_deadline_passed(instance, frame, now) || will_be_late(instance, frame, now) ? "late" : NULL;
+    return mr_deadline_passed(frame, now) || will_be_late(instance, frame, now) ? "late" : NULL;
 }
 
 /* ---- how long it still takes ----------------------------------------------------------------------------------- */
@@ -119,9 +119,9 @@ int mr_graph_create_needs(mr_graph *graph) {
 }
 
 void mr_graph_note_call(mr_graph *graph, mr_instance *instance, int64_t spent_ns) {
-    mr_need *need = graph->needs ? &graph->needs[instance->vertex - graph->plan->vertices] : NULL;
+    mr_need *need = &graph->needs[instance->vertex - graph->plan->vertices];
     int64_t behind_ns = 0;
-    if (!need || !need->count)
+    if (!need->count)
         return;
     int64_t last = atomic_exchange_explicit(&instance->last_ns, spent_ns, memory_order_relaxed);
     for (size_t i = 0; i < need->count; i++) {

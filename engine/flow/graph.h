@@ -113,7 +113,7 @@ void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames);
 /* deadline.c: which stages drop what is late, and room for what frames need; routes are made. */
 int mr_graph_create_needs(mr_graph *graph);
 void mr_graph_destroy_needs(mr_graph *graph);
-/* A call of that instance took so long. */
+/* A call of that instance, which sheds, took so long. */
 void mr_graph_note_call(mr_graph *graph, mr_instance *instance, int64_t spent_ns);
 /* Counts a delivered frame: latency, classes. */
 void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *frame, int64_t now_ns);

@@ -9,8 +9,6 @@
 static const int64_t LOOK_AGAIN_NS = 100000;
 
 size_t mr_instance_choose_part(const mr_instance *instance, const mr_frame *frame) {
-    if (instance->part_count == 1)
-        return 0;
     const mr_device *device = mr_copy_device(frame);
     for (size_t i = 0; i < instance->part_count; i++)
         if (instance->parts[i].self.device == device)
@@ -38,7 +36,7 @@ static const char *refusal(mr_instance *instance, const mr_frame *frame, const m
         return "stopped";
     if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
         return "failed";
-    return mr_deadline_refusal(instance, frame, task);
+    return instance->sheds ? mr_deadline_refusal(instance, frame, task) : NULL;
 }
 
 /* Drops an input that is not to be processed, or cannot be. */
@@ -68,7 +66,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);
     } else {
-        if (slot->frame_count == 0)
+        if (slot->frame_count == 0 && instance->part_count > 1)
             slot->part = mr_instance_choose_part(instance, item->frame);
         int ready = mr_input_ready(instance, slot, item->frame, task);
         if (ready == 0)
@@ -85,10 +83,10 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
 /* Drops what has become late while its batch gathered. */
 static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *task) {
     size_t kept = 0;
-    int64_t now = slot->frame_count ? mr_executor_now_ns(task->executor) : 0;
+    int64_t now = mr_executor_now_ns(task->executor);
     for (size_t i = 0; i < slot->frame_count; i++) {
         mr_item item = {.frame = slot->frames[i], .entered_ns = slot->entered_ns[i]};
-        if (mr_deadline_passed(instance, item.frame, now)) {
+        if (mr_deadline_passed(item.frame, now)) {
             refuse(instance, slot, &item, instance->self.id, "late");
             continue;
         }
@@ -124,7 +122,8 @@ static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
 
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
     size_t batch = (size_t)instance->self.batch;
-    shed_gathered(instance, slot, task);
+    if (instance->sheds && slot->frame_count)
+        shed_gathered(instance, slot, task);
     while (!is_full(instance, slot) && fill_inbox(instance, batch - slot->frame_count)) {
         mr_item *item = &instance->inbox[instance->inbox_first];
         if (item->kind == MR_ITEM_FRAME) {

@@ -45,7 +45,7 @@ static mr_slot *claim(mr_instance *instance, mr_task *task) {
     if (!gather(instance, slot, task))
         return NULL;
     slot->state = MR_SLOT_RUNNING;
-    if (instance->graph->needs)
+    if (instance->sheds)
         slot->begun_ns = mr_executor_now_ns(task->executor);
     if (slot->frame_count)
         instance->spread += (uint64_t)instance->self.batch;
@@ -119,31 +119,38 @@ static int call_external(mr_instance *instance, mr_io *io) {
     return status ? status : mr_io_forward(io, 0);
 }
 
-/* On a device the call's work is made to wait for its inputs; elsewhere they are there, which devices can tell. */
-static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
-    const mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
-    mr_stream *stream = entry->streams[slot->part];
+/* The inputs of a host's call are there, which devices that look for misuse can tell. */
+static int check_inputs(const mr_stage *self, const mr_slot *slot) {
     int status = MR_OK;
-    stream->stage = self;
-    stream->frame = slot->frame_count ? slot->frames[0]->identity : (mr_identity){.source = self->source};
     for (size_t i = 0; i < slot->frame_count && !status; i++) {
         const mr_frame *frame = slot->frames[i];
         const mr_buffer *buffer = frame->plane[0].buffer;
-        if (frame->ready && mr_event_device(frame->ready) == self->device)
-            status = mr_stream_wait(stream, frame->ready);
-        else if (buffer && buffer->device && self->device->type->kind == MR_DEVICE_CPU)
+        if (buffer && buffer->device)
             status = mr_device_host_reads(buffer->device, buffer->data, self, &frame->identity);
     }
     return status;
 }
 
+/* The work of a device's call is made to wait for its inputs, and brings in what lies elsewhere. */
+static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
+    const mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
+    mr_stream *stream = entry->streams[slot->part];
+    int status = MR_OK;
+    stream->frame = slot->frame_count ? slot->frames[0]->identity : (mr_identity){.source = self->source};
+    for (size_t i = 0; i < slot->frame_count && !status; i++) {
+        mr_event *ready = slot->frames[i]->ready;
+        if (ready && mr_event_device(ready) == self->device)
+            status = mr_stream_wait(stream, ready);
+    }
+    return status ? status : mr_io_bring_in(&entry->io);
+}
+
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
-    mr_stage *self = &mr_slot_part(instance, slot)->self;
+    mr_part *part = mr_slot_part(instance, slot);
+    mr_stage *self = &part->self;
     size_t first = slot->output_count;
-    int answer = await_inputs(entry, slot);
-    if (!answer)
-        answer = mr_io_bring_in(&entry->io);
+    int answer = part->on_host ? check_inputs(self, slot) : await_inputs(entry, slot);
     size_t held = slot->held_count;
     if (answer)
         ;
@@ -156,7 +163,7 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     /* It will take them anew; what it has of one pool must not wait for what others have of another. */
     while (answer == MR_ERROR_AGAIN && slot->held_count > held)
         mr_buffer_unref(&slot->held[--slot->held_count]);
-    return mr_instance_seal(entry, slot, first, answer);
+    return part->on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 
 /* Stages faster than this are measured at one call of so many, so that reading the clock of the thread, which takes
@@ -186,7 +193,8 @@ static void count_call(mr_entry_task *entry, const mr_slot *slot, int64_t now_ns
     add_relaxed(&entry->in, slot->frame_count);
     if (slot->frame_count > atomic_load_explicit(&entry->most_frames, memory_order_relaxed))
         atomic_store_explicit(&entry->most_frames, slot->frame_count, memory_order_relaxed);
-    mr_graph_note_call(entry->instance->graph, entry->instance, now_ns - slot->begun_ns);
+    if (entry->instance->sheds)
+        mr_graph_note_call(entry->instance->graph, entry->instance, now_ns - slot->begun_ns);
     for (size_t i = 0; i < slot->frame_count; i++)
         mr_histogram_add(&entry->latency, now_ns - slot->entered_ns[i]);
 }

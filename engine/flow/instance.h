@@ -108,6 +108,7 @@ typedef struct mr_abandoned {
 typedef struct mr_part {
     mr_stage self;
     bool opened;          /* open was called, so close is to be */
+    bool on_host;         /* its device is the host's processors: what a call gives is ready when it returns */
     mr_port_pools *pools; /* one an output port, then those of scratch and of staging */
 } mr_part;
 
@@ -195,16 +196,17 @@ void mr_slot_add_frame(mr_slot *slot, const mr_item *item);
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason);
 
-/* deadline.c: why no work is to be begun on a frame that is next, "late" or "gop"; NULL where it is in time. */
+/* deadline.c, for instances that shed: why no work is to be begun on a frame that is next, "late" or "gop"; NULL where
+ * it is in time. */
 const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task);
 /* deadline.c: whether a frame that was in time when it was taken is late now. Never true of packets. */
-bool mr_deadline_passed(const mr_instance *instance, const mr_frame *frame, int64_t now_ns);
+bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns);
 /* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake
  * `task`. */
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task);
 /* join.c: the same for stages with several ports: one frame of each, matched by identity. */
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task);
-/* The part that a call works on whose first frame that is. */
+/* Of an instance with several parts, the one that a call works on whose first frame that is. */
 size_t mr_instance_choose_part(const mr_instance *instance, const mr_frame *frame);
 /* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (task will be woken), negative:
  * its producer's device work failed. */

@@ -91,11 +91,14 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, cons
 
 static verdict take_match(mr_instance *instance, mr_slot *slot, uint32_t source, const heads *at, mr_task *task) {
     const mr_frame *failed = NULL;
-    slot->part = mr_instance_choose_part(instance, at->item[0].frame);
+    if (instance->part_count > 1)
+        slot->part = mr_instance_choose_part(instance, at->item[0].frame);
     int ready = all_ready(instance, slot, at, task, &failed);
     if (ready == 0)
         return WAITS;
-    const char *stage = instance->self.id, *reason = mr_deadline_refusal(instance, at->item[0].frame, task);
+    const char *stage = instance->self.id, *reason = NULL;
+    if (instance->sheds)
+        reason = mr_deadline_refusal(instance, at->item[0].frame, task);
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed)) {
         reason = "stopped";
     } else if (ready < 0) {

@@ -109,6 +109,7 @@ void mr_instance_set_devices(mr_instance *instance) {
     for (size_t i = 0; i < instance->part_count; i++) {
         mr_stage *self = &instance->parts[i].self;
         self->device = devices[vertex->devices[i]];
+        instance->parts[i].on_host = self->device->type->kind == MR_DEVICE_CPU;
         if (vertex->output_count == 0)
             continue;
         self->output_memory = vertex->pools[0].memory;
@@ -124,6 +125,7 @@ static int open_part(mr_instance *instance, size_t number) {
         int status = mr_stream_create(part->self.device, &instance->entries[i].streams[number]);
         if (status)
             return status;
+        instance->entries[i].streams[number]->stage = &part->self;
     }
     part->opened = true;
     return part->self.type->open ? part->self.type->open(&part->self) : MR_OK;

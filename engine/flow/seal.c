@@ -60,7 +60,7 @@ void mr_instance_release_abandoned(mr_instance *instance) {
 
 static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
-    if (self->device->type->kind == MR_DEVICE_CPU)
+    if (mr_slot_part(entry->instance, slot)->on_host)
         return MR_OK;
     /* An event of an earlier call of the slot is behind this one's. */
     mr_event *event = NULL;
