@@ -187,6 +187,29 @@ static void what_is_assumed_is_planned_with(void **state) {
         assert_int_equal(mr_plan_check_assumption(wrong[i]), MR_ERROR_USAGE);
 }
 
+/* 2^62 bytes a frame: sums of these must not begin anew at 2^64, where they would seem to fit. */
+static void no_sum_is_too_large_to_be_refused(void **state) {
+    (void)state;
+    static const int queues[] = {3, 4, 5, 6};
+    for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
+        char text[512];
+        mr_plan *plan;
+        mr_diagnostics diagnostics = {0};
+        const planning how = {.types = mr_stage_types()};
+        snprintf(text, sizeof text,
+                 HEAD "devices: {small: {device: sim:0, memory: 1GiB}}\n"
+                      "sources: {in: {format: f32 1152921504606846976}}\n"
+                      "stages:\n"
+                      "  a: {type: classify, input: in, device: small, queue: %d}\n"
+                      "  out: {type: 'null', input: a}\n", queues[i]);
+        assert_int_equal(plan_text(&plan, text, &how, &diagnostics), MR_ERROR_CONFIG);
+        char *told = printed(&diagnostics);
+        assert_non_null(strstr(told, "sim:0: buffers may take 16777216.0 TiB of its memory, and it is limited to"));
+        free(told);
+        mr_diagnostics_fini(&diagnostics);
+    }
+}
+
 static void assumed_memory_is_a_limit(void **state) {
     (void)state;
     expect_refusal(
@@ -478,6 +501,7 @@ int main(void) {
         cmocka_unit_test(a_list_leaves_out_what_is_disabled),
         cmocka_unit_test(copies_are_shared_and_named),
         cmocka_unit_test(what_is_assumed_is_planned_with),
+        cmocka_unit_test(no_sum_is_too_large_to_be_refused),
         cmocka_unit_test(assumed_memory_is_a_limit),
         cmocka_unit_test(devices_that_are_not_there_are_refused),
         cmocka_unit_test(several_devices_give_what_one_gives),

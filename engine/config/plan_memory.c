@@ -8,8 +8,19 @@
 #include "engine/data/copy.h"
 #include "millrace/status.h"
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
+/* What is too much to count stays the most there is: a sum that began anew would prove any limit. */
+static uint64_t plus(uint64_t a, uint64_t b) {
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static uint64_t times(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t aligned(size_t bytes) {
+    return plus(bytes, 63) / 64 * 64;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
@@ -17,7 +28,7 @@ static size_t aligned(size_t bytes) {
 /* Adds the most that a payload takes; false where that is not known. */
 static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
     size_t most = mr_format_set_most_bytes(set);
-    *bytes += aligned(most);
+    *bytes = plus(*bytes, aligned(most));
     return most > 0 || set->payload == MR_PAYLOAD_PACKET || set->payload == MR_PAYLOAD_RESULTS;
 }
 
@@ -125,21 +136,21 @@ int mr_plan_pools(mr_plan_builder *b) {
 }
 
 static uint64_t pool_bytes(const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
-    return (uint64_t)pool->count * pool->bytes * (uint64_t)vertex->instances;
+    return times(times((uint64_t)pool->count, (uint64_t)vertex->instances), pool->bytes);
 }
 
 uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     uint64_t bytes = pool_bytes(vertex, &vertex->scratch);
     for (size_t i = 0; i < vertex->output_count; i++)
-        bytes += pool_bytes(vertex, &vertex->pools[i]);
+        bytes = plus(bytes, pool_bytes(vertex, &vertex->pools[i]));
     /* What a copy would hold for it: in its own slots, in the queue, and in the slots here. */
     uint64_t frames = 2 + (uint64_t)vertex->queue * vertex->source_count +
                       (uint64_t)vertex->in_flight * (uint64_t)vertex->batch * (uint64_t)vertex->instances;
     for (size_t i = 0; i < vertex->input_count; i++) {
         uint64_t each;
         input_bytes(&vertex->inputs[i], &each);
-        bytes += frames * each;
+        bytes = plus(bytes, times(frames, each));
     }
     return bytes;
 }
@@ -147,7 +158,7 @@ uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
 /* ---- totals ---------------------------------------------------------------------------------------------------- */
 
 static void add(mr_plan_bytes *total, uint64_t bytes, bool known) {
-    total->bytes += bytes;
+    total->bytes = plus(total->bytes, bytes);
     total->unknown = total->unknown || !known;
 }
 
@@ -174,7 +185,7 @@ static void add_up(mr_plan *plan) {
         for (size_t i = 0; i < vertex->device_count; i++)
             plan->devices[vertex->devices[i]].used = true;
     }
-    plan->devices[0].memory = (mr_plan_bytes){.bytes = plan->host.bytes + plan->pinned.bytes,
+    plan->devices[0].memory = (mr_plan_bytes){.bytes = plus(plan->host.bytes, plan->pinned.bytes),
                                               .unknown = plan->host.unknown || plan->pinned.unknown};
 }
 
@@ -195,10 +206,10 @@ static void offer(saving *best, const char *stage, const char *key, int value, u
 static void offer_calls(saving *best, const mr_plan_vertex *stage, uint64_t bytes) {
     if (stage->copy || stage->is_source)
         return;
-    uint64_t each = bytes * (uint64_t)stage->instances;
-    offer(best, stage->id, "in_flight", stage->in_flight,
-          (uint64_t)(stage->in_flight - 1) * (uint64_t)stage->batch * each);
-    offer(best, stage->id, "batch", stage->batch, (uint64_t)(stage->batch - 1) * (uint64_t)stage->in_flight * each);
+    uint64_t each = times(bytes, (uint64_t)stage->instances), calls = (uint64_t)stage->in_flight,
+             batch = (uint64_t)stage->batch;
+    offer(best, stage->id, "in_flight", stage->in_flight, times((calls - 1) * batch, each));
+    offer(best, stage->id, "batch", stage->batch, times((batch - 1) * calls, each));
 }
 
 static bool lies_on(const mr_plan_vertex *vertex, const mr_plan_pool *pool, int device) {
@@ -219,7 +230,7 @@ static void offer_holders(const mr_plan_builder *b, int v, int port, uint64_t by
         if (link->from_port != port || to->copy)
             continue;
         uint64_t sources = b->plan->vertices[v].source_count;
-        offer(best, to->id, "queue", to->queue, (uint64_t)(to->queue - 1) * sources * bytes);
+        offer(best, to->id, "queue", to->queue, times((uint64_t)(to->queue - 1) * sources, bytes));
         offer_calls(best, to, bytes);
     }
 }
