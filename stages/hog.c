@@ -138,6 +138,7 @@ const mr_stage_type mr_hog_stage = {
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
     .streams = true,
+    .cuda = true,
     .negotiate = negotiate,
     .open = open_stage,
     .process = mr_extractor_process,

@@ -186,6 +186,7 @@ const mr_stage_type mr_motion_stage = {
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_PER_SOURCE,
     .streams = true,
+    .cuda = true,
     .negotiate = negotiate,
     .open = open_stage,
     .process = process,

@@ -70,6 +70,7 @@ const mr_stage_type mr_phash_stage = {
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
     .streams = true,
+    .cuda = true,
     .negotiate = negotiate,
     .open = open_stage,
     .process = mr_extractor_process,

@@ -335,5 +335,6 @@ const mr_stage_type mr_preprocess_stage = {
     .suggest = suggest,
     .open = open_stage,
     .map = map,
+    .cuda = true,
     .close = close_stage,
 };

@@ -173,6 +173,7 @@ const mr_stage_type mr_sharpness_stage = {
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
     .streams = true,
+    .cuda = true,
     .negotiate = negotiate,
     .open = open_stage,
     .process = process,
