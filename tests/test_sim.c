@@ -1,4 +1,5 @@
-/* What only the simulated accelerator has: engines with rates, limits, failures on demand, and misuse that is caught. */
+/* What only the simulated accelerator has: engines with rates, limits, failures on demand, and misuse that is caught.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -148,7 +149,7 @@ static int submit(mr_stream *stream, void *to, const void *from) {
     return mr_stream_submit(stream, add_one, &work, sizeof work);
 }
 
-/* ---- time ------------------------------------------------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------------------------------ */
 
 static void each_engine_takes_its_time(void **state) {
     (void)state;
@@ -178,7 +179,8 @@ static void each_engine_takes_its_time(void **state) {
     end(&f);
 }
 
-/* Two streams share an engine: together they take as long as one would with all of it; two engines work side by side. */
+/* Two streams share an engine: together they take as long as one would with all of it; two engines work side by side.
+ */
 static void engines_work_side_by_side_and_each_in_order(void **state) {
     (void)state;
     fixture f;
@@ -207,7 +209,7 @@ static void slow_from_an_operation_on(void **state) {
     end(&f);
 }
 
-/* ---- limits and failures ---------------------------------------------------------------------------------------------- */
+/* ---- limits and failures --------------------------------------------------------------------------------------- */
 
 static void memory_is_limited(void **state) {
     (void)state;
@@ -310,10 +312,11 @@ static void names_say_what_is_wrong(void **state) {
         assert_int_equal(mr_device_check_name(wrong[i][0]), MR_ERROR_CONFIG);
         assert_string_equal(mr_message(), wrong[i][1]);
     }
-    assert_int_equal(mr_device_check_name("sim:7?copy=12.5GB/s&compute=2TB/s&call=50us&memory=64MiB&max_delay=100"), MR_OK);
+    assert_int_equal(mr_device_check_name("sim:7?copy=12.5GB/s&compute=2TB/s&call=50us&memory=64MiB&max_delay=100"),
+                     MR_OK);
 }
 
-/* ---- misuse ----------------------------------------------------------------------------------------------------------- */
+/* ---- misuse ---------------------------------------------------------------------------------------------------- */
 
 static void expect_misuse(int status, uint64_t *count, const char *what) {
     char text[200];

@@ -30,11 +30,11 @@ bool mr_units_number(const char *text, double *value, const char **end) {
     return stop > number && isfinite(*value);
 }
 
-const mr_unit mr_units_duration[] = {{"ns", 1}, {"us", 1e3}, {"\u00b5s", 1e3}, {"ms", 1e6}, {"s", 1e9},
-                                 {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}, {NULL, 0}};
-const mr_unit mr_units_bytes[] = {{"B", 1}, {"", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-                             {"TiB", 1099511627776.0}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
-                             {"TB", 1e12}, {NULL, 0}};
+const mr_unit mr_units_duration[] = {{"ns", 1},   {"us", 1e3},   {"\u00b5s", 1e3}, {"ms", 1e6}, {"s", 1e9},
+                                     {"m", 60e9}, {"min", 60e9}, {"h", 3600e9},    {NULL, 0}};
+const mr_unit mr_units_bytes[] = {
+    {"B", 1},    {"", 1},     {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+    {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},        {"TB", 1e12},          {NULL, 0}};
 
 bool mr_units_read(const char *text, const mr_unit *units, int64_t *value) {
     const char *end;

@@ -80,6 +80,9 @@ typedef struct mr_plan_pool {
  * first work (`staging`): only then is it known where a frame goes, and a batch stays whole. So there is no copy
  * before such a stage; one behind it, with the same list of devices, brings each frame home from where it lies.
  *
+ * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
+ * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
+ *
  * A source, stage or copy. Sources come first, then the others in topological order. */
 typedef struct mr_plan_vertex {
     const char *id;
@@ -95,6 +98,8 @@ typedef struct mr_plan_vertex {
     size_t device_count;            /* at least 1; more: frames are spread over them */
     const int *devices;             /* in plan->devices */
     int turn;                       /* several devices: so many frames in a row go to the same one */
+    bool has_reserve;               /* a device takes over from any of these that fails */
+    int reserve;                    /* that device, in plan->devices; all that the stage needs is open there */
     mr_copy_kind copy;
     int instances;
     mr_entry entry;
@@ -150,6 +155,14 @@ typedef struct mr_plan_params {
     size_t assume_count;            /* plan for hardware that need not be there: "cuda:8x80GiB", "sim:2" */
     const char *const *assume;
 } mr_plan_params;
+
+/* The devices on which the vertex has state and pools: its own, and behind them the one in reserve. */
+static inline size_t mr_plan_parts(const mr_plan_vertex *vertex) {
+    return vertex->device_count + vertex->has_reserve;
+}
+static inline int mr_plan_part(const mr_plan_vertex *vertex, size_t part) {
+    return part < vertex->device_count ? vertex->devices[part] : vertex->reserve;
+}
 
 /* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused.
  * The status is the first error's of `diagnostics`. */

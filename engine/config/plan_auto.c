@@ -115,6 +115,7 @@ static int place_auto(mr_plan_builder *b, int v, uint64_t *taken) {
     } else if (!join_any_neighbour(&s) && take_first(&s)) {
         return MR_ERROR_MEMORY;
     }
+    mr_plan_settle_reserve(vertex);
     mr_plan_name_device(b, vertex);
     warn_of_kernels(b, v);
     return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;

@@ -77,6 +77,8 @@ int mr_plan_probe(mr_plan_builder *builder, mr_plan_device *device);
 /* Diagnoses why the stage cannot compute on that device, which it names at `place`. */
 void mr_plan_check_device(mr_plan_builder *builder, const mr_spec_vertex *spec, mr_place place, int device);
 void mr_plan_name_device(mr_plan_builder *builder, mr_plan_vertex *vertex);
+/* Processors do not fail, and no device takes over from itself. Whether there is one in reserve. */
+bool mr_plan_settle_reserve(mr_plan_vertex *vertex);
 /* The least of its limit and its memory; 0: neither is known. */
 uint64_t mr_plan_most_bytes(const mr_plan_device *device);
 /* plan_copies.c */

@@ -34,8 +34,14 @@ static bool on_host(const mr_plan_vertex *vertex) {
     return vertex->devices[0] == 0;
 }
 
+/* What has a device in reserve takes its frames from the host: a device in between might be the one that fails. */
+static bool goes_home(const mr_plan_vertex *to) {
+    return on_host(to) || to->has_reserve;
+}
+
 bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b) {
-    return a->device_count == b->device_count &&
+    return a->device_count == b->device_count && a->has_reserve == b->has_reserve &&
+           (!a->has_reserve || a->reserve == b->reserve) &&
            memcmp(a->devices, b->devices, a->device_count * sizeof *a->devices) == 0;
 }
 
@@ -53,8 +59,10 @@ static bool holds_memory(const mr_planned_output *output) {
 
 static bool needs_copy(const mr_plan_builder *b, const mr_plan_link *link) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
-    /* A stage on several devices brings in what it gets itself. */
-    return to->device_count == 1 && !mr_plan_same_devices(from, to) && holds_memory(&from->outputs[link->from_port]);
+    /* A stage on several devices brings in what it gets itself, one with a device in reserve only from the host. */
+    if (mr_plan_parts(to) > 1 && (on_host(from) || !to->has_reserve))
+        return false;
+    return !mr_plan_same_devices(from, to) && holds_memory(&from->outputs[link->from_port]);
 }
 
 /* ---- one copy -------------------------------------------------------------------------------------------------- */
@@ -64,7 +72,7 @@ static const char *name_copy(mr_plan_builder *b, const mr_plan_link *link) {
     const mr_port *port = &from->type->outputs[link->from_port];
     return mr_arena_print(b->arena, "%s%s%s->%s", from->id, link->from_port ? "." : "",
                           link->from_port ? port->name : "",
-                          on_host(to) ? "host" : b->plan->devices[to->devices[0]].name);
+                          goes_home(to) ? "host" : b->plan->devices[to->devices[0]].name);
 }
 
 static int fill_ends(mr_plan_builder *b, mr_plan_vertex *copy, const mr_plan_link *link) {
@@ -94,12 +102,12 @@ static int fill_ends(mr_plan_builder *b, mr_plan_vertex *copy, const mr_plan_lin
 /* The vertex that the link needs, and what stands for it among what the author wrote. */
 static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex *copy, mr_spec_vertex *spec) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
-    const mr_plan_vertex *works = on_host(to) ? from : to;
+    const mr_plan_vertex *works = goes_home(to) ? from : to;
     mr_copy_options *options = mr_arena_alloc(b->arena, sizeof *options);
     const char *id = name_copy(b, link);
     if (!options || !id)
         return MR_ERROR_MEMORY;
-    options->to_host = on_host(to);
+    options->to_host = goes_home(to);
     *copy = (mr_plan_vertex){
         .id = id,
         .type = &mr_copy_stage,
@@ -108,13 +116,15 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
         .mark = to->mark,
         .device_count = works->device_count,
         .devices = works->devices,
-        .copy = on_host(to)     ? MR_COPY_DOWNLOAD
+        .has_reserve = works->has_reserve,
+        .reserve = works->reserve,
+        .copy = goes_home(to)   ? MR_COPY_DOWNLOAD
                 : on_host(from) ? MR_COPY_UPLOAD
                                 : MR_COPY_PEER,
         .instances = 1,
         .entry = MR_ENTRY_STATELESS,
         .entries = 1,
-        .in_flight = COPY_IN_FLIGHT * (int)works->device_count,
+        .in_flight = COPY_IN_FLIGHT * (int)mr_plan_parts(works),
         .batch = 1,
         .queue = COPY_QUEUE,
         .turn = 1,

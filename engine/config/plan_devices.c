@@ -196,6 +196,9 @@ void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
     for (size_t i = 1; i < vertex->device_count && vertex->device_names; i++)
         vertex->device_names =
             mr_arena_print(b->arena, "%s, %s", vertex->device_names, devices[vertex->devices[i]].name);
+    if (vertex->has_reserve && vertex->device_names)
+        vertex->device_names =
+            mr_arena_print(b->arena, "%s, then %s", vertex->device_names, devices[vertex->reserve].name);
 }
 
 /* Adds one name of a list; disabled devices are left out, which the reason tells. */
@@ -263,6 +266,34 @@ static void check_spread(mr_plan_builder *b, int v) {
                   vertex->type->name, vertex->device_count);
 }
 
+/* The device that takes over where others fail. */
+static int place_reserve(mr_plan_builder *b, int v) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_spec_vertex *spec = b->vertex[v];
+    const char *name = spec->common.on_device_error;
+    if (vertex->is_source || !spec->type || spec->broken || !name || strcmp(name, "drop") == 0)
+        return MR_OK;
+    mr_place place = mr_yaml_get(spec->node, "on_device_error")->place;
+    int d = named(b, name);
+    if (d < 0)
+        return d;
+    for (size_t i = 0; i < vertex->device_count; i++)
+        if (vertex->devices[i] == d && d != 0)
+            mr_plan_error(b, place, "name another device, or cpu",
+                          "stages.%s.on_device_error: the stage computes on %s itself", spec->id,
+                          b->plan->devices[d].name);
+    mr_plan_check_device(b, spec, place, d);
+    vertex->reserve = d;
+    vertex->has_reserve = true;
+    return MR_OK;
+}
+
+bool mr_plan_settle_reserve(mr_plan_vertex *vertex) {
+    for (size_t i = 0; i < vertex->device_count; i++)
+        vertex->has_reserve = vertex->has_reserve && vertex->devices[i] != 0 && vertex->devices[i] != vertex->reserve;
+    return vertex->has_reserve;
+}
+
 static int place_named(mr_plan_builder *b, int v) {
     static const int processors[] = {0};
     mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -299,14 +330,18 @@ static void ask_types(mr_plan_builder *b, int v) {
     const mr_spec_vertex *spec = b->vertex[v];
     if (b->params.offline || !spec->type || !spec->type->check_device || spec->broken || mr_plan_is_auto(spec))
         return;
-    for (size_t i = 0; i < vertex->device_count; i++) {
-        mr_plan_device *device = &b->plan->devices[vertex->devices[i]];
-        mr_place place = spec->common.device.count ? place_of(spec, i) : spec->place;
-        if (device->assumed || !device->enabled || (vertex->devices[i] && mr_plan_probe(b, device)))
+    for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
+        int d = mr_plan_part(vertex, i);
+        mr_plan_device *device = &b->plan->devices[d];
+        mr_place place = i == vertex->device_count       ? mr_yaml_get(spec->node, "on_device_error")->place
+                         : spec->common.device.count > 0 ? place_of(spec, i)
+                                                         : spec->place;
+        if (device->assumed || !device->enabled || (d && mr_plan_probe(b, device)))
             continue;
         int status = spec->type->check_device(vertex->options, device->name);
         if (status)
-            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, place, NULL, "stages.%s: %s", spec->id, mr_message());
+            mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, place, NULL, "stages.%s: %s", spec->id,
+                        mr_message());
     }
 }
 
@@ -327,10 +362,14 @@ int mr_plan_place(mr_plan_builder *b) {
     if (list_devices(b))
         return MR_ERROR_MEMORY;
     for (int v = 0; v < b->count; v++)
-        if (place_named(b, v))
+        if (place_named(b, v) || place_reserve(b, v))
             return MR_ERROR_MEMORY;
-    for (int v = 0; v < b->count; v++)
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        if (!mr_plan_is_auto(b->vertex[v]) && mr_plan_settle_reserve(vertex))
+            mr_plan_name_device(b, vertex);
         ask_types(b, v);
+    }
     set_turns(b);
     return MR_OK;
 }

@@ -129,7 +129,7 @@ int mr_plan_pools(mr_plan_builder *b) {
         vertex->scratch.memory = vertex->devices[0] ? MR_MEMORY_DEVICE : MR_MEMORY_HOST;
         vertex->scratch.device = vertex->devices[0];
         vertex->scratch.count = vertex->scratch.bytes ? vertex->in_flight : 0;
-        if (vertex->device_count > 1)
+        if (mr_plan_parts(vertex) > 1 && !vertex->copy)
             vertex->staging = staging_of(vertex);
     }
     return MR_OK;
@@ -171,8 +171,10 @@ static void add_pool(mr_plan *plan, const mr_plan_vertex *vertex, const mr_plan_
         add(&plan->host, bytes, known);
     if (pool->memory == MR_MEMORY_PINNED)
         add(&plan->pinned, bytes, known);
-    for (size_t i = 0; pool->memory == MR_MEMORY_DEVICE && i < vertex->device_count; i++)
-        add(&plan->devices[vertex->devices[i]].memory, bytes, known);
+    for (size_t i = 0; pool->memory == MR_MEMORY_DEVICE && i < mr_plan_parts(vertex); i++) {
+        int device = mr_plan_part(vertex, i);
+        add(device ? &plan->devices[device].memory : &plan->host, bytes, known);
+    }
 }
 
 static void add_up(mr_plan *plan) {
@@ -182,8 +184,8 @@ static void add_up(mr_plan *plan) {
             add_pool(plan, vertex, &vertex->pools[i]);
         add_pool(plan, vertex, &vertex->scratch);
         add_pool(plan, vertex, &vertex->staging);
-        for (size_t i = 0; i < vertex->device_count; i++)
-            plan->devices[vertex->devices[i]].used = true;
+        for (size_t i = 0; i < mr_plan_parts(vertex); i++)
+            plan->devices[mr_plan_part(vertex, i)].used = true;
     }
     plan->devices[0].memory = (mr_plan_bytes){.bytes = plus(plan->host.bytes, plan->pinned.bytes),
                                               .unknown = plan->host.unknown || plan->pinned.unknown};
@@ -215,8 +217,8 @@ static void offer_calls(saving *best, const mr_plan_vertex *stage, uint64_t byte
 static bool lies_on(const mr_plan_vertex *vertex, const mr_plan_pool *pool, int device) {
     if (pool->memory != MR_MEMORY_DEVICE)
         return device == 0;
-    for (size_t i = 0; i < vertex->device_count; i++)
-        if (vertex->devices[i] == device)
+    for (size_t i = 0; i < mr_plan_parts(vertex); i++)
+        if (mr_plan_part(vertex, i) == device)
             return true;
     return false;
 }
@@ -253,8 +255,8 @@ static mr_place place_of(const mr_plan_builder *b, int device) {
     const mr_plan_device *limited = &b->plan->devices[device];
     for (int v = 0; v < b->count && !limited->mark.line; v++) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
-        for (size_t i = 0; i < vertex->device_count; i++)
-            if (vertex->devices[i] == device && !vertex->copy)
+        for (size_t i = 0; i < mr_plan_parts(vertex); i++)
+            if (mr_plan_part(vertex, i) == device && !vertex->copy)
                 return vertex->mark;
     }
     return limited->mark;

@@ -104,7 +104,7 @@ int mr_plan_sizes(mr_plan_builder *b) {
         int64_t making = (int64_t)vertex->in_flight * vertex->batch;
         int64_t after = behind[v].per_source * sources + behind[v].in_all;
         vertex->output_buffers = (int)cap(vertex->retained + making + after);
-        if (vertex->device_count > 1)
+        if (mr_plan_parts(vertex) > 1 && !vertex->copy)
             vertex->staging.count = count_staging(vertex, making, after);
     }
     return MR_OK;

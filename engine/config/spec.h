@@ -68,6 +68,7 @@ typedef struct mr_spec_batch {
 /* The keys that every stage has, beside type, input and join. */
 typedef struct mr_spec_common {
     mr_strings device; /* names of devices or of entries under `devices`, or "auto" alone */
+    const char *on_device_error; /* "drop", or the device that takes over */
     mr_spec_queue queue;
     mr_spec_batch batch;
     int64_t in_flight; /* 0: not said */

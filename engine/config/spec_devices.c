@@ -148,8 +148,10 @@ int mr_spec_read_devices(mr_spec_parser *p) {
 
 /* ---- `device` of a stage --------------------------------------------------------------------------------------- */
 
-static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml *said, bool alone) {
-    static const char usual[] = "write cpu, auto, sim:0 or cuda:0";
+static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const char *key, const mr_yaml *said,
+                       bool alone) {
+    const char *usual = strcmp(key, "device") == 0 ? "write cpu, auto, sim:0 or cuda:0"
+                                                   : "write drop, cpu, sim:0 or cuda:0";
     const mr_spec *spec = p->spec;
     char hint[256];
     if (said->kind != MR_YAML_SCALAR || mr_yaml_is_null(said) || said->broken)
@@ -160,24 +162,28 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr
     vertex->broken = true;
     if (automatic) {
         mr_spec_error(p, said->place, "write device: auto, or name the devices",
-                      "stages.%s.device: auto stands alone, not in a list", vertex->id);
+                      strcmp(key, "device") == 0 ? "stages.%s.%s: auto stands alone, not in a list"
+                                                 : "stages.%s.%s: auto names no device", vertex->id, key);
         return;
     }
     mr_nearest nearest = {.wanted = said->text};
     for (size_t i = 0; i < spec->device_count && !mr_diagnostics_full(p->diagnostics); i++)
         mr_nearest_offer(&nearest, spec->devices[i].id);
     mr_spec_error(p, said->place, mr_nearest_hint(&nearest, hint, sizeof hint, usual),
-                  spec->device_count ? "stages.%s.device: \"%s\" is no device, nor a name under `devices`"
-                                     : "stages.%s.device: \"%s\" is no device",
-                  vertex->id, said->text);
+                  spec->device_count ? "stages.%s.%s: \"%s\" is no device, nor a name under `devices`"
+                                     : "stages.%s.%s: \"%s\" is no device",
+                  vertex->id, key, said->text);
 }
 
 void mr_spec_check_device(const mr_spec_parser *p, mr_spec_vertex *vertex) {
     const mr_yaml *said = mr_yaml_get(vertex->node, "device");
+    const mr_yaml *after = mr_yaml_get(vertex->node, "on_device_error");
+    if (after && (after->kind != MR_YAML_SCALAR || !after->text || strcmp(after->text, "drop") != 0))
+        check_name(p, vertex, "on_device_error", after, false);
     if (!said)
         return;
     if (said->kind != MR_YAML_LIST) {
-        check_name(p, vertex, said, true);
+        check_name(p, vertex, "device", said, true);
         return;
     }
     if (said->count == 0) {
@@ -185,5 +191,5 @@ void mr_spec_check_device(const mr_spec_parser *p, mr_spec_vertex *vertex) {
         mr_spec_error(p, said->place, "name at least one device", "stages.%s.device: the list is empty", vertex->id);
     }
     for (const mr_yaml *item = said->first; item; item = item->next)
-        check_name(p, vertex, item, said->count == 1);
+        check_name(p, vertex, "device", item, said->count == 1);
 }

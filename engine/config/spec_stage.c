@@ -179,6 +179,10 @@ const mr_option mr_stage_keys[] = {
      .unit = "calls", .help = "calls of one instance whose work may be under way at once"},
     {.name = "on_error", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_common, on_error), .fallback = "drop",
      .choices = error_policies, .help = "whether a frame that fails is dropped or the run fails"},
+    {.name = "on_device_error", .kind = MR_OPTION_STRING, .offset = offsetof(mr_spec_common, on_device_error),
+     .fallback = "drop", .example = "cpu",
+     .help = "what follows on a device error beside that the frames it hit are dropped: drop is nothing, a device "
+             "(cpu, sim:N, cuda:N or a name under devices) takes over from then on"},
     MR_OPTIONS_END,
 };
 

@@ -41,7 +41,8 @@ int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t b
 }
 
 static void free_buffer(mr_pool *pool, mr_buffer *buffer) {
-    mr_device_free(pool->device, pool->memory, buffer->data);
+    mr_device *device = buffer->memory == MR_MEMORY_HOST ? mr_device_cpu() : pool->device;
+    mr_device_free(device, buffer->memory, buffer->data);
     mr_device_count_bytes(pool->device, pool->memory, -(int64_t)pool->bytes);
     mr_free(buffer);
 }
@@ -84,7 +85,13 @@ static int make_buffer(mr_pool *pool, mr_buffer **buffer) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer");
     void *data = NULL;
-    int status = mr_device_allocate(pool->device, pool->memory, pool->bytes, &data);
+    mr_memory memory = pool->memory;
+    int status = mr_device_allocate(pool->device, memory, pool->bytes, &data);
+    /* Where a device cannot pin memory, plain memory is only slower. */
+    if (status && memory == MR_MEMORY_PINNED) {
+        memory = MR_MEMORY_HOST;
+        status = mr_device_allocate(mr_device_cpu(), memory, pool->bytes, &data);
+    }
     if (status) {
         mr_free(made);
         return status;
@@ -92,8 +99,8 @@ static int make_buffer(mr_pool *pool, mr_buffer **buffer) {
     mr_device_count_bytes(pool->device, pool->memory, (int64_t)pool->bytes);
     made->data = data;
     made->bytes = pool->bytes;
-    made->memory = pool->memory;
-    made->device = pool->memory == MR_MEMORY_HOST ? NULL : pool->device;
+    made->memory = memory;
+    made->device = memory == MR_MEMORY_HOST ? NULL : pool->device;
     made->pool = pool;
     *buffer = made;
     return MR_OK;

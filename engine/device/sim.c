@@ -10,7 +10,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-/* ---- calls that can fail --------------------------------------------------------------------------------------------- */
+/* ---- calls that can fail --------------------------------------------------------------------------------------- */
 
 int mr_sim_enter(sim_device *self, int otherwise) {
     const mr_sim_params *p = &self->params;
@@ -21,9 +21,8 @@ int mr_sim_enter(sim_device *self, int otherwise) {
     pthread_mutex_unlock(&self->lock);
     if (lost)
         return mr_fail(MR_ERROR_DEVICE, "%s: the device is lost", self->device.name);
-    return p->fail_call && number == p->fail_call
-               ? mr_fail(otherwise, "%s: simulated failure", self->device.name)
-               : MR_OK;
+    return p->fail_call && number == p->fail_call ? mr_fail(otherwise, "%s: simulated failure", self->device.name)
+                                                  : MR_OK;
 }
 
 int64_t mr_sim_calls(mr_device *device) {
@@ -51,7 +50,7 @@ static void sim_free(mr_device *device, mr_memory memory, void *data) {
     mr_sim_free((sim_device *)device, memory, data);
 }
 
-/* ---- streams --------------------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------------------------- */
 
 static int sim_stream_create(mr_device *device, mr_stream **stream) {
     sim_device *self = (sim_device *)device;
@@ -100,7 +99,7 @@ static void sim_stream_destroy(mr_stream *stream) {
     mr_free(gone);
 }
 
-/* ---- adding to a stream ---------------------------------------------------------------------------------------------- */
+/* ---- adding to a stream ---------------------------------------------------------------------------------------- */
 
 /* An item for a stream, not yet in it; NULL where there is no memory. It holds a reference to `event`. */
 static sim_item *make_item(mr_stream *stream, sim_kind kind, mr_event *event) {
@@ -233,7 +232,7 @@ static int sim_wait(mr_stream *stream, mr_event *event) {
     return MR_OK;
 }
 
-/* ---- the device -------------------------------------------------------------------------------------------------------- */
+/* ---- the device ------------------------------------------------------------------------------------------------ */
 
 static void sim_destroy(mr_device *device) {
     sim_device *self = (sim_device *)device;

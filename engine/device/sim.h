@@ -1,7 +1,8 @@
 /* Between the files of the simulated accelerator; nobody else includes this.
  *
- * Streams are lists of items: work, records and waits. What streams have in common with those of other simulated devices
- * (which memory there is, what is ordered behind what) is guarded by one lock for all of them, which is taken last. */
+ * Streams are lists of items: work, records and waits. What streams have in common with those of other simulated
+ * devices (which memory there is, what is ordered behind what) is guarded by one lock for all of them, which is taken
+ * last. */
 #ifndef MILLRACE_DEVICE_SIM_H
 #define MILLRACE_DEVICE_SIM_H
 
@@ -42,13 +43,13 @@ typedef struct sim_item {
     size_t copied_bytes; /* by a copy */
     size_t touched_bytes;
     int64_t submitted_ns, begin_ns;
-    int64_t due_ns;      /* once at the head of its stream: when it is done; -1: not set yet */
+    int64_t due_ns; /* once at the head of its stream: when it is done; -1: not set yet */
     size_t touch_count;
     sim_touch touch[SIM_TOUCHES];
     /* records and waits */
-    mr_event *event;     /* one reference */
-    bool arrived;        /* WAIT: the event has told that it is done */
-    bool polled;         /* WAIT: too many wait for the event already, so it has to be looked at */
+    mr_event *event; /* one reference */
+    bool arrived;    /* WAIT: the event has told that it is done */
+    bool polled;     /* WAIT: too many wait for the event already, so it has to be looked at */
     struct sim_item *next_record;
     size_t known_count;
     bool knows_all;
@@ -61,9 +62,9 @@ typedef struct sim_item {
 struct sim_stream {
     mr_stream stream;
     sim_item *head, *tail;
-    int status;     /* of the work since the last event */
-    bool busy;      /* its head is being done without the lock */
-    int64_t at_ns;  /* when its last work was done, on the device's clock */
+    int status;    /* of the work since the last event */
+    bool busy;     /* its head is being done without the lock */
+    int64_t at_ns; /* when its last work was done, on the device's clock */
     sim_stream *next;
     /* Under the lock for all: */
     uint64_t id;
@@ -89,7 +90,7 @@ struct sim_device {
     int64_t free_ns[MR_ENGINES]; /* when each engine has done what it was given */
     int64_t call_count, allocation_count, begun_count, work_count;
     /* Under the lock for all: */
-    int64_t allocated_bytes;  /* of device memory */
+    int64_t allocated_bytes;       /* of device memory */
     sim_block *freed, *freed_last; /* kept for a while, so that later use of them is noticed */
     size_t freed_bytes;
 };
@@ -113,8 +114,8 @@ int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage
 /* Gives back all that the device has; there is no work any more. */
 void mr_sim_forget_memory(sim_device *self);
 /* Notes what work that is about to be submitted touches, and its engine. MR_ERROR_INTERNAL where it must not. */
-int mr_sim_touch_copy(sim_item *item, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t bytes,
-                      size_t rows);
+int mr_sim_touch_copy(sim_item *item, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                      size_t bytes, size_t rows);
 int mr_sim_touch_arguments(sim_item *item, const void *arguments, size_t bytes);
 /* Whether the work may still be done. */
 int mr_sim_check_touched(const sim_item *item);

@@ -1,13 +1,13 @@
 /* The memory of simulated devices: which blocks there are, whose, and whether work that touches them may.
  *
- * All blocks of all simulated devices of the process stand in one table by address, so that every address in a copy or
- * among the arguments of work can be looked up; other addresses are the host's and nobody's business here. What is freed is
- * kept for a while, so that work with an old address finds it gone. A block that goes back to its pool begins a new
- * generation: work that was submitted in an earlier one and is not done was forgotten by its owner.
+ * All blocks of all simulated devices of the process stand in one table by address, so that every address in a copy
+ * or among the arguments of work can be looked up; other addresses are the host's and nobody's business here. What is
+ * freed is kept for a while, so that work with an old address finds it gone. A block that goes back to its pool
+ * begins a new generation: work that was submitted in an earlier one and is not done was forgotten by its owner.
  *
- * Who writes: a copy to where it goes; other work what it is the first to touch in a generation. That is an output of a
- * call, and until another stream touches it, all that its stream does there counts as writing. Everybody else must come
- * behind that. */
+ * Who writes: a copy to where it goes; other work what it is the first to touch in a generation. That is an output of
+ * a call, and until another stream touches it, all that its stream does there counts as writing. Everybody else must
+ * come behind that. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,8 +22,8 @@ struct sim_block {
     mr_memory memory;
     bool freed, shared;
     uint64_t generation;
-    size_t pending;      /* pieces of work that touch it and are not done */
-    sim_point writer;    /* stream 0: nobody yet */
+    size_t pending;   /* pieces of work that touch it and are not done */
+    sim_point writer; /* stream 0: nobody yet */
     sim_block *next_freed;
 };
 
@@ -41,7 +41,7 @@ void mr_sim_unlock(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------------- */
 
 /* How many blocks begin at or before the address. */
 static size_t rank(uintptr_t address) {
@@ -95,7 +95,7 @@ static void destroy(sim_block *block) {
     mr_free(block);
 }
 
-/* ---- allocating --------------------------------------------------------------------------------------------------------- */
+/* ---- allocating ------------------------------------------------------------------------------------------------ */
 
 static int refuse(const sim_device *self, size_t bytes, const char *why) {
     return mr_fail(MR_ERROR_MEMORY, "%s: no memory for %zu bytes%s", self->device.name, bytes, why);
@@ -198,7 +198,7 @@ void mr_sim_reuse(mr_device *device, void *data) {
     mr_sim_unlock();
 }
 
-/* ---- touching ----------------------------------------------------------------------------------------------------------- */
+/* ---- touching -------------------------------------------------------------------------------------------------- */
 
 typedef enum access { READS, WRITES, WORKS } access;
 
@@ -270,7 +270,8 @@ static const char *touch_range(sim_item *item, range r, access how, sim_block **
     if (!*block)
         return find(r.end - 1) ? "it copies from beyond the begin of a buffer" : NULL;
     if ((size_t)(r.end - (*block)->data) > (*block)->bytes)
-        return how == WRITES ? "it copies to beyond the end of a buffer" : "it copies from beyond the end of a buffer";
+        return how == WRITES ? "it copies to beyond the end of a buffer"
+                             : "it copies from beyond the end of a buffer";
     return touch(item, *block, how);
 }
 
@@ -283,8 +284,8 @@ static mr_engine engine_of(const sim_item *item, const sim_block *to, const sim_
     return from_own && !to_device ? MR_ENGINE_DOWNLOAD : MR_ENGINE_COMPUTE;
 }
 
-int mr_sim_touch_copy(sim_item *item, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride, size_t bytes,
-                      size_t rows) {
+int mr_sim_touch_copy(sim_item *item, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                      size_t bytes, size_t rows) {
     sim_block *source = NULL, *target = NULL;
     const char *wrong = NULL;
     mr_sim_lock();

@@ -1,8 +1,8 @@
 /* What is ordered behind what on simulated devices: by streams, by records and waits, and by what is done already.
  *
- * A point is all work of a stream up to one piece. A stream knows the points that it was made to wait for, and a record
- * holds all that its stream knew; so what a wait brings is known as soon as it is asked for, and work that nobody has made
- * to wait is found whether or not it would have been in time. */
+ * A point is all work of a stream up to one piece. A stream knows the points that it was made to wait for, and a
+ * record holds all that its stream knew; so what a wait brings is known as soon as it is asked for, and work that
+ * nobody has made to wait is found whether or not it would have been in time. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -17,15 +17,23 @@ typedef struct parameter {
 
 #define FIELD(name) offsetof(mr_sim_params, name)
 static const parameter known[] = {
-    {"min_delay", DURATION, FIELD(min_delay_ns), 0},    {"max_delay", DURATION, FIELD(max_delay_ns), 0},
+    {"min_delay", DURATION, FIELD(min_delay_ns), 0},
+    {"max_delay", DURATION, FIELD(max_delay_ns), 0},
     {"copy", RATE, FIELD(upload_rate), FIELD(download_rate)},
-    {"upload", RATE, FIELD(upload_rate), 0},            {"download", RATE, FIELD(download_rate), 0},
-    {"compute", RATE, FIELD(compute_rate), 0},          {"call", DURATION, FIELD(call_ns), 0},
-    {"memory", BYTES, FIELD(memory_bytes), 0},          {"fail_after", COUNT, FIELD(fail_after), 0},
-    {"fail_every", COUNT, FIELD(fail_every), 0},        {"fail_allocation", COUNT, FIELD(fail_allocation), 0},
-    {"fail_call", COUNT, FIELD(fail_call), 0},          {"lose_after", COUNT, FIELD(lose_after), 0},
-    {"lose_call", COUNT, FIELD(lose_call), 0},          {"slow_after", COUNT, FIELD(slow_after), 0},
-    {"slow", COUNT, FIELD(slow), 0},                    {"corrupt", COUNT, FIELD(corrupt), 0},
+    {"upload", RATE, FIELD(upload_rate), 0},
+    {"download", RATE, FIELD(download_rate), 0},
+    {"compute", RATE, FIELD(compute_rate), 0},
+    {"call", DURATION, FIELD(call_ns), 0},
+    {"memory", BYTES, FIELD(memory_bytes), 0},
+    {"fail_after", COUNT, FIELD(fail_after), 0},
+    {"fail_every", COUNT, FIELD(fail_every), 0},
+    {"fail_allocation", COUNT, FIELD(fail_allocation), 0},
+    {"fail_call", COUNT, FIELD(fail_call), 0},
+    {"lose_after", COUNT, FIELD(lose_after), 0},
+    {"lose_call", COUNT, FIELD(lose_call), 0},
+    {"slow_after", COUNT, FIELD(slow_after), 0},
+    {"slow", COUNT, FIELD(slow), 0},
+    {"corrupt", COUNT, FIELD(corrupt), 0},
 };
 enum { KNOWN = sizeof known / sizeof known[0], VALUE_ROOM = 64 };
 
@@ -64,14 +72,16 @@ static int unknown(const char *name, size_t length) {
     char names[256] = "";
     for (size_t i = 0; i < KNOWN; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", known[i].name);
-    return mr_fail(MR_ERROR_CONFIG, "a simulated device has no parameter \"%.*s\"; it has %s", (int)length, name, names);
+    return mr_fail(MR_ERROR_CONFIG, "a simulated device has no parameter \"%.*s\"; it has %s", (int)length, name,
+                   names);
 }
 
 /* "key=value", so many characters of it. */
 static int set_parameter(mr_sim_params *params, const char *text, size_t length) {
-    static const char *const examples[] = {
-        [COUNT] = "a whole number", [DURATION] = "a time such as 20us", [BYTES] = "bytes such as 64MiB",
-        [RATE] = "bytes a second such as 12GB/s"};
+    static const char *const examples[] = {[COUNT] = "a whole number",
+                                           [DURATION] = "a time such as 20us",
+                                           [BYTES] = "bytes such as 64MiB",
+                                           [RATE] = "bytes a second such as 12GB/s"};
     size_t name = strcspn(text, "=");
     char value[VALUE_ROOM];
     int64_t number;

@@ -24,7 +24,7 @@ static int64_t draw_delay(sim_device *self) {
     return self->params.min_delay_ns + (span > 0 ? (int64_t)(draw(self) % (uint64_t)(span + 1)) : 0);
 }
 
-/* ---- when --------------------------------------------------------------------------------------------------------- */
+/* ---- when ------------------------------------------------------------------------------------------------------ */
 
 /* The end of time, to which a manual device goes when a stream is destroyed, has nothing behind it. */
 static int64_t later(int64_t now_ns, int64_t step_ns) {
@@ -49,8 +49,8 @@ static int64_t cost_of(const sim_device *self, const sim_item *work) {
                               : p->call_ns + time_of(work->touched_bytes, p->compute_rate);
 }
 
-/* Gives the work that has come to the head of its stream its time. In real time that may have passed when it is looked
- * at, and must not add up. */
+/* Gives the work that has come to the head of its stream its time. In real time that may have passed when it is
+ * looked at, and must not add up. */
 static void schedule(sim_device *self, sim_item *work, int64_t now_ns) {
     const mr_sim_params *p = &self->params;
     int64_t begin = now_ns;
@@ -102,7 +102,7 @@ static sim_stream *find_ready(sim_device *self, int64_t now_ns, int64_t *next_ns
     return NULL;
 }
 
-/* ---- doing it ----------------------------------------------------------------------------------------------------- */
+/* ---- doing it -------------------------------------------------------------------------------------------------- */
 
 void mr_sim_recycle(sim_device *self, sim_item *gone) {
     gone->next = self->unused;
@@ -122,12 +122,12 @@ static bool must_fail(sim_device *self) {
     const mr_sim_params *p = &self->params;
     int64_t number = ++self->work_count;
     self->lost = self->lost || (p->lose_after && number >= p->lose_after);
-    return self->lost || (p->fail_after && number >= p->fail_after) ||
-           (p->fail_every && number % p->fail_every == 0);
+    return self->lost || (p->fail_after && number >= p->fail_after) || (p->fail_every && number % p->fail_every == 0);
 }
 
 static void tell_trace(const sim_device *self, const sim_item *work) {
-    const mr_work_note note = {work->engine, work->stage, work->frame, work->copied_bytes, work->begin_ns, work->due_ns};
+    const mr_work_note note = {work->engine,       work->stage,    work->frame,
+                               work->copied_bytes, work->begin_ns, work->due_ns};
     self->device.trace(self->device.trace_context, &self->device, &note);
 }
 

@@ -87,6 +87,8 @@ struct mr_graph {
 
     _Atomic bool stopping, cancelled;
     uint64_t seed;
+    mr_work_trace *trace;           /* of all devices; set before the start; NULL: nobody looks */
+    void *trace_context;
     bool profiled;                  /* processor time of each stage is measured */
 };
 

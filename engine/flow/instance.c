@@ -47,6 +47,8 @@ static mr_slot *claim(mr_instance *instance, mr_task *task) {
     slot->state = MR_SLOT_RUNNING;
     if (instance->sheds)
         slot->begun_ns = mr_executor_now_ns(task->executor);
+    if (slot->frame_count == 0)
+        slot->part = mr_instance_part_now(instance, 0);
     if (slot->frame_count)
         instance->spread += (uint64_t)instance->self.batch;
     instance->claimed++;
@@ -82,6 +84,8 @@ static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
         atomic_store(&instance->failed, !type->outputs);
         mr_graph_fail(instance->graph, status, mr_message());
     }
+    if (status == MR_ERROR_DEVICE)
+        mr_instance_device_failed(instance, slot);
     settle_all(instance, slot, MR_NOTE_DROPPED, mr_failure_reason(instance, slot, status));
 }
 
@@ -147,10 +151,17 @@ static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
 
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
+    size_t first = slot->output_count;
+    /* Its device may have failed since the inputs were gathered; what has begun there stays there. */
+    if (instance->working < instance->part_count && !first && !slot->held_count && !slot->event) {
+        slot->part = mr_instance_part_now(instance, slot->part);
+        entry->io.stream = entry->streams[slot->part];
+    }
     mr_part *part = mr_slot_part(instance, slot);
     mr_stage *self = &part->self;
-    size_t first = slot->output_count;
-    int answer = part->on_host ? check_inputs(self, slot) : await_inputs(entry, slot);
+    int answer = part->on_host ? mr_io_bring_in(&entry->io) : await_inputs(entry, slot);
+    if (!answer && part->on_host)
+        answer = check_inputs(self, slot);
     size_t held = slot->held_count;
     if (answer)
         ;

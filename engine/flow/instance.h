@@ -70,6 +70,7 @@ struct mr_io {
     mr_instance *instance;
     struct mr_entry_task *entry;
     mr_slot *slot;
+    mr_stream *stream; /* of the work that is being given */
     int64_t now_ns;
 };
 
@@ -80,6 +81,7 @@ typedef struct mr_entry_task {
     mr_io io;
     mr_slot *slot;       /* unfinished: process is to be called again */
     mr_stream **streams; /* one for each part */
+    mr_stream **staging; /* likewise, where there are several: on it inputs are brought in */
     _Atomic uint64_t in, out;
     _Atomic int64_t busy_ns;
     _Atomic uint64_t most_frames; /* of one call */
@@ -109,12 +111,14 @@ typedef struct mr_part {
     mr_stage self;
     bool opened;          /* open was called, so close is to be */
     bool on_host;         /* its device is the host's processors: what a call gives is ready when it returns */
+    atomic_bool failed;   /* its device did: the part in reserve takes over */
     mr_port_pools *pools; /* one an output port, then those of scratch and of staging */
 } mr_part;
 
 struct mr_instance {
     mr_stage self;           /* of its first part, without its state: what all have in common */
     size_t part_count;
+    size_t working;          /* parts but the one in reserve, which is the last */
     mr_part *parts;
     uint64_t spread;         /* frames that calls had room for so far: whose turn it is */
     mr_graph *graph;
@@ -228,8 +232,15 @@ void mr_instance_release_abandoned(mr_instance *instance);
 
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
-/* Brings the call's inputs into the memory of its device, where there are several. MR_ERROR_AGAIN: call again when
- * woken. */
+/* A buffer for what is brought in. */
+int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer);
+
+/* staging.c: brings the call's inputs into the memory of its device, where there are several. MR_ERROR_AGAIN: call
+ * again when woken. */
 int mr_io_bring_in(mr_io *io);
+/* The part that takes over from that one: itself, unless its device has failed and there is one in reserve. */
+size_t mr_instance_part_now(const mr_instance *instance, size_t part);
+/* The device of the slot's part has failed: the next calls go to the part in reserve, if there is one. */
+void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot);
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
-#include "engine/data/copy.h"
 #include "engine/data/pool.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
@@ -14,6 +13,7 @@ void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns)
     io->instance = entry->instance;
     io->entry = entry;
     io->slot = slot;
+    io->stream = entry->streams[slot->part];
     io->now_ns = now_ns;
 }
 
@@ -37,7 +37,7 @@ int mr_io_entry(const mr_io *io) {
 }
 
 mr_stream *mr_io_stream(const mr_io *io) {
-    return io->entry->streams[io->slot->part];
+    return io->stream;
 }
 
 int64_t mr_io_now_ns(const mr_io *io) {
@@ -80,7 +80,9 @@ static int create_pool(const mr_instance *instance, const mr_part *part, size_t 
     int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->in_flight;
     mr_device *device =
         plan->memory == MR_MEMORY_DEVICE ? part->self.device : instance->graph->devices[plan->device];
-    return mr_pool_create(pool, device, plan->memory, bytes, count);
+    /* The processors, in reserve for a device, have the host's memory. */
+    mr_memory memory = device->type->kind == MR_DEVICE_CPU ? MR_MEMORY_HOST : plan->memory;
+    return mr_pool_create(pool, device, memory, bytes, count);
 }
 
 /* The pool of that buffer size. A new size opens a new pool in the place of the one that was unused for longest,
@@ -160,34 +162,8 @@ int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
     return take(io, io->instance->vertex->output_count + SCRATCH, bytes, buffer);
 }
 
-/* Puts a copy in the memory of the call's device in the place of an input. */
-static int bring_in(mr_io *io, size_t index, size_t bytes) {
-    mr_slot *slot = io->slot;
-    const mr_device *device = mr_slot_part(io->instance, slot)->self.device;
-    mr_buffer *buffer = NULL;
-    mr_frame *copy = NULL;
-    int status = take(io, io->instance->vertex->output_count + STAGING, bytes, &buffer);
-    if (!status)
-        status = mr_slot_keep(slot, slot->frames[index]);
-    if (!status)
-        status = mr_copy_frame(io, slot->frames[index], device, buffer, &copy);
-    mr_buffer_unref(&buffer);
-    if (status)
-        return status;
-    mr_frame_unref(&slot->frames[index]);
-    slot->frames[index] = copy;
-    slot->staged = true;
-    return MR_OK;
-}
-
-int mr_io_bring_in(mr_io *io) {
-    const mr_instance *instance = io->instance;
-    int status = MR_OK;
-    for (size_t i = 0; instance->part_count > 1 && i < io->slot->frame_count && !status; i++) {
-        size_t bytes = mr_copy_bytes(io->slot->frames[i], mr_slot_part(instance, io->slot)->self.device);
-        status = bytes ? bring_in(io, i, bytes) : MR_OK;
-    }
-    return status;
+int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    return take(io, io->instance->vertex->output_count + STAGING, bytes, buffer);
 }
 
 /* ---- frames ---------------------------------------------------------------------------------------------------- */

@@ -33,8 +33,9 @@ static int create_slots(mr_instance *instance) {
 /* The stage type has a state, and the engine pools, on each device. */
 static int create_parts(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
-    instance->parts = mr_calloc(vertex->device_count, sizeof *instance->parts);
-    instance->part_count = instance->parts ? vertex->device_count : 0;
+    instance->parts = mr_calloc(mr_plan_parts(vertex), sizeof *instance->parts);
+    instance->part_count = instance->parts ? mr_plan_parts(vertex) : 0;
+    instance->working = vertex->device_count;
     for (size_t i = 0; i < instance->part_count; i++) {
         mr_part *part = &instance->parts[i];
         part->self = instance->self;
@@ -63,7 +64,8 @@ static int create_entries(mr_instance *instance) {
         mr_task_init(&instance->entries[i].task, instance->graph->executor, mr_instance_run, &instance->entries[i]);
     }
     for (size_t i = 0; i < instance->entry_count; i++)
-        if (!(instance->entries[i].streams = mr_calloc(vertex->device_count, sizeof(mr_stream *))))
+        if (!(instance->entries[i].streams = mr_calloc(mr_plan_parts(vertex), sizeof(mr_stream *))) ||
+            !(instance->entries[i].staging = mr_calloc(mr_plan_parts(vertex), sizeof(mr_stream *))))
             return MR_ERROR_MEMORY;
     return MR_OK;
 }
@@ -108,13 +110,15 @@ void mr_instance_set_devices(mr_instance *instance) {
     mr_device **devices = instance->graph->devices;
     for (size_t i = 0; i < instance->part_count; i++) {
         mr_stage *self = &instance->parts[i].self;
-        self->device = devices[vertex->devices[i]];
+        self->device = devices[mr_plan_part(vertex, i)];
         instance->parts[i].on_host = self->device->type->kind == MR_DEVICE_CPU;
         if (vertex->output_count == 0)
             continue;
         self->output_memory = vertex->pools[0].memory;
         self->output_device =
             self->output_memory == MR_MEMORY_DEVICE ? self->device : devices[vertex->pools[0].device];
+        if (self->output_device->type->kind == MR_DEVICE_CPU)
+            self->output_memory = MR_MEMORY_HOST;
     }
     instance->self.device = instance->parts[0].self.device;
 }
@@ -123,6 +127,8 @@ static int open_part(mr_instance *instance, size_t number) {
     mr_part *part = &instance->parts[number];
     for (size_t i = 0; i < instance->entry_count; i++) {
         int status = mr_stream_create(part->self.device, &instance->entries[i].streams[number]);
+        if (!status && instance->part_count > 1 && !instance->vertex->copy)
+            status = mr_stream_create(part->self.device, &instance->entries[i].staging[number]);
         if (status)
             return status;
         instance->entries[i].streams[number]->stage = &part->self;
@@ -173,8 +179,10 @@ static void destroy_inputs(mr_instance *instance) {
 
 void mr_instance_finish(mr_instance *instance) {
     for (size_t i = 0; instance->entries && i < instance->entry_count; i++)
-        for (size_t part = 0; instance->entries[i].streams && part < instance->part_count; part++)
+        for (size_t part = 0; instance->entries[i].staging && part < instance->part_count; part++) {
+            mr_stream_destroy(&instance->entries[i].staging[part]);
             mr_stream_destroy(&instance->entries[i].streams[part]);
+        }
     mr_instance_release_abandoned(instance);
 }
 
@@ -202,8 +210,10 @@ void mr_instance_destroy(mr_instance **instance) {
     mr_instance_finish(gone);
     for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
         mr_task_fini(&gone->entries[i].task);
-    for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
+    for (size_t i = 0; gone->entries && i < gone->entry_count; i++) {
         mr_free(gone->entries[i].streams);
+        mr_free(gone->entries[i].staging);
+    }
     destroy_parts(gone);
     mr_free(gone->entries);
     mr_free(gone->skipping);

@@ -176,6 +176,8 @@ static void free_held(mr_instance *instance, mr_task *task) {
                 slot->awaited = mr_event_notify(slot->event, mr_task_waker, task) == MR_OK;
             return;
         }
+        if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)
+            mr_instance_device_failed(instance, slot);
         mr_slot_reset(slot);
         instance->freed++;
     }

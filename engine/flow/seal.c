@@ -1,13 +1,14 @@
-/* The end of a call: what was given to the device ends with an event, which what was emitted is ready behind and what was
- * used is held until. Where the call failed, what it emitted goes no further. Where there can be no event, because the
- * device takes no more calls, nobody will ever be told when it has let go: the memory is kept until the streams end. */
+/* The end of a call: what was given to the device ends with an event, which what was emitted is ready behind and what
+ * was used is held until. Where the call failed, what it emitted goes no further. Where there can be no event,
+ * because the device takes no more calls, nobody will ever be told when it has let go: the memory is kept until the
+ * streams end. */
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
 #include "engine/data/store.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 
-/* ---- what a device may still use ------------------------------------------------------------------------------------ */
+/* ---- what a device may still use ------------------------------------------------------------------------------- */
 
 /* Takes over the references, also where there is no room to note them: what is never given back can do no harm. */
 static void keep(mr_instance *instance, mr_buffer *buffer, mr_result *result) {
@@ -56,10 +57,11 @@ void mr_instance_release_abandoned(mr_instance *instance) {
     instance->abandoned = NULL;
 }
 
-/* ---- the event ------------------------------------------------------------------------------------------------------- */
+/* ---- the event ------------------------------------------------------------------------------------------------- */
 
 static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
+    const mr_stream *staging = entry->staging[slot->part];
     if (mr_slot_part(entry->instance, slot)->on_host)
         return MR_OK;
     /* An event of an earlier call of the slot is behind this one's. */
@@ -67,9 +69,12 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     int status = mr_event_create(&event, self->device, self);
     if (!status)
         status = mr_stream_record(entry->streams[slot->part], event);
+    /* What was brought in, and not waited for, has no end either. */
+    if (!status && staging && staging->unrecorded)
+        status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be brought in", self->device->name);
     if (status) {
         mr_event_unref(&event);
-        if (entry->streams[slot->part]->unrecorded)
+        if (entry->streams[slot->part]->unrecorded || (staging && staging->unrecorded))
             abandon(entry->instance, slot);
         return status;
     }

@@ -51,8 +51,8 @@ static bool delivers(const mr_instance *instance) {
 /* The first stage on a device, to say who wants it. */
 static const mr_plan_vertex *first_on(const mr_plan *plan, int device) {
     for (size_t v = 0; v < plan->vertex_count; v++)
-        for (size_t i = 0; i < plan->vertices[v].device_count; i++)
-            if (plan->vertices[v].devices[i] == device)
+        for (size_t i = 0; i < mr_plan_parts(&plan->vertices[v]); i++)
+            if (mr_plan_part(&plan->vertices[v], i) == device)
                 return &plan->vertices[v];
     return &plan->vertices[0];
 }
@@ -64,6 +64,8 @@ static int open_device(mr_graph *graph, int d) {
         const mr_plan_vertex *vertex = first_on(graph->plan, d);
         return mr_fail(status, "%s: %s: %s", vertex->place, vertex->id, mr_message());
     }
+    graph->devices[d]->trace = graph->trace;
+    graph->devices[d]->trace_context = graph->trace_context;
     bool simulated = graph->seed && graph->devices[d]->type->kind == MR_DEVICE_SIM;
     return simulated ? mr_executor_add_device(graph->executor, graph->devices[d]) : MR_OK;
 }

@@ -120,6 +120,7 @@ static void put_devices_of(yajl_gen json, const mr_plan *plan, const mr_plan_ver
     for (size_t i = 0; i < stage->device_count; i++)
         mr_json_text(json, NULL, plan->devices[stage->devices[i]].name);
     yajl_gen_array_close(json);
+    mr_json_text(json, "on_device_error", stage->has_reserve ? plan->devices[stage->reserve].name : NULL);
 }
 
 static void put_pools(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {

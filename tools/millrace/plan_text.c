@@ -108,6 +108,9 @@ static const char *devices_text(const mr_plan *plan, const mr_plan_vertex *stage
         size_t length = strlen(text);
         snprintf(text + length, NAME - length, " %s", plan->devices[stage->devices[i]].name);
     }
+    size_t length = strlen(text);
+    if (stage->has_reserve)
+        snprintf(text + length, NAME - length, " then %s", plan->devices[stage->reserve].name);
     return text;
 }
 

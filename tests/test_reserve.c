@@ -1,0 +1,241 @@
+/* A device in reserve takes over from one that fails: the frames it hit are dropped, all others are as the processors
+ * would have made them, in order; and what that needs is in the plan. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/base/log.h"
+#include "engine/device/device.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/pipeline.h"
+#include "tests/support/fakes.h"
+#include "tests/support/flow_stages.h"
+
+#define HEAD "version: 1\npipeline: p\n"
+enum {
+    FRAMES = 80,
+    SEEDS = 12,
+    MOST_LOST = 24,
+    REFUSED = 1000,
+    MOST_CALLS = 40 /* of a start that others overlap */
+};
+
+static int open_text(mr_pipeline **pipeline, const char *text, uint64_t seed, mr_diagnostics *diagnostics) {
+    const mr_pipeline_params params = {
+        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
+    flow_stages_reset();
+    return mr_pipeline_open(pipeline, &params, diagnostics);
+}
+
+static mr_pipeline *opened(const char *text, uint64_t seed) {
+    mr_diagnostics diagnostics = {0};
+    mr_pipeline *pipeline;
+    int status = open_text(&pipeline, text, seed, &diagnostics);
+    if (status)
+        mr_diagnostics_print(&diagnostics, stderr);
+    assert_int_equal(status, MR_OK);
+    mr_diagnostics_fini(&diagnostics);
+    return pipeline;
+}
+
+/* Runs it; frames arrive in order and each went through `stages` that add one. Returns how many were dropped, or
+ * REFUSED where it could not start. */
+static uint64_t run(const char *text, uint64_t seed, uint64_t stages) {
+    mr_summary *sums;
+    mr_pipeline *pipeline = opened(text, seed);
+    if (mr_pipeline_start(pipeline)) {
+        assert_non_null(strstr(mr_message(), "p.yaml:"));
+        assert_non_null(strstr(mr_message(), "sim:0: "));
+        mr_pipeline_destroy(&pipeline);
+        return REFUSED;
+    }
+    assert_int_equal(mr_pipeline_wait(pipeline, 30000000000), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    assert_true(sums->balanced);
+    assert_int_equal(sums->delivered + sums->dropped, FRAMES);
+    assert_int_equal(collection_count, sums->delivered);
+    for (size_t i = 0; i < sums->line_count; i++)
+        assert_string_equal(sums->lines[i].reason, "device error");
+    for (size_t i = 0; i < collection_count; i++) {
+        assert_true(i == 0 || collection[i].identity.seq > collection[i - 1].identity.seq);
+        assert_int_equal(collection[i].value, collection[i].identity.seq + stages);
+    }
+    uint64_t dropped = sums->dropped;
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(&pipeline);
+    assert_int_equal(mr_sim_misuses(), 0);
+    return dropped;
+}
+
+static const char *const reserves[] = {"cpu", "sim:2"};
+
+/* `format` holds the reserve, up to twice. */
+static void run_all(const char *format, uint64_t stages) {
+    char text[2048];
+    for (int r = 0; r < 2; r++)
+        for (uint64_t seed = 0; seed <= SEEDS; seed++) {
+            snprintf(text, sizeof text, format, reserves[r], reserves[r]);
+            assert_in_range(run(text, seed, stages), 1, MOST_LOST);
+        }
+}
+
+static void work_goes_on_after_the_device_is_lost(void **state) {
+    (void)state;
+    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
+                 "stages:\n"
+                 "  make: {type: scale, input: a}\n"
+                 "  one: {type: scale, input: make, device: \"sim:0?lose_after=31\", on_device_error: %s}\n"
+                 "  out: {type: collect, input: one}\n",
+            1);
+}
+
+static void one_asynchronous_error_is_enough(void **state) {
+    (void)state;
+    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
+                 "stages:\n"
+                 "  make: {type: scale, input: a}\n"
+                 "  one: {type: scale, input: make, device: \"sim:0?fail_every=15\", on_device_error: %s}\n"
+                 "  out: {type: collect, input: one}\n",
+            1);
+}
+
+static void one_of_several_is_replaced(void **state) {
+    (void)state;
+    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
+                 "stages:\n"
+                 "  make: {type: scale, input: a}\n"
+                 "  one: {type: scale, input: make, device: [sim:0, \"sim:1?lose_after=21\"], on_device_error: %s}\n"
+                 "  out: {type: collect, input: one}\n",
+            1);
+}
+
+static void a_chain_on_one_device_goes_on(void **state) {
+    (void)state;
+    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
+                 "stages:\n"
+                 "  make: {type: scale, input: a}\n"
+                 "  one: {type: scale, input: make, device: \"sim:0?lose_after=40\", on_device_error: %s}\n"
+                 "  two: {type: block, input: one, batch: 4, device: \"sim:0?lose_after=40\", on_device_error: %s}\n"
+                 "  out: {type: collect, input: two}\n",
+            2);
+}
+
+static void what_comes_from_other_devices_comes_home(void **state) {
+    (void)state;
+    run_all(HEAD "sources: {a: {type: count, frames: 80}}\n"
+                 "stages:\n"
+                 "  make: {type: scale, input: a, device: sim:1}\n"
+                 "  one: {type: scale, input: make, device: \"sim:0?lose_after=31\", on_device_error: %s}\n"
+                 "  two: {type: scale, input: one, device: sim:1}\n"
+                 "  out: {type: collect, input: two}\n",
+            2);
+}
+
+/* Each call of the device fails in turn, and is the first of a lost device. */
+static void whatever_call_fails_the_rest_arrives(void **state) {
+    (void)state;
+    static const char *const how[] = {"fail_call", "lose_call"};
+    char text[1024];
+    for (int h = 0; h < 2; h++)
+        for (int call = 1, started = 0; call < 200; call++) {
+            snprintf(text, sizeof text,
+                     HEAD "sources: {a: {type: count, frames: 80}}\n"
+                          "stages:\n"
+                          "  make: {type: scale, input: a}\n"
+                          "  one: {type: scale, input: make, device: \"sim:0?%s=%d\", on_device_error: cpu}\n"
+                          "  out: {type: collect, input: one}\n",
+                     how[h], call);
+            uint64_t dropped = run(text, (uint64_t)call % 3, 1);
+            if (dropped > MOST_LOST && (dropped != REFUSED || started >= MOST_CALLS))
+                fail_msg("%s=%d: %d frames were dropped", how[h], call, (int)dropped);
+            started += dropped != REFUSED;
+        }
+}
+
+static const mr_plan_vertex *vertex(const mr_pipeline *pipeline, const char *id) {
+    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
+        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
+            return &pipeline->plan->vertices[v];
+    return NULL;
+}
+
+static void the_plan_says_what_is_in_reserve(void **state) {
+    (void)state;
+    mr_pipeline *pipeline = opened(HEAD "devices: {spare: {device: sim:3}}\n"
+                                        "sources: {a: {type: count, frames: 80}}\n"
+                                        "stages:\n"
+                                        "  make: {type: scale, input: a}\n"
+                                        "  one: {type: scale, input: make, device: sim:0, on_device_error: spare}\n"
+                                        "  two: {type: scale, input: one, on_device_error: sim:0}\n"
+                                        "  three: {type: scale, input: two, device: sim:1, on_device_error: drop}\n"
+                                        "  out: {type: collect, input: three}\n",
+                                   1);
+    const mr_plan_vertex *one = vertex(pipeline, "one");
+    assert_true(one->has_reserve);
+    assert_string_equal(pipeline->plan->devices[one->reserve].name, "sim:3");
+    assert_string_equal(one->device_names, "sim:0, then sim:3");
+    assert_true(pipeline->plan->devices[one->reserve].used);
+    assert_true(pipeline->plan->devices[one->reserve].memory.bytes > 0);
+    assert_int_equal(one->staging.memory, MR_MEMORY_DEVICE);
+    assert_true(one->staging.count > 0);
+    assert_null(vertex(pipeline, "make->sim:0"));
+    assert_non_null(vertex(pipeline, "one->host"));
+    assert_false(vertex(pipeline, "two")->has_reserve);
+    assert_false(vertex(pipeline, "three")->has_reserve);
+    mr_pipeline_destroy(&pipeline);
+}
+
+static void expect_refusal(const char *reserve, const char *said) {
+    char text[1024];
+    mr_diagnostics diagnostics = {0};
+    mr_pipeline *pipeline;
+    snprintf(text, sizeof text,
+             HEAD "devices: {off: {device: sim:9, enabled: false}}\n"
+                  "sources: {a: {type: count, frames: 80}}\n"
+                  "stages:\n"
+                  "  one: {type: scale, input: a, device: sim:0, on_device_error: %s}\n"
+                  "  out: {type: collect, input: one}\n",
+             reserve);
+    assert_int_equal(open_text(&pipeline, text, 1, &diagnostics), MR_ERROR_CONFIG);
+    char *told = printed(&diagnostics);
+    if (!strstr(told, said))
+        fail_msg("%s", told);
+    free(told);
+    mr_diagnostics_fini(&diagnostics);
+}
+
+static void reserves_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    expect_refusal(
+        "gpu", "p.yaml:6:64: error: stages.one.on_device_error: \"gpu\" is no device, nor a name under `devices`");
+    expect_refusal("auto", "stages.one.on_device_error: auto names no device");
+    expect_refusal("sim:0", "stages.one.on_device_error: the stage computes on sim:0 itself");
+    expect_refusal("off", "sim:9 is disabled");
+}
+
+static void ignore(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    (void)level;
+    if (strstr(line, "misuse"))
+        print_message("%s\n", line);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_plan_says_what_is_in_reserve),
+        cmocka_unit_test(reserves_that_cannot_be_are_refused),
+        cmocka_unit_test(work_goes_on_after_the_device_is_lost),
+        cmocka_unit_test(one_asynchronous_error_is_enough),
+        cmocka_unit_test(one_of_several_is_replaced),
+        cmocka_unit_test(a_chain_on_one_device_goes_on),
+        cmocka_unit_test(what_comes_from_other_devices_comes_home),
+        cmocka_unit_test(whatever_call_fails_the_rest_arrives),
+    };
+    mr_log_to(ignore, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
