@@ -274,8 +274,8 @@ static const mr_option roi_fields[] = {
 
 #define FIELD(field) .name = #field, .offset = offsetof(options, field)
 static const mr_option table[] = {
-    {FIELD(size), .kind = MR_OPTION_SIZE, .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
-     .help = "width and height of the result; where not given, what the model behind takes"},
+    {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = MR_PREPROCESS_MAX_SIDE, .unit = "px",
+     .help = "width and height of the result; auto: what the model behind takes"},
     {FIELD(fit), .kind = MR_OPTION_ENUM, .fallback = "stretch", .choices = fits,
      .help = "how a picture of another shape fits: stretched, cut around the centre, or whole with bars"},
     {FIELD(crop_fraction), .kind = MR_OPTION_DOUBLE, .fallback = "1", .min = 0.01, .max = 1.0,

@@ -105,6 +105,32 @@ static void refuses(const char *text, const char *expected) {
     done(&f);
 }
 
+static void a_size_may_be_left_to_the_stage(void **state) {
+    (void)state;
+    static const mr_option automatic = {.name = "size", .kind = MR_OPTION_SIZE, .fallback = "auto", .min = 1, .max = 9};
+    static const mr_option sizes[] = {automatic, MR_OPTIONS_END};
+    const char *const texts[] = {"size: 3x4", "size: auto", "size: automatic"};
+    const mr_size expected[] = {{3, 4}, {0, 0}, {0, 0}};
+    char text[MR_OPTION_TEXT];
+    for (size_t i = 0; i < 3; i++) {
+        mr_arena arena = {0};
+        mr_diagnostics diagnostics = {0};
+        mr_yaml *root;
+        mr_size size;
+        const mr_option_reader reader = {.arena = &arena, .diagnostics = &diagnostics, .directory = "", .where = "x"};
+        mr_yaml_parse(&root, &arena, "f", texts[i], strlen(texts[i]), false, &diagnostics);
+        assert_int_equal(mr_options_default(&reader, sizes, &size, sizeof size), MR_OK);
+        assert_int_equal(mr_options_read(&reader, sizes, NULL, root, &size), i < 2 ? MR_OK : MR_ERROR_CONFIG);
+        assert_int_equal(size.width, expected[i].width);
+        assert_int_equal(size.height, expected[i].height);
+        mr_arena_fini(&arena);
+        mr_diagnostics_fini(&diagnostics);
+    }
+    assert_string_equal(mr_option_describe(&automatic, text, sizeof text), "width x height | auto, 1 to 9; default auto");
+    assert_string_equal(mr_option_expected_text(&automatic, text, sizeof text),
+                        "a size (width x height) such as 224x224, or auto");
+}
+
 static void defaults_are_read_as_yaml(void **state) {
     (void)state;
     filling f;
@@ -194,7 +220,7 @@ static void wrong_types_say_what_was_found(void **state) {
     (void)state;
     refuses("whole: five", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found \"five\"\n");
     refuses("whole: 2.5", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found \"2.5\"\n");
-    refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n");
+    refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n    hint: write a value, or leave the key out\n");
     refuses("whole: [1]", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found a list\n");
     refuses("number: nan", "f:1:9: error: stages.x.number: expected a number such as 0.875, found \"nan\"\n");
     refuses("flag: yes",
@@ -382,6 +408,7 @@ static void nearest_names_are_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_size_may_be_left_to_the_stage),
         cmocka_unit_test(defaults_are_read_as_yaml),
         cmocka_unit_test(every_kind_is_read),
         cmocka_unit_test(paths_start_at_the_file_and_uris_do_not),

@@ -15,6 +15,10 @@ const mr_option *mr_option_find(const mr_option *table, const char *name) {
     return NULL;
 }
 
+bool mr_option_takes_auto(const mr_option *option) {
+    return option->kind == MR_OPTION_SIZE && option->fallback && strcmp(option->fallback, "auto") == 0;
+}
+
 static void *field_of(const mr_option *option, void *options) {
     return (char *)options + option->offset;
 }
@@ -39,7 +43,9 @@ typedef struct reading {
 
 static int wrong_type(const reading *r, const mr_yaml *found) {
     char expected[MR_OPTION_TEXT], text[MR_OPTION_TEXT];
-    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, NULL,
+    bool left_out = found->kind == MR_YAML_SCALAR && mr_yaml_is_null(found) && !r->option->required;
+    const char *hint = left_out ? "write a value, or leave the key out" : NULL;
+    return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, hint,
                        "%s%s%s: expected %s, found %s", r->reader->where, dot(r->reader), r->option->name,
                        mr_option_expected_text(r->option, expected, sizeof expected),
                        mr_yaml_found(found, text, sizeof text));
@@ -167,7 +173,11 @@ static int read_text(const reading *r, void *field) {
 }
 
 static int read_size(const reading *r, void *field) {
-    mr_size size;
+    mr_size size = {0};
+    if (mr_option_takes_auto(r->option) && strcmp(r->value->text, "auto") == 0) {
+        memcpy(field, &size, sizeof size);
+        return MR_OK;
+    }
     if (!mr_value_size(r->value->text, &size))
         return wrong_type(r, r->value);
     memcpy(field, &size, sizeof size);

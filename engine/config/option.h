@@ -29,6 +29,9 @@ int mr_options_read(const mr_option_reader *reader, const mr_option *table, cons
 /* The entry of that name; NULL where there is none. `table` may be NULL. */
 const mr_option *mr_option_find(const mr_option *table, const char *name);
 
+/* Whether "auto" stands for 0x0: a SIZE whose default it is. */
+bool mr_option_takes_auto(const mr_option *option);
+
 /* What a filled options struct holds for a STRING, PATH or URI; NULL where it has none. */
 const char *mr_option_string(const mr_option *option, const void *options);
 /* The path of a PATH or URI; NULL where it has none, or what a URI names is no file. */

@@ -50,6 +50,8 @@ const char *mr_option_type_text(const mr_option *option, char *text, size_t byte
         add_choices(option->choices, " | ", text, bytes);
     else
         add(text, bytes, words[option->kind].kind);
+    if (mr_option_takes_auto(option))
+        add(text, bytes, " | auto");
     return text;
 }
 
@@ -138,6 +140,8 @@ const char *mr_option_expected_text(const mr_option *option, char *text, size_t 
         add_fields(option->fields, text, bytes);
     for (int i = 0; mr_option_example(option, i); i++)
         add_example(mr_option_example(option, i), i, text, bytes);
+    if (mr_option_takes_auto(option))
+        add(text, bytes, ", or auto");
     return text;
 }
 

@@ -68,7 +68,7 @@ static void put_types(yajl_gen json, const mr_option *option, const char *more) 
 
 /* The constraints on a plain value: limits hold for numbers, the pattern for texts. `more`: one more type. */
 static void put_plain(yajl_gen json, const mr_option *option, const char *more) {
-    char pattern[MR_VALUE_PATTERN + sizeof "|" MR_SCHEMA_VARIABLE];
+    char pattern[MR_VALUE_PATTERN + sizeof "|^auto$|" MR_SCHEMA_VARIABLE];
     put_types(json, option, more);
     if (types_of(option)[0][0] != 's' || option->kind == MR_OPTION_FORMAT)
         put_limits(json, option);
@@ -77,7 +77,7 @@ static void put_plain(yajl_gen json, const mr_option *option, const char *more) 
     mr_value_pattern(option->kind, pattern, MR_VALUE_PATTERN);
     if (!*pattern)
         return;
-    strcat(pattern, "|" MR_SCHEMA_VARIABLE);
+    strcat(pattern, mr_option_takes_auto(option) ? "|^auto$|" MR_SCHEMA_VARIABLE : "|" MR_SCHEMA_VARIABLE);
     mr_json_text(json, "pattern", pattern);
 }
 

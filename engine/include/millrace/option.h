@@ -21,7 +21,8 @@ typedef enum mr_option_kind {
     MR_OPTION_DURATION, /* int64_t nanoseconds; "20ms", "1.5s", "2m", "500us" */
     MR_OPTION_BYTES,    /* int64_t bytes; "64MiB", "1GB", "4096" */
     MR_OPTION_RATE,     /* double per second; "30fps", "29.97", "30000/1001" */
-    MR_OPTION_SIZE,     /* mr_size; "224x224" (width x height), or one number for a square */
+    MR_OPTION_SIZE,     /* mr_size; "224x224" (width x height), or one number for a square; with
+                           the fallback "auto" also that word, which is 0x0: the stage decides */
     MR_OPTION_DOUBLES,  /* mr_doubles; one number or a list of up to 4 */
     MR_OPTION_STRINGS,  /* mr_strings; one string or a list */
     MR_OPTION_PAIRS,    /* mr_pairs; a map of strings */
