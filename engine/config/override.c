@@ -63,10 +63,20 @@ static int put_override(mr_spec_parser *p, const char *path, mr_place place, mr_
     }
 }
 
+/* "--set stages.decode.threads (lobby.yaml:6:22)": what is replaced, or the map that it is added to. What an earlier
+ * override has made has no place. */
+static const char *place_name(mr_spec_parser *p, const char *key) {
+    const mr_yaml *replaced = mr_yaml_nearest(p->spec->root, key);
+    const mr_place *at = &replaced->place;
+    if (replaced == p->spec->root || at->line == 0)
+        return mr_arena_print(&p->spec->arena, "--set %s", key);
+    return mr_arena_print(&p->spec->arena, "--set %s (%s:%d:%d)", key, at->file, at->line, at->column);
+}
+
 static int apply_override(mr_spec_parser *p, const mr_override *override) {
     mr_arena *arena = &p->spec->arena;
     mr_yaml *value = NULL;
-    const char *name = mr_arena_print(arena, "--set %s", override->key);
+    const char *name = place_name(p, override->key);
     if (!name)
         return MR_ERROR_MEMORY;
     mr_place place = {.file = name};
