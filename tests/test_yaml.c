@@ -45,6 +45,16 @@ static void expect_text(const char *text, const char *expected) {
     expect(text, strlen(text), expected);
 }
 
+static void a_byte_order_mark_is_passed_over(void **state) {
+    (void)state;
+    reading r = read_text("\xEF\xBB\xBF" "a: 1\nb: 2\n");
+    assert_int_equal(r.status, MR_OK);
+    assert_int_equal(r.root->count, 2);
+    assert_string_equal(r.root->first->key, "a");
+    assert_int_equal(r.root->first->key_place.column, 1);
+    done(&r);
+}
+
 static void tree_keeps_order_and_places(void **state) {
     (void)state;
     reading r = read_text("# a comment\na: 1\nb:\n  - x\n  - 'two words'\nc: {d: null, \u00fc: \"\\u00e4\"}\n");
@@ -265,6 +275,7 @@ static void what_variables_make_is_limited(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_byte_order_mark_is_passed_over),
         cmocka_unit_test(tree_keeps_order_and_places),
         cmocka_unit_test(nothing_is_written_as_nothing),
         cmocka_unit_test(duplicates_are_refused_with_both_places),

@@ -122,7 +122,7 @@ static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml
     if (!vertex->place_text)
         return MR_ERROR_MEMORY;
     if (!mr_spec_id_is_plain(node->key) || strcmp(node->key, "sources") == 0)
-        mr_spec_error(p, node->key_place, "use up to 64 letters, digits, - and _; \"sources\" is taken",
+        mr_spec_error(p, node->key_place, "use up to 64 of the letters a to z and A to Z, digits, - and _; \"sources\" is taken",
                       "\"%s\" cannot be the id of a %s", node->key, is_source ? "source" : "stage");
     return MR_OK;
 }
