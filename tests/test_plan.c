@@ -36,7 +36,7 @@ static const char chain[] = HEAD "sources:\n"
                                  "  hall: {uri: b.mp4}\n"
                                  "stages:\n"
                                  "  out: {type: write, input: learn}\n"
-                                 "  learn: {input: small, batch: 8, queue: 2}\n"
+                                 "  learn: {input: small, batch: 8, queue: 4}\n"
                                  "  small: {type: shrink, input: open, size: 64x32}\n"
                                  "  open: {input: sources.*, queue: {size: 6, when_full: drop-oldest}}\n";
 
@@ -76,7 +76,7 @@ static void formats_are_what_stages_answer(void **state) {
 
 /* The formula of plan.h, worked out by hand: three workers, two sources.
  * learn: shared, so 2 calls * 8 in the making, and behind it out: queue 4 for each of 2 sources + 2 calls.
- * small: stateless, 2 calls for each worker, and behind it learn: queue 2 for each of 2 sources + 2 calls * 8.
+ * small: stateless, 2 calls for each worker, and behind it learn: queue 4 for each of 2 sources + 2 calls * 8.
  * open: per source, 3 retained + 2 calls, and behind it small: queue 4 + 6 calls.
  * lobby: 2 calls, and behind it one open: queue 6 + 2 calls. */
 static void numbers_are_decided(void **state) {
@@ -94,10 +94,10 @@ static void numbers_are_decided(void **state) {
     assert_int_equal(open->policy, MR_POLICY_DROP_OLDEST);
     assert_int_equal(small->queue, 4);
     assert_int_equal(learn->batch, 8);
-    assert_int_equal(learn->queue, 2);
+    assert_int_equal(learn->queue, 4);
     assert_int_equal(learn->source_count, 2);
     assert_int_equal(learn->output_buffers, 2 * 8 + 2 * 32 + 2);
-    assert_int_equal(small->output_buffers, 6 + 2 * 2 + 2 * 8);
+    assert_int_equal(small->output_buffers, 6 + 2 * 4 + 2 * 8);
     assert_int_equal(open->output_buffers, 3 + 2 + 4 + 6);
     assert_int_equal(vertex(plan, "lobby")->output_buffers, 2 + 6 + 2);
     mr_plan_destroy(&plan);

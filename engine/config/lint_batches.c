@@ -84,6 +84,26 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate) {
                 "come, %s", b->vertex[v]->id, vertex->batch, waits);
 }
 
+/* ---- queues before batches ---------------------------------------------------------------------------------- */
+
+/* How many frames wait at one instance while it is busy with a batch, where those before it then stand still. */
+static int64_t waiting_at(const mr_plan_vertex *vertex) {
+    bool alone = vertex->entry == MR_ENTRY_PER_SOURCE || vertex->source_count == 0;
+    return (int64_t)vertex->queue * (alone ? 1 : (int64_t)vertex->source_count);
+}
+
+static void warn_of_short_queue(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    long long waiting = (long long)waiting_at(vertex);
+    char hint[96];
+    snprintf(hint, sizeof hint, "write queue: %lld or more, or leave `queue` out",
+             (vertex->batch * (long long)vertex->queue + waiting - 1) / waiting);
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_of(b, v, "queue.size"), hint,
+                "stages.%s.queue: only %lld %s for the next batch of %d while one is under way; then what is before "
+                "stands still", b->vertex[v]->id, waiting, waiting == 1 ? "frame gathers" : "frames gather",
+                vertex->batch);
+}
+
 /* ---- queues of joins ------------------------------------------------------------------------------------------- */
 
 /* How many frames of a source batches hold back on a way, which of them is last, and whether time lets all of them
@@ -200,6 +220,9 @@ int mr_lint_batches(mr_plan_builder *b) {
         frames[v] = !vertex->is_source ? frames_at(b, v, frames) : vertex->frames > 0 ? vertex->frames : ANY_NUMBER;
         if (vertex->batch > 1 && !vertex->copy)
             check_batch(b, v, frames[v]);
+        if (own_queue && vertex->batch > 1 && vertex->input_count == 1 && vertex->policy == MR_POLICY_BLOCK &&
+            waiting_at(vertex) < vertex->batch)
+            warn_of_short_queue(b, v);
         if (own_queue && vertex->input_count > 1 && vertex->queue < vertex->gathered && check_queue(b, v))
             return MR_ERROR_MEMORY;
     }
