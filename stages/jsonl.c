@@ -21,6 +21,14 @@ typedef struct state {
     size_t clean_bytes;
 } state;
 
+/* False only where planning knows of all results that come. */
+static bool may_carry_tensors(const mr_planned_input *input) {
+    const mr_planned_result *one = input->results;
+    while (one && one->kind != MR_RESULT_TENSOR)
+        one = one->next;
+    return one || input->more_results;
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     static const char *const plural[] = {[MR_PAYLOAD_PACKET] = "packets",
                                          [MR_PAYLOAD_PICTURE] = "pictures",
@@ -31,6 +39,10 @@ static int negotiate(mr_negotiation *negotiation) {
     if (given->features && payload != MR_PAYLOAD_TENSOR && payload != MR_PAYLOAD_ANY)
         return mr_refuse(negotiation, "features", "%s gives %s, and only a tensor can be printed as features",
                          negotiation->inputs[0].from, plural[payload]);
+    if (given->tensors && !may_carry_tensors(&negotiation->inputs[0]))
+        return mr_refuse(negotiation, "tensors", "no stage before it gives a named tensor to print; leave `tensors` "
+                         "out, or put infer, phash, sharpness or motion before it%s",
+                         payload == MR_PAYLOAD_TENSOR ? "; `features` prints the tensor that frames are" : "");
     return MR_OK;
 }
 

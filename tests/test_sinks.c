@@ -55,8 +55,11 @@ static const mr_option table[] = {
     MR_OPTIONS_END,
 };
 static int negotiate_tell(mr_negotiation *negotiation) {
+    const mr_format pair = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 2, (const int64_t[]){1, 2});
+    const mr_format_set set = mr_format_set_of(&pair);
     negotiation->outputs[0].set = (mr_format_set){.payload = MR_PAYLOAD_RESULTS};
-    return MR_OK;
+    int status = mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, "pair", &set);
+    return status ? status : mr_promise_result(negotiation, 0, MR_RESULT_CLASSES, NULL, NULL);
 }
 static const mr_stage_type oracle = {
     .name = "oracle",
