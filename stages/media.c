@@ -33,6 +33,9 @@ typedef struct media_state {
     int64_t last_duration_ns;
 } media_state;
 
+/* Far from where adding times would overflow: 1000 hours. */
+#define LONGEST_NS 3600e12
+
 #define FIELD(name) offsetof(media_options, name)
 static const mr_option options[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
@@ -42,10 +45,12 @@ static const mr_option options[] = {
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
      .help = "start again at the end: true, without end, or how many times it is played"},
     {.name = "start", .kind = MR_OPTION_DURATION, .offset = FIELD(start), .fallback = "0s",
+     .min = 0, .max = LONGEST_NS,
      .help = "leave out pictures before this time from the start of the stream"},
     {.name = "duration", .kind = MR_OPTION_DURATION, .offset = FIELD(duration), .fallback = "0s",
+     .min = 0, .max = LONGEST_NS,
      .help = "stop so long after start; 0: at the end"},
-    {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0",
+    {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
      .help = "at most so many pictures a second, chosen by presentation time; 0: all"},
     {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
      .unit = "pictures", .help = "only one of so many decoded pictures"},
@@ -56,6 +61,7 @@ static const mr_option options[] = {
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
      .help = "images a second of an image folder, which has no times of its own"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
+     .min = 0, .max = LONGEST_NS,
      .help = "how long opening, and reading one packet, may take; 0: without end"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px", .help = "files whose pictures are larger are refused"},

@@ -415,8 +415,10 @@ static int survey_file(mr_reader *base, mr_survey *survey) {
     }
     mr_probe_close(&probe);
     survey->rate = media->rate_num ? (double)media->rate_num / media->rate_den : 0;
-    bool whole = reader->params.start_ns == 0 && reader->params.end_ns == 0;
-    survey->frames = is_cover(reader->stream) ? 1 : whole ? reader->stream->nb_frames : 0;
+    /* From the middle more are decoded than are shown, and how many is not known before. */
+    bool counted = reader->stream->nb_frames > 0 && reader->params.start_ns == 0;
+    AVRational rate = {media->rate_num, media->rate_den};
+    survey->frames = is_cover(reader->stream) ? 1 : counted ? expected_frames(reader, rate) : 0;
     return MR_OK;
 }
 

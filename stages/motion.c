@@ -160,6 +160,7 @@ static const mr_option table[] = {
     {FIELD(noise), .kind = MR_OPTION_INT, .fallback = "15", .max = 254, .unit = "levels",
      .help = "differences of luma, in 0..255, that do not count as a change"},
     {.name = "refresh", .offset = offsetof(options, refresh_ns), .kind = MR_OPTION_DURATION, .fallback = "0s",
+     .min = 0, .max = 3600e9 * 1000,
      .help = "let a picture through when the last one is so long ago, however still it is; 0s: never"},
     {FIELD(size), .kind = MR_OPTION_SIZE, .fallback = "160x90", .min = 1, .max = 4096, .unit = "px",
      .help = "width and height in which pictures are compared: smaller ones forgive more noise"},

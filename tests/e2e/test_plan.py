@@ -100,6 +100,19 @@ class Json(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def test_part_of_a_video_is_counted(self):
+        """What `run` then reads: from the start; from the middle it is not known."""
+        text = """
+version: 1
+pipeline: part
+sources: {{video: {{uri: "{0}", {1}}}}}
+stages: {{decode: {{input: video}}, "null": {{input: decode}}}}
+"""
+        for part, frames in (("duration: 2s", 40), ("duration: 1h", 280), ("start: 2s", None), ("every: 2", 280)):
+            with self.subTest(part):
+                path = self.write(text.format(SAMPLES / "cockatoo.mp4", part))
+                self.assertEqual(self.planned(path)["sources"][0]["frames"], frames)
+
     def test_what_is_exact(self):
         told = self.planned(self.write(SMALL), "--workers", "2")
         self.assertEqual(list(told)[:9], ["pipeline", "file", "workers", "assumed", "sources", "stages", "links",
