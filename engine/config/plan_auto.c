@@ -92,8 +92,9 @@ static int take_first(search *s) {
         object(s, "no other device", "is named under devices");
     vertex->devices = device;
     vertex->device_reason =
-        mr_arena_print(b->arena, "%s%s%s%s", found ? "the first device that can take it" : "the processors: ",
-                       found && *s->against ? " (" : "", s->against, found && *s->against ? ")" : "");
+        found && *s->against ? mr_arena_print(b->arena, "the first device that can take it (%s)", s->against)
+        : found              ? "the first device that can take it"
+                             : mr_arena_print(b->arena, "%s", s->against);
     return MR_OK;
 }
 
@@ -111,7 +112,7 @@ static int place_auto(mr_plan_builder *b, int v, uint64_t *taken) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     search s = {.b = b, .v = v, .bytes = mr_plan_estimate(b, v), .taken = taken};
     if (!mr_plan_works_on_devices(vertex->type)) {
-        vertex->device_reason = mr_arena_print(b->arena, "the processors: %s works nowhere else", vertex->type->name);
+        vertex->device_reason = mr_arena_print(b->arena, "%s works nowhere else", vertex->type->name);
     } else if (!join_any_neighbour(&s) && take_first(&s)) {
         return MR_ERROR_MEMORY;
     }

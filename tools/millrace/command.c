@@ -14,7 +14,7 @@ int mr_usage_error(const mr_usage *usage, const char *format, ...) {
     fprintf(stderr, "millrace %s: error: ", usage->verb);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "\nusage: millrace %s %s\n", usage->verb, usage->synopsis);
+    fprintf(stderr, "\nusage: millrace %s%s%s\n", usage->verb, *usage->synopsis ? " " : "", usage->synopsis);
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
