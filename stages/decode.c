@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/device/device.h"
 #include "stages/decode_codec.h"
 #include "stages/decode_format.h"
 #include "stages/decode_pending.h"
@@ -24,6 +25,7 @@ typedef struct decode_options {
     int skip;
     int damaged;
     int64_t max_pixels;
+    int hardware;
 } decode_options;
 
 /* What is done with a picture. */
@@ -32,7 +34,8 @@ typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED } verdict;
 typedef struct decode_state {
     AVCodecContext *codec;
     mr_media *media;           /* that codec was opened for */
-    mr_picture_pool *pool;
+    mr_picture_pool *pool;     /* on the processors */
+    mr_decode_device *device;  /* on another device */
     struct SwsContext *scaler;
     AVPacket *packet;
     AVFrame *picture;          /* to be given next, where has_picture */
@@ -51,11 +54,13 @@ typedef struct decode_state {
     uint64_t seq;              /* of `picture` in its epoch */
     mr_selection selection;    /* of this epoch */
     uint64_t packets, pictures; /* of this source: sent, and well decoded */
+    bool refused;              /* the device's decoder cannot go on with it, and must not be replaced */
     bool outgrown;             /* it had a picture that is larger than any that was planned with */
 } decode_state;
 
 #define FIELD(name) offsetof(decode_options, name)
 static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
+static const char *const hardware_choices[] = {"auto", "off", "require", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", NULL};
 static const mr_option options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
@@ -67,6 +72,10 @@ static const mr_option options[] = {
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
      .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
+    {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
+     .choices = hardware_choices,
+     .help = "on a CUDA device, decode with its NVDEC what that can decode, and by software what it cannot; off: all by "
+             "software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's memory in any case"},
     {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
      .max = 2147483647, .unit = "px", .help = "packets whose pictures are larger count as corrupt"},
     MR_OPTIONS_END};
@@ -101,6 +110,8 @@ static void expect_pictures(mr_negotiation *negotiation) {
     output->set = *packet;
     output->set.payload = MR_PAYLOAD_PICTURE;
     output->set.codec = NULL;
+    if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
+        mr_decode_device_widen(&output->set);
     output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
 }
 
@@ -112,12 +123,21 @@ static int negotiate(mr_negotiation *negotiation) {
                          from->threads);
     expect_pictures(negotiation);
     /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
-    negotiation->blocking = threads > 1;
+    bool on_device = strcmp(negotiation->device, "cpu") != 0;
+    /* NVDEC is waited for, too. */
+    negotiation->blocking = threads > 1 || on_device;
     negotiation->threads = threads > 1 ? threads : 0;
     /* The references of the codecs with most of them, and for each thread the picture it works on and one that
      * it still holds from before. Buffers are allocated when they are first needed. */
     negotiation->retained = MOST_REFERENCES + 2 * threads;
+    /* For a device it keeps its memory to itself. */
+    if (on_device && strcmp(negotiation->device, "auto") != 0)
+        negotiation->retained = 0;
     return MR_OK;
+}
+
+static int check_device(const void *own, const char *device) {
+    return mr_decode_device_check((mr_hardware)((const decode_options *)own)->hardware, device);
 }
 
 static int open_decode(mr_stage *self) {
@@ -131,7 +151,9 @@ static int open_decode(mr_stage *self) {
     state->following = av_frame_alloc();
     if (!state->packet || !state->picture || !state->following)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    return mr_picture_pool_create(&state->pool, self, from->max_pixels);
+    return self->device->type->kind == MR_DEVICE_CPU
+               ? mr_picture_pool_create(&state->pool, self, from->max_pixels)
+               : mr_decode_device_create(&state->device, self, (mr_hardware)from->hardware);
 }
 
 static void close_decoder(decode_state *state) {
@@ -147,18 +169,19 @@ static void close_decode(mr_stage *self) {
     close_decoder(state);
     sws_freeContext(state->scaler);
     mr_picture_pool_destroy(&state->pool);
+    mr_decode_device_destroy(&state->device);
     mr_pending_fini(&state->pending);
 }
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
 
-static int open_decoder(mr_stage *self, const mr_frame *packet) {
+static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
     const decode_options *from = self->options;
     mr_decoder_params params = {.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
                                 .skip = from->skip == SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
                                 .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
-                                .pool = state->pool};
+                                .pool = state->pool, .device = state->device, .io = io};
     int status = mr_decoder_open(&state->codec, &params, packet->media);
     if (!status)
         state->media = mr_media_ref(packet->media);
@@ -272,15 +295,18 @@ static bool is_upside_down(const AVFrame *picture) {
 static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_frame **frame) {
     decode_state *state = self->state;
     const AVFrame *picture = state->picture;
-    enum AVPixelFormat converted = picture->format;
-    mr_pixel pixel = mr_pixel_from_av(picture->format);
+    const enum AVPixelFormat layout = mr_decode_device_layout(picture);
+    enum AVPixelFormat converted = layout;
+    mr_pixel pixel = mr_pixel_from_av(layout);
     bool convert = !pixel || is_upside_down(picture);
     if (!pixel)
-        pixel = mr_pixel_nearest(picture->format, &converted);
+        pixel = mr_pixel_nearest(layout, &converted);
     if (!pixel)
-        return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", picture->format);
+        return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
     mr_format_describe(&format, picture, pixel, state->codec, packet->media);
+    if (state->device)
+        return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
     int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);
     if (status)
         return status;
@@ -421,7 +447,7 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
         begin_epoch(state, frame->identity.epoch);
     if (other_codec)
         close_decoder(state);
-    return state->codec ? MR_OK : open_decoder(self, frame);
+    return state->codec ? MR_OK : open_decoder(self, io, frame);
 }
 
 /* True where the packet is settled without the decoder. */
@@ -431,6 +457,8 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     bool skipped = (from->skip == SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
                    (from->skip == SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
     const char *damage = !frame->media || !frame->media->codec ? "no media" : NULL;
+    if (state->refused)
+        damage = "no decoder";
     if (frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         damage = "corrupt";
     if (!damage && !skipped)
@@ -451,7 +479,7 @@ static int process(mr_stage *self, mr_io *io) {
         if (settle_undecoded(self, io, frame))
             return MR_DONE;
         int answer = prepare(self, io, frame);
-        if (answer == MR_ERROR_DATA) {
+        if (answer == MR_ERROR_DATA || answer == MR_ERROR_UNAVAILABLE) {
             state->packets++;
             mr_io_fail_source(io, frame->identity.source, answer);
             mr_io_drop(io, frame, "no decoder");
@@ -459,11 +487,15 @@ static int process(mr_stage *self, mr_io *io) {
         }
         if (answer)
             return answer;
-        mr_pool *full = mr_picture_pool_full(state->pool);
+        mr_pool *full = state->pool ? mr_picture_pool_full(state->pool) : NULL;
         if (full)
             return mr_io_await_pool(io, full, 1);
         send(self, io, frame);
         state->sent = true;
+        if (!state->refused && mr_decode_device_refused(state->device)) {
+            state->refused = true;
+            mr_io_fail_source(io, frame->identity.source, MR_ERROR_UNAVAILABLE);
+        }
     }
     int answer = give_pictures(self, io);
     if (answer == MR_DONE)
@@ -476,7 +508,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     int answer = state->codec ? drain(self, io) : MR_DONE;
     if (answer)
         return answer;
-    if (state->packets > 0 && state->pictures == 0) {
+    if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
                 state->last_error ? mr_av_words(state->last_error) : "no picture was whole");
         mr_io_fail_source(io, source, MR_ERROR_DATA);
@@ -499,7 +531,10 @@ const mr_stage_type mr_decode_stage = {
     .state_bytes = sizeof(decode_state),
     .entry = MR_ENTRY_PER_SOURCE,
     .converts = true,
+    .streams = true,
+    .cuda = true,
     .negotiate = negotiate,
+    .check_device = check_device,
     .open = open_decode,
     .process = process,
     .flush = flush,

@@ -27,7 +27,12 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
         codec->thread_type = FF_THREAD_SLICE;
     codec->max_pixels = mr_av_max_pixels(params->max_pixels);
     codec->skip_frame = params->skip;
-    mr_picture_pool_attach(params->pool, codec);
+    if (!params->device)
+        mr_picture_pool_attach(params->pool, codec);
+    else if (mr_decode_device_attach(params->device, codec, params->io)) {
+        avcodec_free_context(&codec);
+        return MR_ERROR_UNAVAILABLE;
+    }
     int error = avcodec_open2(codec, decoder, NULL);
     if (error < 0) {
         avcodec_free_context(&codec);

@@ -4,6 +4,7 @@
 
 #include <libavcodec/avcodec.h>
 
+#include "stages/decode_device.h"
 #include "stages/decode_pool.h"
 
 typedef struct mr_decoder_params {
@@ -12,9 +13,12 @@ typedef struct mr_decoder_params {
     int64_t max_pixels;
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
     mr_picture_pool *pool;  /* that it writes into; outlives it */
+    mr_decode_device *device; /* instead of a pool: where pictures go; outlives it */
+    mr_io *io;              /* the call that opens it, for the device */
 } mr_decoder_params;
 
-/* MR_ERROR_DATA where there is no decoder, or it does not start; MR_ERROR_MEMORY. */
+/* MR_ERROR_DATA where there is no decoder, or it does not start; MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE as
+ * mr_decode_device_attach. */
 int mr_decoder_open(AVCodecContext **codec, const mr_decoder_params *params, const mr_media *media);
 
 /* Sends the packet of `frame`, without copying it where it is padded. Times are in nanoseconds. `number` comes

@@ -208,6 +208,7 @@ const mr_stage_type mr_features_stage = {
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
     .streams = true,
+    .cuda = true,
     .negotiate = negotiate,
     .check_device = check_device,
     .open = open_stage,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <libavutil/display.h>
@@ -16,6 +17,8 @@
 #include <libavutil/mem.h>
 
 #include "millrace/millrace.h"
+#include "engine/device/device.h"
+#include "stages/decode_device.h"
 #include "stages/decode_format.h"
 #include "stages/decode_pending.h"
 #include "stages/decode_select.h"
@@ -440,6 +443,96 @@ static void selection_follows_time_and_number(void **state) {
     assert_false(mr_selection_wants(&selection, &media, MR_NO_TIME));
 }
 
+/* ---- for a device ---------------------------------------------------------------------------------------------- */
+
+/* A device without a decoder: software decodes, and the pictures are copied there and home again. */
+static void pictures_for_a_device_are_the_same(void **state) {
+    (void)state;
+    static const char *const options[] = {", device: 'sim:0'", ", device: 'sim:0', threads: 2, hardware: 'off'"};
+    static const char *const names[] = {"h264-420.mp4", "vfr.mp4"};
+    static clip_frames expected;
+    static outcome result;
+    uint64_t misuses = mr_sim_misuses();
+    for (size_t i = 0; i < 4; i++) {
+        char path[CLIP_PATH];
+        clip_path(path, names[i / 2]);
+        clip_reference(path, &expected);
+        run_clip(&result, path, "", options[i % 2]);
+        assert_int_equal(result.status, MR_OK);
+        assert_int_equal(result.count, expected.count);
+        for (size_t k = 0; k < expected.count; k++)
+            assert_string_equal(result.md5[k], expected.md5[k]);
+    }
+    assert_int_equal(mr_sim_misuses(), misuses);
+}
+
+/* Layouts that have to be converted, and pictures of several sizes, take the same way as on the processors. */
+static void odd_pictures_for_a_device_are_the_same(void **state) {
+    (void)state;
+    static const char *const names[] = {"raw-yuv411p.nut", "raw-pal8.nut", "sizes.m2v", "damaged.mp4"};
+    static outcome here, there;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[CLIP_PATH];
+        clip_path(path, names[i]);
+        assert_int_equal(access(path, R_OK), 0);
+        run_clip(&here, path, "", "");
+        run_clip(&there, path, "", ", device: 'sim:0'");
+        assert_int_equal(there.in, here.in);
+        assert_int_equal(there.count, here.count);
+        assert_int_equal(there.corrupt, here.corrupt);
+        for (size_t k = 0; k < here.count; k++)
+            assert_string_equal(there.md5[k], here.md5[k]);
+    }
+}
+
+/* Each copy that fails loses its frame, and no other. */
+static void failed_copies_are_accounted_for(void **state) {
+    (void)state;
+    static outcome result;
+    char path[CLIP_PATH];
+    clip_path(path, "h264-420.mp4");
+    run_clip(&result, path, "", ", device: 'sim:0?fail_every=40'");
+    assert_true(result.dropped > 0 && result.delivered > 0);
+    assert_int_equal(result.in, result.delivered + result.dropped);
+}
+
+static void refuse(const char *decode, const char *words) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: clip\nsources:\n  clip: {uri: test-clips/h264-420.mp4}\n"
+             "stages:\n  decode: {input: clip%s}\n  out: {type: callback, input: decode}\n", decode);
+    mr_pipeline_params params = {.types = mr_stage_types(), .path = "clip.yaml", .text = text};
+    mr_diagnostics wrong = {0};
+    mr_pipeline *pipeline = NULL;
+    assert_int_not_equal(mr_pipeline_open(&pipeline, &params, &wrong), MR_OK);
+    assert_non_null(strstr(wrong.item[0].message, words));
+    mr_diagnostics_fini(&wrong);
+}
+
+static void required_hardware_must_be_there(void **state) {
+    (void)state;
+    refuse(", hardware: require", "hardware: require needs a CUDA device, and cpu is none");
+    refuse(", hardware: require, device: 'sim:0'", "hardware: require needs a CUDA device, and sim:0 is none");
+    if (mr_decode_device_check(MR_HARDWARE_REQUIRE, "cuda:0") != MR_OK)
+        assert_non_null(strstr(mr_message(), "NVDEC"));
+    assert_int_equal(mr_decode_device_check(MR_HARDWARE_AUTO, "cuda:0"), MR_OK);
+}
+
+/* What may come of a device's decoder is planned with. */
+static void layouts_of_hardware_are_foreseen(void **state) {
+    (void)state;
+    mr_format_set set = {.pixels = MR_IN_SET(MR_PIXEL_I420)}, deep = {.pixels = MR_IN_SET(MR_PIXEL_I420_10)};
+    mr_format_set full = {.pixels = MR_IN_SET(MR_PIXEL_I444)}, open = {0};
+    mr_decode_device_widen(&set);
+    mr_decode_device_widen(&deep);
+    mr_decode_device_widen(&full);
+    mr_decode_device_widen(&open);
+    assert_int_equal(set.pixels, MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_NV12));
+    assert_int_equal(deep.pixels, MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_P010));
+    assert_int_equal(full.pixels, MR_IN_SET(MR_PIXEL_I444));
+    assert_int_equal(open.pixels, 0);
+}
+
 int main(void) {
     const struct CMUnitTest parts[] = {cmocka_unit_test(display_matrices_are_read),
                                        cmocka_unit_test(layouts_have_the_bytes_of_ffmpeg),
@@ -455,6 +548,11 @@ int main(void) {
         cmocka_unit_test(selection_loop_and_skip),
         cmocka_unit_test(paced_packets_come_at_their_times),
         cmocka_unit_test(order_is_the_same_on_one_thread),
+        cmocka_unit_test(pictures_for_a_device_are_the_same),
+        cmocka_unit_test(odd_pictures_for_a_device_are_the_same),
+        cmocka_unit_test(failed_copies_are_accounted_for),
+        cmocka_unit_test(required_hardware_must_be_there),
+        cmocka_unit_test(layouts_of_hardware_are_foreseen),
         cmocka_unit_test(formats_carry_rotation_and_colour),
     };
     int failed = cmocka_run_group_tests(parts, NULL, NULL);

@@ -146,12 +146,14 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_MEMORY, vertex->mark, NULL, "no memory for a plan");
         return false;
     }
+    const mr_strings *device = &b->vertex[v]->common.device;
     mr_negotiation n = {.id = vertex->id,
                         .options = vertex->options,
                         .offline = b->params.offline,
                         .input_count = vertex->input_count,
                         .inputs = vertex->inputs,
                         .batch = vertex->batch,
+                        .device = device->count ? device->item[0] : "cpu",
                         .sources = (int)vertex->source_count,
                         .workers = b->plan->workers,
                         .takes = takes,

@@ -21,9 +21,9 @@ void mr_model_set_device_params(mr_model_params *params, const mr_model_device_o
      .help = "what of ONNX Runtime computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster where its "    \
              "libraries are there, but takes minutes to start, and its last bits differ more"},                      \
         {.name = "provider_memory", .kind = MR_OPTION_BYTES, .offset = offsetof(type, member.memory_bytes),          \
-         .fallback = "0", .min = 0, .max = 1LL << 50, .unit = "bytes",                                              \
+         .min = 1, .max = 1LL << 50, .unit = "bytes",                                              \
          .help = "the most that the provider may take of a CUDA device for weights and what it works with (tensorrt: " \
-                 "only for what it works with), beside the plan's buffers; 0: as much as it needs"},                 \
+                 "only for what it works with), beside the plan's buffers; where not given, as much as it needs"},                 \
         {.name = "cuda_graph", .kind = MR_OPTION_BOOL, .offset = offsetof(type, member.cuda_graph),                  \
          .fallback = "false",                                                                                        \
          .help = "on CUDA devices, record the network's kernels once and launch them as one: a gain where many short " \

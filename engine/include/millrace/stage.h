@@ -137,6 +137,7 @@ struct mr_negotiation {
     size_t input_count;
     const mr_planned_input *inputs;
     int batch;                 /* frames a process call may get; 1 without `batch:` */
+    const char *device;        /* as the author names it, the first of a list; "auto": the planner's choice, not yet made */
     int sources;               /* how many sources reach this stage */
     int workers;               /* that the executor will have */
     /* the stage type's answer; filled with defaults before the call */

@@ -1,0 +1,43 @@
+/* Decoding for a device: by its own decoder where it has one for the stream, else by software, and the pictures end up in the
+ * device's memory in both cases.
+ *
+ * The decoder keeps its memory to itself: a picture is copied, by work of the call, into a buffer of the stage's pool, and is
+ * held until that is done. A device's pictures are copied within its memory, at a cost of microseconds; thus no queue behind
+ * can starve the decoder of its surfaces.
+ *
+ * One thread at a time. */
+#ifndef MILLRACE_STAGES_DECODE_DEVICE_H
+#define MILLRACE_STAGES_DECODE_DEVICE_H
+
+#include <libavcodec/avcodec.h>
+#include <libswscale/swscale.h>
+
+#include "millrace/stage.h"
+
+typedef enum mr_hardware { MR_HARDWARE_AUTO, MR_HARDWARE_OFF, MR_HARDWARE_REQUIRE } mr_hardware;
+
+typedef struct mr_decode_device mr_decode_device;
+
+/* Adds the layouts in which a device's decoder gives what comes in those of the set. */
+void mr_decode_device_widen(mr_format_set *pictures);
+/* As mr_stage_type.check_device. */
+int mr_decode_device_check(mr_hardware hardware, const char *device);
+
+int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardware hardware);
+/* After the decoders that use it, and when the work of all calls is done. NULLs; accepts NULL. */
+void mr_decode_device_destroy(mr_decode_device **device);
+
+/* Prepares a decoder that is not yet opened, for the call's stream. Why it will decode by software is logged, once for each
+ * source. MR_ERROR_UNAVAILABLE where hardware is required and there is none. */
+int mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec, mr_io *io);
+/* Whether a decoder has found, in mid-stream, that required hardware cannot go on: the message says why. */
+bool mr_decode_device_refused(const mr_decode_device *device);
+
+/* The layout of a picture's samples, wherever they lie. */
+enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture);
+/* A frame for the picture in the device's memory, derived from `packet`, with that format. `converted` is the layout to go
+ * through where the picture's own cannot be carried, else its own. MR_ERROR_AGAIN as mr_io_acquire. */
+int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
+                          const mr_format *format, const mr_frame *packet, mr_frame **frame);
+
+#endif
