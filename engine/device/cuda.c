@@ -423,6 +423,7 @@ static void cuda_stream_destroy(mr_stream *stream) {
 int mr_cuda_enter(mr_stream *stream, void **handle) {
     int status = enter(stream->device);
     *handle = ((cuda_stream *)stream)->handle;
+    stream->unrecorded++; /* What is launched there is not seen here. */
     return status;
 }
 
