@@ -48,8 +48,8 @@ static mr_link *make_link(int capacity, mr_policy policy) {
 static mr_item frame_item(uint32_t source, uint64_t seq, mr_payload payload, uint32_t flags) {
     mr_frame *frame = NULL;
     assert_int_equal(mr_store_frame(store, &frame), MR_OK);
-    assert_int_equal(mr_ledger_open(ledger, source, &frame->receipt), MR_OK);
     frame->identity = (mr_identity){.source = source, .seq = seq};
+    assert_int_equal(mr_ledger_open(ledger, &frame->identity, &frame->receipt), MR_OK);
     frame->format.payload = payload;
     frame->flags = flags;
     return (mr_item){.kind = MR_ITEM_FRAME, .source = source, .frame = frame, .identity = frame->identity};

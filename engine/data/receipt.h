@@ -15,7 +15,7 @@ typedef enum mr_note { MR_NOTE_NONE, MR_NOTE_ABSORBED, MR_NOTE_DELIVERED, MR_NOT
 struct mr_receipt {
     atomic_int references;
     _Atomic mr_note note;
-    uint32_t source;
+    mr_identity frame;          /* the source frame */
     const char *stage, *reason; /* of dropped and absorbed; written under the ledger's lock */
     struct mr_ledger *ledger;
     mr_receipt *next;

@@ -68,8 +68,16 @@ void mr_executor_destroy(mr_executor **executor) {
     *executor = NULL;
 }
 
+const mr_clock *mr_executor_clock(const mr_executor *executor) {
+    return executor->clock ? executor->clock : mr_clock_real();
+}
+
 int64_t mr_executor_now_ns(const mr_executor *executor) {
-    return executor->clock ? mr_clock_now_ns(executor->clock) : mr_clock_now_ns(mr_clock_real());
+    return mr_clock_now_ns(mr_executor_clock(executor));
+}
+
+int mr_executor_worker_here(void) {
+    return this_worker ? (int)(this_worker - this_worker->executor->workers) : 0;
 }
 
 bool mr_executor_is_deterministic(const mr_executor *executor) {

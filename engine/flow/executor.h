@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/clock.h"
 #include "engine/device/device.h"
 
 typedef struct mr_executor mr_executor;
@@ -51,6 +52,10 @@ int64_t mr_executor_cpu_ns(const mr_executor *executor);
 void mr_executor_destroy(mr_executor **executor);
 
 int64_t mr_executor_now_ns(const mr_executor *executor);
+/* Of the real world, or simulated. */
+const mr_clock *mr_executor_clock(const mr_executor *executor);
+/* Which worker the caller runs on; 0 where it is none. */
+int mr_executor_worker_here(void);
 bool mr_executor_is_deterministic(const mr_executor *executor);
 /* Deterministic: a manual simulated device whose work mr_executor_drive does when its time comes. At most 64. */
 int mr_executor_add_device(mr_executor *executor, mr_device *device);

@@ -8,6 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/tracing.h"
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
 
@@ -94,9 +95,12 @@ void mr_graph_destroy(mr_graph **graph) {
         mr_graph_wait(gone, -1);
     }
     end_tasks(gone);
+    mr_tracing_end(gone);
     mr_graph_unwire(gone);
     destroy_sources(gone);
+    mr_tracing_destroy(gone);
     destroy_devices(gone);
+    mr_free(gone->trace_path);
     mr_free(gone->subscriptions);
     mr_ledger_release(&gone->ledger);
     mr_store_release(&gone->store);
@@ -165,7 +169,9 @@ static int outcome(mr_graph *graph) {
     char message[sizeof graph->message];
     memcpy(message, graph->message, sizeof message);
     pthread_mutex_unlock(&graph->lock);
-    return status ? mr_fail(status, "%s", message) : balance(graph);
+    int traced = mr_tracing_end(graph);
+    int balanced = status ? mr_fail(status, "%s", message) : balance(graph);
+    return balanced || !traced ? balanced : mr_tracing_end(graph);
 }
 
 static bool has_ended(mr_graph *graph) {

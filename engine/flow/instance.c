@@ -6,6 +6,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/tracing.h"
 
 /* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the
  * cache. */
@@ -119,7 +120,7 @@ static int call_external(mr_instance *instance, mr_io *io) {
     frame->identity = (mr_identity){.source = instance->self.source, .seq = instance->claimed - 1};
     frame->born_ns = io->now_ns;
     mr_io_set_due(io, frame, io->now_ns);
-    int status = mr_ledger_open(instance->graph->ledger, instance->self.source, &frame->receipt);
+    int status = mr_ledger_open(instance->graph->ledger, &frame->identity, &frame->receipt);
     return status ? status : mr_io_forward(io, 0);
 }
 
@@ -217,6 +218,7 @@ static void clock_call(mr_entry_task *entry) {
                           memory_order_relaxed);
     if (!entry->instance->shared)
         entry->instance->burst = spent < FAST_NS ? MR_BURST : 1;
+    add_relaxed(&entry->times, 1);
     entry->io.now_ns = now;
 }
 
@@ -227,16 +229,26 @@ static void pass_mark_on(mr_instance *instance, mr_slot *slot, const mr_item *ma
         mr_slot_add_mark_output(instance, slot, (uint32_t)port, mark);
 }
 
+static int call_flush(mr_entry_task *entry, mr_slot *slot, uint32_t source) {
+    mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
+    size_t first = slot->output_count;
+    if (entry->traced)
+        mr_tracing_begin_call(entry, NULL);
+    int answer = mr_instance_seal(entry, slot, first, self->type->flush(self, &entry->io, source));
+    clock_call(entry);
+    if (entry->traced)
+        mr_tracing_end_call(entry, NULL, answer);
+    return answer;
+}
+
 /* Passes the slot's marks on, flushing what the stage still holds of sources that have ended. MR_MORE: flush is to be
  * called again once what it gave is gone; MR_ERROR_AGAIN: once there is a buffer. */
 static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
-    mr_stage *self = &mr_slot_part(instance, slot)->self;
     for (; slot->mark_next < slot->mark_count; slot->mark_next++) {
         mr_item *mark = &slot->marks[slot->mark_next];
-        if (mark->kind == MR_ITEM_END && self->type->flush && !atomic_load(&instance->failed)) {
-            size_t first = slot->output_count;
-            int answer = mr_instance_seal(entry, slot, first, self->type->flush(self, &entry->io, mark->source));
+        if (mark->kind == MR_ITEM_END && instance->self.type->flush && !atomic_load(&instance->failed)) {
+            int answer = call_flush(entry, slot, mark->source);
             if (answer == MR_MORE || answer == MR_ERROR_AGAIN)
                 return answer;
             if (answer < 0)
@@ -280,12 +292,18 @@ static int step(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     int answer = MR_DONE;
     mr_io_begin(&entry->io, entry, slot, entry->io.now_ns);
+    if (entry->traced)
+        mr_tracing_begin_call(entry, slot);
     if (is_source(instance)) {
         answer = slot->processed ? MR_DONE : call_source(entry, slot);
         clock_call(entry);
+        if (entry->traced)
+            mr_tracing_end_call(entry, slot, answer);
     } else if (!slot->processed && slot->frame_count) {
         answer = measure_process(entry, slot);
         clock_call(entry);
+        if (entry->traced)
+            mr_tracing_end_call(entry, slot, answer);
         if (answer == MR_WAIT)
             mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
         if (answer < 0 && answer != MR_ERROR_AGAIN)

@@ -80,9 +80,11 @@ typedef struct mr_entry_task {
     mr_task task;
     mr_io io;
     mr_slot *slot;       /* unfinished: process is to be called again */
+    struct mr_call_trace *traced; /* NULL: nobody traces */
     mr_stream **streams; /* one for each part */
     mr_stream **staging; /* likewise, where there are several: on it inputs are brought in */
     _Atomic uint64_t in, out;
+    _Atomic uint64_t times; /* it was called */
     _Atomic int64_t busy_ns;
     _Atomic uint64_t most_frames; /* of one call */
     _Atomic int64_t cpu_ns;       /* where the run is profiled: of this entry's thread, inside the stage */
@@ -151,6 +153,7 @@ struct mr_instance {
     mr_slot *slots;
     uint64_t freed, pushed, claimed; /* slots, ever; freed <= pushed <= claimed */
     bool stuck;              /* an output found no room */
+    struct mr_instance_trace *traced; /* NULL: nobody traces */
     bool reported;           /* its end was reported to the graph */
 
     mr_route *routes;        /* one an output port; owned by the graph */
@@ -180,6 +183,8 @@ void mr_instance_destroy(mr_instance **instance);
 void mr_instance_set_devices(mr_instance *instance);
 /* Makes its streams on its devices and calls the stage type's open for each. */
 int mr_instance_open(mr_instance *instance);
+/* Whether frames that reach it may be delivered: nothing comes behind it, or not behind all of its outputs. */
+bool mr_instance_delivers(const mr_instance *instance);
 /* Lets it run from now on, and wakes it: whatever came before found nobody. Any thread. */
 void mr_instance_let_go(mr_instance *instance);
 /* The task of an entry: does what can be done now. */

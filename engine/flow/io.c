@@ -232,14 +232,15 @@ int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame) {
     mr_instance *instance = io->instance;
     mr_frame *made = NULL;
     int status = mr_store_frame(instance->graph->store, &made);
-    if (!status)
-        status = mr_ledger_open(instance->graph->ledger, instance->self.source, &made->receipt);
+    if (!status) {
+        made->identity = *identity;
+        made->identity.source = instance->self.source;
+        status = mr_ledger_open(instance->graph->ledger, &made->identity, &made->receipt);
+    }
     if (status) {
         mr_frame_unref(&made);
         return status;
     }
-    made->identity = *identity;
-    made->identity.source = instance->self.source;
     made->born_ns = io->now_ns;
     mr_io_set_due(io, made, io->now_ns);
     made->format.payload = MR_PAYLOAD_RESULTS;

@@ -11,6 +11,7 @@ typedef struct mr_lane {
     uint32_t first, count;   /* items */
     uint32_t frames;         /* of them, frames */
     uint32_t most_frames;    /* that there ever were */
+    uint32_t told;           /* frames, when the trace was last told of them */
     uint32_t ends_expected;  /* producers that have not sent their end mark */
     bool waits_for_key;      /* packets are dropped until the next key frame */
     bool listed;             /* among the link's lanes that have items */

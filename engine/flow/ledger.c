@@ -15,6 +15,7 @@ typedef struct page {
 
 struct mr_ledger {
     pthread_mutex_t lock;
+    mr_ledger_tracing tracing;
     mr_receipt *free;
     size_t open;
     bool released;
@@ -59,7 +60,13 @@ void mr_ledger_release(mr_ledger **ledger) {
     *ledger = NULL;
 }
 
-int mr_ledger_open(mr_ledger *ledger, uint32_t source, mr_receipt **receipt) {
+void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing) {
+    pthread_mutex_lock(&ledger->lock);
+    ledger->tracing = tracing ? *tracing : (mr_ledger_tracing){0};
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt) {
     pthread_mutex_lock(&ledger->lock);
     mr_receipt *taken = ledger->free;
     if (taken)
@@ -71,11 +78,18 @@ int mr_ledger_open(mr_ledger *ledger, uint32_t source, mr_receipt **receipt) {
     pthread_mutex_unlock(&ledger->lock);
     if (!taken)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
-    *taken = (mr_receipt){.source = source, .ledger = ledger};
+    *taken = (mr_receipt){.frame = *frame, .ledger = ledger};
     atomic_init(&taken->references, 1);
-    atomic_fetch_add_explicit(&ledger->pages[source].in, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ledger->pages[frame->source].in, 1, memory_order_relaxed);
     *receipt = taken;
     return MR_OK;
+}
+
+/* Once for each frame that the ledger will enter as dropped, which nothing changes any more. Called with the lock. */
+static void trace_drop(const mr_ledger_tracing *tracing, const mr_receipt *receipt) {
+    const mr_trace_about about = {
+        .stage = receipt->stage, .source = tracing->sources[receipt->frame.source], .frame = receipt->frame};
+    mr_trace_instant(tracing->trace, tracing->track, receipt->reason, mr_trace_now_ns(tracing->trace), &about);
 }
 
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason) {
@@ -95,6 +109,8 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
             continue;
         receipt->stage = stage;
         receipt->reason = reason;
+        if (note == MR_NOTE_DROPPED && receipt->ledger->tracing.trace)
+            trace_drop(&receipt->ledger->tracing, receipt);
         break;
     }
     pthread_mutex_unlock(&receipt->ledger->lock);
@@ -138,7 +154,7 @@ static void enter(page *account, const mr_receipt *receipt) {
 static void close_receipt(mr_receipt *receipt) {
     mr_ledger *ledger = receipt->ledger;
     pthread_mutex_lock(&ledger->lock);
-    enter(&ledger->pages[receipt->source], receipt);
+    enter(&ledger->pages[receipt->frame.source], receipt);
     receipt->next = ledger->free;
     ledger->free = receipt;
     bool last = --ledger->open == 0 && ledger->released;

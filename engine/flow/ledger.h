@@ -8,6 +8,7 @@
 #define MILLRACE_FLOW_LEDGER_H
 
 #include "engine/data/receipt.h"
+#include "engine/observe/trace.h"
 #include "millrace/millrace.h"
 
 typedef struct mr_ledger mr_ledger;
@@ -16,9 +17,17 @@ int mr_ledger_create(mr_ledger **ledger, size_t source_count);
 void mr_ledger_release(mr_ledger **ledger);
 
 /* Counts one frame in, with one reference to its receipt. MR_ERROR_MEMORY: nothing was counted. */
-int mr_ledger_open(mr_ledger *ledger, uint32_t source, mr_receipt **receipt);
+int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt);
 /* Notes an outcome; the gravest counts. `receipt` may be NULL. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
+
+/* From now on each frame that is dropped is told to a trace, with the reason; NULL: to none any more. */
+typedef struct mr_ledger_tracing {
+    mr_trace *trace;
+    mr_track *track;
+    const char *const *sources; /* their ids; they outlive the trace */
+} mr_ledger_tracing;
+void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing);
 
 typedef struct mr_ledger_count {
     uint64_t in, delivered, dropped, absorbed, unaccounted;

@@ -5,6 +5,7 @@
 #include "engine/data/pool.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
+#include "engine/flow/tracing.h"
 
 static size_t power_of_two(size_t least) {
     size_t power = 1;
@@ -144,6 +145,13 @@ int mr_instance_open(mr_instance *instance) {
     return status;
 }
 
+bool mr_instance_delivers(const mr_instance *instance) {
+    for (size_t port = 0; port < instance->vertex->output_count; port++)
+        if (instance->routes[port].consumer_count == 0)
+            return true;
+    return !instance->self.type->outputs;
+}
+
 void mr_instance_let_go(mr_instance *instance) {
     atomic_store_explicit(&instance->ready, true, memory_order_release);
     for (size_t i = 0; i < instance->entry_count; i++)
@@ -213,6 +221,9 @@ void mr_instance_destroy(mr_instance **instance) {
     for (size_t i = 0; gone->entries && i < gone->entry_count; i++) {
         mr_free(gone->entries[i].streams);
         mr_free(gone->entries[i].staging);
+        if (gone->entries[i].traced)
+            mr_free(gone->entries[i].traced->arrows);
+        mr_free(gone->entries[i].traced);
     }
     destroy_parts(gone);
     mr_free(gone->entries);

@@ -14,6 +14,8 @@ struct mr_link {
     mr_lane *head, *tail; /* lanes that have items, in the order in which they are served */
     size_t items;         /* in all lanes */
     size_t open;          /* lanes whose end has not been taken */
+    mr_link_tracing tracing; /* zero: not traced */
+    int64_t frames;       /* in all lanes, as told; only where it is traced */
 };
 
 static int create_lanes(mr_link *link) {
@@ -147,6 +149,28 @@ static bool admit(mr_link *link, mr_lane *lane, mr_item *item, mr_task *producer
     return true;
 }
 
+void mr_link_trace(mr_link *link, const mr_link_tracing *tracing) {
+    link->tracing = *tracing;
+}
+
+const char *mr_link_awaited(const mr_link *link) {
+    return link->tracing.awaited;
+}
+
+/* Tells how many frames there are, after a change to one lane. Called with the lock, so that times are in order. */
+static void trace_lane(mr_link *link, mr_lane *lane) {
+    if (lane->frames == lane->told)
+        return;
+    link->frames += (int64_t)lane->frames - lane->told;
+    lane->told = lane->frames;
+    mr_trace_value(link->tracing.trace, link->tracing.queue, mr_trace_now_ns(link->tracing.trace), link->frames);
+}
+
+static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        trace_lane(link, lane_of(link, items[i].source));
+}
+
 bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
     pthread_mutex_lock(&link->lock);
     mr_lane *lane = lane_of(link, item->source);
@@ -161,6 +185,8 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
         list_lane(link, lane);
         link->items++;
     }
+    if (link->tracing.trace)
+        trace_lane(link, lane);
     pthread_mutex_unlock(&link->lock);
     if (news)
         link->params.wake(link->params.context);
@@ -199,6 +225,8 @@ size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
             list_lane(link, lane);
         task_count += take_waiters(link, lane, tasks + task_count, WAKE_AT_ONCE - task_count);
     }
+    if (link->tracing.trace)
+        trace_popped(link, items, popped);
     pthread_mutex_unlock(&link->lock);
     for (uint32_t i = 0; i < task_count; i++)
         mr_task_wake(tasks[i]);
@@ -222,6 +250,8 @@ void mr_link_take(mr_link *link, uint32_t source, mr_item *item) {
     pthread_mutex_lock(&link->lock);
     mr_lane *lane = lane_of(link, source);
     take_first(link, lane, item);
+    if (link->tracing.trace)
+        trace_lane(link, lane);
     uint32_t task_count = take_waiters(link, lane, tasks, WAKE_AT_ONCE);
     pthread_mutex_unlock(&link->lock);
     for (uint32_t i = 0; i < task_count; i++)

@@ -14,6 +14,7 @@
 
 #include "engine/config/plan.h"
 #include "engine/flow/executor.h"
+#include "engine/observe/trace.h"
 #include "millrace/frame.h"
 
 typedef struct mr_link mr_link;
@@ -62,5 +63,15 @@ bool mr_link_ended(mr_link *link);
 /* The most frames of one source that it has held at once. */
 int mr_link_most_frames(mr_link *link);
 bool mr_link_has_source(const mr_link *link, uint32_t source);
+
+
+/* Before the run: the number of frames in it is told whenever it changes. `awaited` is what a producer waits for. */
+typedef struct mr_link_tracing {
+    mr_trace *trace;
+    mr_track *queue;
+    const char *awaited;
+} mr_link_tracing;
+void mr_link_trace(mr_link *link, const mr_link_tracing *tracing);
+const char *mr_link_awaited(const mr_link *link);
 
 #endif

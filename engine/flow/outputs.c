@@ -5,6 +5,7 @@
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
+#include "engine/flow/tracing.h"
 
 /* ---- filling a slot -------------------------------------------------------------------------------------------- */
 
@@ -190,4 +191,6 @@ static void free_held(mr_instance *instance, mr_task *task) {
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry) {
     push_done(instance, entry);
     free_held(instance, &entry->task);
+    if (instance->traced)
+        mr_tracing_note_wait(instance);
 }

@@ -39,6 +39,8 @@ int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, m
         status = mr_graph_create(&made->graph, made->plan, params->seed);
     if (!status && made->graph)
         made->graph->profiled = params->profile != NULL;
+    if (!status && made->graph && params->trace && !(made->graph->trace_path = mr_strdup(params->trace)))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
     if (status)
         mr_pipeline_destroy(&made);
     *pipeline = made;

@@ -2,9 +2,9 @@
  * is still loading; links fill up meanwhile, and back-pressure holds what comes before.
  *
  * Blocking instances open on their own threads, all at once; the caller's thread opens the others in the order of the
- * graph. Last come sources that cannot wait for those behind them, and then the sinks: where any instance cannot be
- * opened, no file has been touched and nothing was delivered. Deterministic: the caller's thread opens all, and in
- * between whatever can run runs. */
+ * graph. Last come sources that cannot wait for those behind them, and then the sinks, since frames that reach them are
+ * delivered: where any instance cannot be opened, no file has been touched but the trace's, and nothing was delivered.
+ * Deterministic: the caller's thread opens all, and in between whatever can run runs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/tracing.h"
 
 /* In the order in which they come. */
 typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
@@ -36,14 +37,6 @@ static turn turn_of(const mr_instance *instance, const bool *late) {
     if (instance->vertex->is_source && late[instance->self.source])
         return LATE_SOURCES;
     return instance->opens_itself ? AT_ONCE : IN_ORDER;
-}
-
-/* Frames that reach it are delivered: it must not run before all is open. */
-static bool delivers(const mr_instance *instance) {
-    for (size_t port = 0; port < instance->vertex->output_count; port++)
-        if (instance->routes[port].consumer_count == 0)
-            return true;
-    return !instance->self.type->outputs;
 }
 
 /* ---- devices and threads --------------------------------------------------------------------------------------- */
@@ -86,7 +79,7 @@ static int start_threads(mr_graph *graph, const bool *late) {
         mr_instance *instance = graph->instances[i];
         if (!instance->vertex->blocking)
             continue;
-        instance->opens_itself = turn_of(instance, late) == IN_ORDER && !delivers(instance);
+        instance->opens_itself = turn_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance);
         graph->opening += instance->opens_itself;
         int status = mr_task_detach(&instance->entries[0].task, instance->self.id);
         if (status)
@@ -135,7 +128,7 @@ static int open_those(mr_graph *graph, turn now, const bool *late) {
             continue;
         mr_graph_instance_opened(graph, instance, mr_instance_open(instance));
         status = failure(graph);
-        if (!status && now == IN_ORDER && !delivers(instance))
+        if (!status && now == IN_ORDER && !mr_instance_delivers(instance))
             mr_instance_let_go(instance);
         if (!status && graph->seed)
             mr_executor_drive(graph->executor, mr_executor_now_ns(graph->executor));
@@ -202,7 +195,11 @@ static void note_start(mr_graph *graph) {
 }
 
 static int start(mr_graph *graph, const bool *late) {
-    int status = open_devices(graph);
+    int status = mr_tracing_begin(graph);
+    if (!status)
+        status = open_devices(graph);
+    if (!status)
+        status = mr_tracing_watch_devices(graph);
     if (!status)
         status = start_threads(graph, late);
     if (status)

@@ -70,6 +70,7 @@ static void add_entry(const mr_entry_task *entry, mr_stage_summary *summary, uin
     summary->cpu_ns += atomic_load_explicit(&entry->cpu_ns, memory_order_relaxed);
     summary->in += atomic_load_explicit(&entry->in, memory_order_relaxed);
     summary->out += atomic_load_explicit(&entry->out, memory_order_relaxed);
+    summary->calls += atomic_load_explicit(&entry->times, memory_order_relaxed);
     summary->busy_ns += atomic_load_explicit(&entry->busy_ns, memory_order_relaxed);
     mr_histogram_sum(&entry->latency, latency);
 }

@@ -12,7 +12,7 @@
 #include "tools/millrace/signals.h"
 #include "tools/millrace/summary.h"
 
-enum { WORKERS = 256, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
+enum { WORKERS = 256, TRACE, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
 /* How often the progress line is renewed. */
 static const int64_t refresh_ns = 200000000;
 
@@ -20,6 +20,7 @@ static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_COMPLAINTS_OPTIONS,
     {"workers", required_argument, NULL, WORKERS},
+    {"trace", required_argument, NULL, TRACE},
     {"log", required_argument, NULL, LOG},
     {"quiet", no_argument, NULL, QUIET},
     {"json", no_argument, NULL, JSON},
@@ -29,12 +30,14 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                    [--log LEVEL] [--quiet] [--json] [--deny-warnings]",
+                "                    [--trace FILE] [--log LEVEL] [--quiet] [--json] [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
             MR_COMPLAINTS_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
+            "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"
+            "                     chrome://tracing\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"
             "  --quiet            no progress and no summary\n"
             "  --json             prints the summary as one JSON object on standard output, or on standard\n"
@@ -46,7 +49,7 @@ static const mr_usage usage = {
 };
 
 typedef struct arguments {
-    const char *path;
+    const char *path, *trace;
     mr_overrides overrides;
     int workers;
     bool quiet, json, deny;
@@ -66,6 +69,9 @@ static int take_option(arguments *to, int option) {
         if (!mr_parse_integer(optarg, 1, MOST_WORKERS, &workers))
             return mr_usage_error(&usage, "--workers takes a number from 1 to %d, not \"%s\"", MOST_WORKERS, optarg);
         to->workers = (int)workers;
+        return 0;
+    case TRACE:
+        to->trace = optarg;
         return 0;
     case LOG:
         if (mr_log_parse_level(optarg, &level))
@@ -107,7 +113,8 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .workers = from->workers};
+    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .workers = from->workers,
+                                 .trace = from->trace};
     mr_overrides_apply(&from->overrides, &params);
     int status = mr_pipeline_open(pipeline, &params, &wrong);
     status = mr_complaints_tell(&wrong, status, from->deny);

@@ -72,6 +72,7 @@ static void put_stage(yajl_gen json, const mr_stage_summary *stage) {
     mr_json_integer(json, "out", (int64_t)stage->out);
     mr_json_integer(json, "queue_peak", stage->queue_peak);
     mr_json_integer(json, "batch_peak", stage->batch_peak);
+    mr_json_integer(json, "calls", (int64_t)stage->calls);
     mr_json_number(json, "busy_s", (double)stage->busy_ns * 1e-9);
     mr_json_number(json, "p50_ms", (double)stage->p50_ns * 1e-6);
     mr_json_number(json, "p99_ms", (double)stage->p99_ns * 1e-6);

@@ -60,6 +60,8 @@ typedef struct mr_pipeline_params {
     const char *profile;     /* not NULL: nothing is written where the YAML says, but to /dev/null, or for stages that
                                 write into folders, below this folder, which is there; and mr_summary tells processor
                                 times */
+    const char *trace;       /* not NULL: mr_pipeline_start makes this file, with a trace of the run for Perfetto or
+                                chrome://tracing */
     uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed
                                 (tests) */
 } mr_pipeline_params;
@@ -99,7 +101,8 @@ int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
 void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
 
 /* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of
- * any source or sink, MR_OK where there was none, and MR_ERROR_INTERNAL where the ledger does not balance. */
+ * any source or sink, MR_OK where there was none, MR_ERROR_INTERNAL where the ledger does not balance, and MR_ERROR_IO
+ * where the trace could not be written. */
 int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns);
 
 /* Stops at once where it still runs. Frames that a program still holds stay valid. */
@@ -141,6 +144,7 @@ typedef struct mr_stage_summary {
     const char *id, *type, *device; /* several devices: "sim:0, sim:1" */
     int instances;
     uint64_t in, out;         /* frames */
+    uint64_t calls;           /* of the stage type: also those that gave or took nothing, and those that flush */
     int64_t busy_ns;          /* inside the stage, all instances and entries together */
     int64_t cpu_ns;           /* of the engine's threads inside the stage; 0 unless profiled */
     int queue_peak;           /* most frames of one source that waited before an instance; at most the planned

@@ -1,0 +1,356 @@
+#include "engine/flow/tracing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/flow/graph.h"
+
+/* Streams of one device may work at the same time: what overlaps is shown in rows of its own, as far as there are. */
+enum { ROWS = 16 };
+
+typedef struct engine_rows {
+    size_t count;
+    mr_track *track[ROWS];
+    int64_t busy_ns[ROWS]; /* until when */
+} engine_rows;
+
+/* Written by the thread of the device that tells of its work. */
+typedef struct device_trace {
+    mr_graph *graph;
+    engine_rows engines[MR_ENGINES];
+} device_trace;
+
+static const char waiting[] = "waiting", queues[] = "queues";
+
+struct mr_tracing {
+    mr_trace *trace;
+    mr_track *drops;
+    mr_track **workers;
+    const char **sources;         /* their ids */
+    char **rooms;                 /* by vertex: "room in decode" */
+    mr_instance_trace *instances; /* in the order of the graph's */
+    device_trace *devices;        /* as in the plan */
+    bool branches;                /* frames go more than one way */
+    atomic_bool told;             /* that it cannot be written */
+};
+
+/* ---- calls -------------------------------------------------------------------------------------------------------- */
+
+/* One arrow for each source frame, however many come of it. */
+static void note_frame(mr_call_trace *traced, const mr_frame *frame) {
+    if (traced->frame_count++ == 0)
+        traced->first = frame->identity;
+    if (!frame->receipt)
+        return;
+    const mr_identity *origin = &frame->receipt->frame;
+    if (!traced->arrow_count || mr_identity_compare(&traced->arrows[traced->arrow_count - 1], origin) != 0)
+        traced->arrows[traced->arrow_count++] = *origin;
+}
+
+void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot) {
+    mr_call_trace *traced = entry->traced;
+    traced->begun_ns = entry->io.now_ns;
+    traced->frame_count = traced->arrow_count = 0;
+    for (size_t i = 0; slot && !entry->instance->vertex->is_source && i < slot->frame_count; i++)
+        if (slot->frames[i])
+            note_frame(traced, slot->frames[i]);
+}
+
+/* What a source has given in this call; one arrow is enough, since it gives one frame a call or tells of the first. */
+static void note_given(mr_call_trace *traced, const mr_slot *slot) {
+    for (size_t i = slot->output_next; i < slot->output_count; i++) {
+        const mr_frame *frame = slot->outputs[i].item.frame;
+        if (frame && traced->arrow_count == 0)
+            note_frame(traced, frame);
+        else if (frame)
+            traced->frame_count++;
+    }
+}
+
+static mr_track *track_here(const mr_entry_task *entry) {
+    const mr_instance *instance = entry->instance;
+    mr_track *own = entry->task.thread ? instance->traced->thread : NULL;
+    return own ? own : instance->graph->tracing->workers[mr_executor_worker_here()];
+}
+
+static const char *outcome_of(const mr_slot *slot, int answer) {
+    if (!slot)
+        return "flush";
+    if (answer == MR_ERROR_AGAIN)
+        return "no buffer";
+    return answer < 0 ? "error" : answer == MR_WAIT ? "not yet" : NULL;
+}
+
+/* Where a frame goes several ways, its arrows have no single end, and follow it in the order of time. */
+static mr_trace_step step_of(const mr_instance *instance) {
+    if (instance->vertex->is_source)
+        return MR_TRACE_FIRST;
+    return mr_instance_delivers(instance) && !instance->graph->tracing->branches ? MR_TRACE_LAST : MR_TRACE_NEXT;
+}
+
+void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) {
+    const mr_instance *instance = entry->instance;
+    mr_call_trace *traced = entry->traced;
+    mr_track *track = track_here(entry);
+    if (slot && instance->vertex->is_source)
+        note_given(traced, slot);
+    const mr_trace_about about = {
+        .source = traced->frame_count ? instance->graph->tracing->sources[traced->first.source] : NULL,
+        .frame = traced->first,
+        .frames = (uint32_t)traced->frame_count,
+        .reason = outcome_of(slot, answer),
+    };
+    mr_trace_span(traced->trace, track, instance->self.id, traced->begun_ns, entry->io.now_ns, &about);
+    instance->traced->starved = answer == MR_ERROR_AGAIN;
+    if (answer == MR_MORE || answer == MR_WAIT || answer == MR_ERROR_AGAIN)
+        return;
+    for (size_t i = 0; i < traced->arrow_count; i++)
+        mr_trace_arrow(traced->trace, track, step_of(instance), traced->begun_ns, &traced->arrows[i]);
+}
+
+/* ---- waits -------------------------------------------------------------------------------------------------------- */
+
+/* The queue that has no room for what comes next. */
+static const char *full_queue(mr_instance *instance) {
+    const mr_slot *slot = mr_instance_slot(instance, instance->pushed);
+    const mr_output *output = &slot->outputs[slot->output_next];
+    const mr_link *link = instance->routes[output->port].links[output->next][output->item.source];
+    return mr_link_awaited(link);
+}
+
+/* What keeps it from going on: room behind it, a buffer, or a device that has as much work as it may be given. */
+static const char *awaited(mr_instance *instance) {
+    if (instance->stuck)
+        return full_queue(instance);
+    if (instance->traced->starved)
+        return "a buffer";
+    if (instance->freed == instance->pushed || instance->claimed - instance->freed < instance->in_flight)
+        return NULL;
+    const mr_slot *oldest = mr_instance_slot(instance, instance->freed);
+    return oldest->event ? mr_event_device(oldest->event)->name : NULL;
+}
+
+void mr_tracing_note_wait(mr_instance *instance) {
+    mr_instance_trace *traced = instance->traced;
+    const char *now = awaited(instance);
+    if (now == traced->awaited)
+        return;
+    int64_t now_ns = mr_trace_now_ns(traced->trace);
+    if (traced->awaited)
+        mr_trace_span(traced->trace, traced->waits, traced->awaited, traced->since_ns, now_ns, NULL);
+    traced->awaited = now;
+    traced->since_ns = now_ns;
+}
+
+/* ---- devices ------------------------------------------------------------------------------------------------------ */
+
+static mr_track *add_row(mr_trace *trace, const mr_device *device, mr_engine engine, engine_rows *rows) {
+    char name[64];
+    mr_track *track = NULL;
+    snprintf(name, sizeof name, rows->count ? "%s %zu" : "%s", mr_engine_name(engine), rows->count + 1);
+    if (mr_trace_add_track(trace, device->name, name, &track))
+        return NULL;
+    rows->busy_ns[rows->count] = INT64_MIN;
+    rows->track[rows->count++] = track;
+    return track;
+}
+
+/* The first row that is free at that time. */
+static mr_track *take_row(mr_trace *trace, const mr_device *device, const mr_work_note *note, engine_rows *rows) {
+    size_t row = 0;
+    while (row < rows->count && rows->busy_ns[row] > note->begin_ns)
+        row++;
+    if (row == ROWS)
+        row--;
+    else if (row == rows->count && !add_row(trace, device, note->engine, rows))
+        return NULL;
+    rows->busy_ns[row] = note->end_ns;
+    return rows->track[row];
+}
+
+static void note_work(void *context, const mr_device *device, const mr_work_note *note) {
+    device_trace *traced = context;
+    const struct mr_tracing *tracing = traced->graph->tracing;
+    bool framed = note->frame.source < traced->graph->plan->source_count;
+    const mr_trace_about about = {
+        .source = framed ? tracing->sources[note->frame.source] : NULL,
+        .frame = note->frame,
+        .bytes = note->bytes,
+    };
+    mr_track *track = take_row(tracing->trace, device, note, &traced->engines[note->engine]);
+    const char *name = note->stage ? note->stage->id : "work";
+    mr_trace_span(tracing->trace, track, name, note->begin_ns, note->end_ns, &about);
+}
+
+/* The rows stand in the order of a frame's way, whatever works first. */
+int mr_tracing_watch_devices(mr_graph *graph) {
+    struct mr_tracing *tracing = graph->tracing;
+    for (size_t d = 0; tracing && d < graph->plan->device_count; d++) {
+        mr_device *device = graph->devices[d];
+        device_trace *traced = &tracing->devices[d];
+        traced->graph = graph;
+        for (int e = 0; device && device->type->kind != MR_DEVICE_CPU && e < MR_ENGINES; e++)
+            if (!add_row(tracing->trace, device, (mr_engine)e, &traced->engines[e]))
+                return MR_ERROR_MEMORY;
+        if (device) {
+            device->trace_context = traced;
+            device->trace = note_work;
+        }
+    }
+    return MR_OK;
+}
+
+static void leave_devices(mr_graph *graph) {
+    for (size_t d = 0; graph->devices && d < graph->plan->device_count; d++)
+        if (graph->devices[d])
+            graph->devices[d]->trace = NULL;
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------------------- */
+
+enum { LABEL = 512 };
+
+/* What tells an instance from others: the id, and where each source has one of its own, that too. */
+static const char *label(const mr_instance *instance, char text[LABEL]) {
+    bool many = !instance->vertex->is_source && instance->self.source_id && instance->vertex->source_count > 1;
+    snprintf(text, LABEL, "%s%s%s", instance->self.id, many ? " of " : "", many ? instance->self.source_id : "");
+    return text;
+}
+
+static int add_threads(mr_graph *graph) {
+    struct mr_tracing *made = graph->tracing;
+    char name[MR_THREAD_NAME], text[LABEL];
+    int status = MR_OK;
+    for (int i = 0; !status && i < graph->plan->workers; i++)
+        status = mr_trace_add_track(made->trace, graph->plan->name, mr_worker_name(i, name), &made->workers[i]);
+    for (size_t i = 0; !status && i < graph->instance_count; i++)
+        if (graph->instances[i]->vertex->blocking)
+            status = mr_trace_add_track(made->trace, graph->plan->name, label(graph->instances[i], text),
+                                        &made->instances[i].thread);
+    return status ? status : mr_trace_add_track(made->trace, graph->plan->name, "drops", &made->drops);
+}
+
+static int add_queues(mr_graph *graph, const mr_instance *instance) {
+    struct mr_tracing *made = graph->tracing;
+    const char *room = made->rooms[instance->vertex - graph->plan->vertices];
+    char text[LABEL], name[2 * LABEL];
+    int status = MR_OK;
+    for (size_t port = 0; !status && port < instance->port_count; port++) {
+        const char *of = instance->port_count > 1 ? instance->vertex->inputs[port].port : NULL;
+        mr_track *queue;
+        snprintf(name, sizeof name, "queue of %s%s%s", label(instance, text), of ? "." : "", of ? of : "");
+        status = mr_trace_add_track(made->trace, queues, name, &queue);
+        if (!status)
+            mr_link_trace(instance->ports[port], &(mr_link_tracing){made->trace, queue, room});
+    }
+    return status;
+}
+
+/* Room for the frames of one call, by which others may be told too. */
+static int add_calls(mr_instance *instance, mr_trace *trace) {
+    size_t batch = (size_t)instance->self.batch;
+    size_t room = instance->port_count > batch ? instance->port_count : batch;
+    for (size_t e = 0; e < instance->entry_count; e++) {
+        mr_call_trace *traced = mr_calloc(1, sizeof *traced);
+        if (!traced || !(traced->arrows = mr_calloc(room, sizeof *traced->arrows))) {
+            mr_free(traced);
+            return mr_fail(MR_ERROR_MEMORY, "no memory to trace %s", instance->self.id);
+        }
+        traced->trace = trace;
+        instance->entries[e].traced = traced;
+    }
+    return MR_OK;
+}
+
+static int add_instances(mr_graph *graph) {
+    struct mr_tracing *made = graph->tracing;
+    char text[LABEL];
+    int status = MR_OK;
+    for (size_t e = 1; e < graph->plan->edge_count; e++)
+        for (size_t before = 0; before < e; before++)
+            made->branches |= graph->plan->edges[e].from == graph->plan->edges[before].from;
+    for (size_t i = 0; !status && i < graph->instance_count; i++) {
+        mr_instance *instance = graph->instances[i];
+        made->instances[i].trace = made->trace;
+        status = mr_trace_add_track(made->trace, waiting, label(instance, text), &made->instances[i].waits);
+        if (!status)
+            status = add_queues(graph, instance);
+        if (!status)
+            status = add_calls(instance, made->trace);
+        if (!status)
+            instance->traced = &made->instances[i];
+    }
+    return status;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------------------------------- */
+
+static int create_names(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    struct mr_tracing *made = graph->tracing;
+    char text[LABEL];
+    made->workers = mr_calloc((size_t)plan->workers, sizeof(mr_track *));
+    made->sources = mr_calloc(plan->source_count + 1, sizeof(char *));
+    made->rooms = mr_calloc(plan->vertex_count + 1, sizeof(char *));
+    made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
+    made->instances = mr_calloc(graph->instance_count + 1, sizeof *made->instances);
+    if (!made->workers || !made->sources || !made->rooms || !made->devices || !made->instances)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the trace");
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        if (v < plan->source_count)
+            made->sources[v] = plan->vertices[v].id;
+        snprintf(text, sizeof text, "room in %s", plan->vertices[v].id);
+        if (!(made->rooms[v] = mr_strdup(text)))
+            return mr_fail(MR_ERROR_MEMORY, "no memory for the trace");
+    }
+    return MR_OK;
+}
+
+int mr_tracing_begin(mr_graph *graph) {
+    if (!graph->trace_path)
+        return MR_OK;
+    struct mr_tracing *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the trace");
+    graph->tracing = made;
+    const mr_trace_params params = {
+        .path = graph->trace_path, .clock = mr_executor_clock(graph->executor), .threaded = !graph->seed};
+    int status = create_names(graph);
+    if (!status)
+        status = mr_trace_create(&made->trace, &params);
+    if (!status)
+        status = add_threads(graph);
+    if (!status)
+        status = add_instances(graph);
+    if (!status)
+        mr_ledger_trace(graph->ledger, &(mr_ledger_tracing){made->trace, made->drops, made->sources});
+    return status;
+}
+
+int mr_tracing_end(mr_graph *graph) {
+    struct mr_tracing *tracing = graph->tracing;
+    int status = tracing && tracing->trace ? mr_trace_finish(tracing->trace) : MR_OK;
+    if (status && !atomic_exchange(&tracing->told, true))
+        mr_log(MR_LOG_ERROR, "%s", mr_message());
+    return status;
+}
+
+void mr_tracing_destroy(mr_graph *graph) {
+    struct mr_tracing *gone = graph->tracing;
+    if (!gone)
+        return;
+    mr_ledger_trace(graph->ledger, NULL);
+    leave_devices(graph);
+    mr_trace_destroy(&gone->trace);
+    for (size_t v = 0; gone->rooms && v < graph->plan->vertex_count; v++)
+        mr_free(gone->rooms[v]);
+    mr_free(gone->rooms);
+    mr_free(gone->workers);
+    mr_free(gone->devices);
+    mr_free(gone->sources);
+    mr_free(gone->instances);
+    mr_free(gone);
+    graph->tracing = NULL;
+}
