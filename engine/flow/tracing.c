@@ -52,6 +52,7 @@ static void note_frame(mr_call_trace *traced, const mr_frame *frame) {
 void mr_tracing_begin_call(mr_entry_task *entry, const mr_slot *slot) {
     mr_call_trace *traced = entry->traced;
     traced->begun_ns = entry->io.now_ns;
+    traced->called_ns = mr_trace_now_ns(traced->trace);
     traced->frame_count = traced->arrow_count = 0;
     for (size_t i = 0; slot && !entry->instance->vertex->is_source && i < slot->frame_count; i++)
         if (slot->frames[i])
@@ -107,7 +108,7 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
     if (answer == MR_MORE || answer == MR_WAIT || answer == MR_ERROR_AGAIN)
         return;
     for (size_t i = 0; i < traced->arrow_count; i++)
-        mr_trace_arrow(traced->trace, track, step_of(instance), traced->begun_ns, &traced->arrows[i]);
+        mr_trace_arrow(traced->trace, track, step_of(instance), traced->called_ns, &traced->arrows[i]);
 }
 
 /* ---- waits -------------------------------------------------------------------------------------------------------- */

@@ -26,7 +26,8 @@ typedef struct mr_instance_trace {
 /* Of an entry: what is known of its call when it begins, since inputs may be given away in it. */
 typedef struct mr_call_trace {
     mr_trace *trace;
-    int64_t begun_ns;
+    int64_t begun_ns;    /* when the call before it ended: what comes between them counts as part of it */
+    int64_t called_ns;   /* when its inputs were there */
     mr_identity first;   /* of the frames of the call */
     size_t frame_count;
     size_t arrow_count;

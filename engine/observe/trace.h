@@ -66,8 +66,8 @@ void mr_trace_instant(mr_trace *trace, mr_track *track, const char *name, int64_
 /* The curve `track` is at that value from now on. */
 void mr_trace_value(mr_trace *trace, mr_track *track, int64_t at_ns, int64_t value);
 
-/* Arrows follow a frame: they connect the spans that its steps fall into, which are those that were told last on the track
- * and begin at that time. */
+/* Arrows follow a frame: they connect the spans that its steps fall into, which are those of the
+ * track around that time. */
 typedef enum mr_trace_step { MR_TRACE_FIRST, MR_TRACE_NEXT, MR_TRACE_LAST } mr_trace_step;
 void mr_trace_arrow(mr_trace *trace, mr_track *track, mr_trace_step step, int64_t at_ns, const mr_identity *frame);
 

@@ -67,11 +67,11 @@ class TraceTest(harness.Case):
         ways = {}
         for event in Trace(path).events:
             if event["ph"] in "stf":
-                ways.setdefault(event["id"], []).append((event["ts"], event["ph"]))
+                ways.setdefault(event["id"], []).append((event["ts"], "stf".index(event["ph"])))
         self.assertEqual(len(ways), 25)
         for steps in ways.values():
             # lobby, decode, a copy, small, a copy, done
-            self.assertEqual("".join(phase for _, phase in sorted(steps)), "sttttf")
+            self.assertEqual("".join("stf"[phase] for _, phase in sorted(steps)), "sttttf")
 
     def test_drops_are_those_of_the_ledger(self):
         path = self.folder / "trace.json"
