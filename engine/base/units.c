@@ -45,8 +45,8 @@ bool mr_units_read(const char *text, const mr_unit *units, int64_t *value) {
     for (; units->name; units++)
         if (strcmp(units->name, end) == 0) {
             number *= units->factor;
-            /* What is below zero stays so, and is seen as out of range. */
-            number = number < 0 ? floor(number) : round(number);
+            /* What is below zero stays so, and what is below one becomes zero: both are seen as out of range. */
+            number = number < 1 ? floor(number) : round(number);
             if (fabs(number) >= 9.2e18)
                 return false;
             *value = (int64_t)number;
