@@ -13,6 +13,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/cuda.h"
+#include "engine/device/cuda_trace.h"
 
 enum { POLL_NS = 20000, SLACK_NS = 1000, WAITED_START = 4 };
 
@@ -52,6 +53,7 @@ struct cuda_stream {
     int status;
     void *scratch;
     size_t scratch_bytes;
+    mr_cuda_piece *piece; /* that it is at; NULL where nobody traces */
     int pending; /* records that are not done; under the device's lock */
 };
 
@@ -64,6 +66,7 @@ typedef struct cuda_device {
     record *pending; /* in the order of recording; only the device's thread takes some away */
     record *unused_records;
     work *unused_work;
+    mr_cuda_timeline timeline;
 } cuda_device;
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
@@ -121,15 +124,27 @@ static work *take_work(cuda_device *self) {
     return taken ? taken : mr_alloc(sizeof *taken);
 }
 
+/* The newest is put in front; what came first is told first. */
+static void reverse(work **list) {
+    work *reversed = NULL;
+    while (*list) {
+        work *moved = *list;
+        *list = moved->next;
+        moved->next = reversed;
+        reversed = moved;
+    }
+    *list = reversed;
+}
+
 /* Empties a list of work into the free list and returns the status of the last piece that failed, MR_OK where none has.
  * Called with the lock, once all of it is done: those who want to know that are told. */
 static int recycle_work(cuda_device *self, work **list) {
     int status = MR_OK;
+    reverse(list);
     while (*list) {
         work *gone = *list;
         int its_status = atomic_load_explicit(&gone->status, memory_order_acquire);
-        if (!status)
-            status = its_status; /* The list begins with the newest. */
+        status = its_status ? its_status : status;
         if (gone->after)
             gone->after(gone->context);
         *list = gone->next;
@@ -158,6 +173,19 @@ static void CUDART_CB run_work(void *context) {
     atomic_store_explicit(&self->status, self->function(self->arguments), memory_order_release);
 }
 
+/* All that is launched until something else happens on the stream. */
+static void trace_work(cuda_stream *stream) {
+    cuda_device *device = (cuda_device *)stream->stream.device;
+    if (device->device.trace)
+        mr_cuda_trace_begin(&device->timeline, &stream->piece, &stream->stream, stream->handle, MR_ENGINE_COMPUTE, 0);
+}
+
+static void trace_copy(cuda_stream *stream, const void *to, const void *from, size_t bytes) {
+    cuda_device *device = (cuda_device *)stream->stream.device;
+    if (device->device.trace)
+        mr_cuda_trace_copy(&device->timeline, &stream->piece, &stream->stream, stream->handle, to, from, bytes);
+}
+
 static int cuda_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
     cuda_stream *self = (cuda_stream *)stream;
     int status = enter(stream->device);
@@ -169,6 +197,7 @@ static int cuda_submit(mr_stream *stream, mr_work_function *function, const void
     added->function = function;
     if (bytes)
         memcpy(added->arguments, arguments, bytes);
+    trace_work(self);
     cudaError_t error = cudaLaunchHostFunc(self->handle, run_work, added);
     /* What was not launched stays in the list with status MR_OK, to be recycled with the rest. */
     return error ? failed(stream->device, error, "take work") : MR_OK;
@@ -186,6 +215,7 @@ static int cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, cons
     if (status)
         return status;
     cudaError_t error = cudaSuccess;
+    trace_copy((cuda_stream *)stream, to, from, rows * bytes);
     if (rows > 1 && from && to_stride >= (ptrdiff_t)bytes && from_stride >= (ptrdiff_t)bytes)
         error = cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, bytes, rows, cudaMemcpyDefault, handle);
     else
@@ -267,6 +297,7 @@ static int cuda_record(mr_stream *stream, mr_event *event) {
         status = make_record(device, &made);
     if (status)
         return status;
+    mr_cuda_trace_end(&self->piece, stream, self->handle);
     cudaError_t error = cudaEventRecord(made->point, self->handle);
     pthread_mutex_lock(&device->lock);
     if (error) {
@@ -303,6 +334,7 @@ static int cuda_wait(mr_stream *stream, mr_event *event) {
     int status = enter(stream->device);
     if (status)
         return status;
+    mr_cuda_trace_end(&self->piece, stream, self->handle);
     pthread_mutex_lock(&device->lock);
     if (!mr_event_done(event))
         status = wait_for_pending(device, self, event);
@@ -404,6 +436,7 @@ static void cuda_stream_destroy(mr_stream *stream) {
     cuda_stream *gone = (cuda_stream *)stream;
     cuda_device *self = (cuda_device *)stream->device;
     enter(&self->device);
+    mr_cuda_trace_end(&gone->piece, stream, gone->handle);
     cudaStreamSynchronize(gone->handle);
     pthread_mutex_lock(&self->lock);
     while (gone->pending)
@@ -423,6 +456,8 @@ static void cuda_stream_destroy(mr_stream *stream) {
 int mr_cuda_enter(mr_stream *stream, void **handle) {
     int status = enter(stream->device);
     *handle = ((cuda_stream *)stream)->handle;
+    if (!status)
+        trace_work((cuda_stream *)stream);
     stream->unrecorded++; /* What is launched there is not seen here. */
     return status;
 }
@@ -473,6 +508,7 @@ static void free_unused(cuda_device *self) {
         self->unused_work = gone->next;
         mr_free(gone);
     }
+    mr_cuda_timeline_fini(&self->timeline);
 }
 
 static void cuda_destroy(mr_device *device) {
@@ -500,6 +536,8 @@ static const mr_device_type cuda_type = {
     .copy_rows = cuda_copy_rows,
     .record = cuda_record,
     .wait = cuda_wait,
+    .range_begin = mr_cuda_range_begin,
+    .range_end = mr_cuda_range_end,
     .destroy = cuda_destroy,
 };
 
@@ -545,6 +583,7 @@ int mr_cuda_create(mr_device **device, int index) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for cuda:%d", index);
     made->device = (mr_device){.type = &cuda_type, .index = index};
     snprintf(made->device.name, sizeof made->device.name, "cuda:%d", index);
+    made->timeline = (mr_cuda_timeline){.lock = &made->lock, .device = &made->device};
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     status = enter(&made->device);

@@ -38,6 +38,9 @@ typedef struct mr_device_type {
     /* Where misuse is looked for; NULL elsewhere. */
     void (*reuse)(mr_device *device, void *data);
     int (*host_reads)(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
+    /* Around what the calling thread does in a stage of that name, for profilers; NULL where there are none. */
+    void (*range_begin)(const char *name);
+    void (*range_end)(void);
     void (*destroy)(mr_device *device);
 } mr_device_type;
 

@@ -150,6 +150,22 @@ static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
     return status ? status : mr_io_bring_in(&entry->io);
 }
 
+static int call_type(mr_entry_task *entry, mr_stage *self) {
+    if (self->type->external)
+        return call_external(entry->instance, &entry->io);
+    return self->type->map ? call_map(self, &entry->io) : self->type->process(self, &entry->io);
+}
+
+static int call_on_device(mr_entry_task *entry, mr_stage *self) {
+    const mr_device_type *device = self->device->type;
+    if (!device->range_begin)
+        return call_type(entry, self);
+    device->range_begin(self->id);
+    int answer = call_type(entry, self);
+    device->range_end();
+    return answer;
+}
+
 static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
@@ -164,14 +180,8 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     if (!answer && part->on_host)
         answer = check_inputs(self, slot);
     size_t held = slot->held_count;
-    if (answer)
-        ;
-    else if (self->type->external)
-        answer = call_external(instance, &entry->io);
-    else if (self->type->map)
-        answer = call_map(self, &entry->io);
-    else
-        answer = self->type->process(self, &entry->io);
+    if (!answer)
+        answer = part->on_host ? call_type(entry, self) : call_on_device(entry, self);
     /* It will take them anew; what it has of one pool must not wait for what others have of another. */
     while (answer == MR_ERROR_AGAIN && slot->held_count > held)
         mr_buffer_unref(&slot->held[--slot->held_count]);

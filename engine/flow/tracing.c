@@ -104,7 +104,7 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
         .reason = outcome_of(slot, answer),
     };
     mr_trace_span(traced->trace, track, instance->self.id, traced->begun_ns, entry->io.now_ns, &about);
-    instance->traced->starved = answer == MR_ERROR_AGAIN;
+    atomic_store_explicit(&instance->traced->starved, answer == MR_ERROR_AGAIN, memory_order_relaxed);
     if (answer == MR_MORE || answer == MR_WAIT || answer == MR_ERROR_AGAIN)
         return;
     for (size_t i = 0; i < traced->arrow_count; i++)
@@ -125,7 +125,7 @@ static const char *full_queue(mr_instance *instance) {
 static const char *awaited(mr_instance *instance) {
     if (instance->stuck)
         return full_queue(instance);
-    if (instance->traced->starved)
+    if (atomic_load_explicit(&instance->traced->starved, memory_order_relaxed))
         return "a buffer";
     if (instance->freed == instance->pushed || instance->claimed - instance->freed < instance->in_flight)
         return NULL;

@@ -20,7 +20,7 @@ typedef struct mr_instance_trace {
     mr_track *waits;
     const char *awaited; /* what keeps it from going on; NULL: nothing */
     int64_t since_ns;
-    bool starved;        /* its last call found no buffer */
+    atomic_bool starved; /* its last call found no buffer; several entries may be in calls */
 } mr_instance_trace;
 
 /* Of an entry: what is known of its call when it begins, since inputs may be given away in it. */

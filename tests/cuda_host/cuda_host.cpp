@@ -1,9 +1,12 @@
 #include "cuda_runtime_api.h"
 
 #include <assert.h>
+#include <map>
 #include <mutex>
+#include <nvtx3/nvToolsExt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <ucontext.h>
 
 /* ---- threads of a block ------------------------------------------------------------------------------------------- */
@@ -111,7 +114,7 @@ struct CUstream_st {
     int unused;
 };
 struct CUevent_st {
-    int unused;
+    int64_t recorded_ns;
 };
 
 extern "C" {
@@ -138,15 +141,39 @@ const char *cudaGetErrorString(cudaError_t error) {
     return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid argument";
 }
 
-cudaError_t cudaMalloc(void **data, size_t bytes) {
+/* Device memory, by where it ends. */
+static std::map<const char *, const char *> device_memory;
+static std::mutex device_memory_lock;
+
+static cudaError_t allocate(void **data, size_t bytes) {
     *data = malloc(bytes);
     if (*data)
         memset(*data, 0xcd, bytes);
     return *data ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
+cudaError_t cudaMalloc(void **data, size_t bytes) {
+    cudaError_t error = allocate(data, bytes);
+    std::lock_guard<std::mutex> lock(device_memory_lock);
+    if (!error)
+        device_memory[static_cast<char *>(*data) + bytes] = static_cast<char *>(*data);
+    return error;
+}
+
 cudaError_t cudaFree(void *data) {
+    std::lock_guard<std::mutex> lock(device_memory_lock);
+    auto block = device_memory.upper_bound(static_cast<char *>(data));
+    if (block != device_memory.end() && block->second == data)
+        device_memory.erase(block);
     free(data);
+    return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const void *data) {
+    std::lock_guard<std::mutex> lock(device_memory_lock);
+    auto block = device_memory.upper_bound(static_cast<const char *>(data));
+    bool there = block != device_memory.end() && block->second <= data;
+    *about = {there ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered, there ? 0 : -2};
     return cudaSuccess;
 }
 
@@ -159,11 +186,12 @@ cudaError_t cudaFreeAsync(void *data, cudaStream_t) {
 }
 
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned) {
-    return cudaMalloc(data, bytes);
+    return allocate(data, bytes);
 }
 
 cudaError_t cudaFreeHost(void *data) {
-    return cudaFree(data);
+    free(data);
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
@@ -223,7 +251,23 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    return cudaEventCreateWithFlags(event, 0);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    event->recorded_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
+    *ms = static_cast<float>(static_cast<double>(to->recorded_ns - from->recorded_ns) * 1e-6);
+    return from->recorded_ns && to->recorded_ns ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
     return cudaSuccess;
 }
 
@@ -234,5 +278,17 @@ cudaError_t cudaEventQuery(cudaEvent_t) {
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *context) {
     function(context);
     return cudaSuccess;
+}
+
+/* ---- profilers ---------------------------------------------------------------------------------------------------- */
+
+static thread_local int ranges;
+
+int nvtxRangePushA(const char *) {
+    return ranges++;
+}
+
+int nvtxRangePop(void) {
+    return --ranges;
 }
 }
