@@ -7,13 +7,22 @@
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
 
-/* Streams of one device may work at the same time: what overlaps is shown in rows of its own, as far as there are. */
-enum { ROWS = 16 };
+/* Streams of one device may work at the same time: what overlaps is shown in rows of its own, as far as there are. They
+ * do not tell of their work in the order in which it was done, so that a row knows its latest pieces. */
+enum { ROWS = 16, KNOWN = 16 };
+
+typedef struct device_row {
+    mr_track *track;
+    int64_t busy_ns; /* what ended up to then is not known any more */
+    size_t count;    /* of pieces, ever */
+    struct {
+        int64_t begin_ns, end_ns;
+    } known[KNOWN];
+} device_row;
 
 typedef struct engine_rows {
     size_t count;
-    mr_track *track[ROWS];
-    int64_t busy_ns[ROWS]; /* until when */
+    device_row row[ROWS];
 } engine_rows;
 
 /* Written by the thread of the device that tells of its work. */
@@ -153,22 +162,38 @@ static mr_track *add_row(mr_trace *trace, const mr_device *device, mr_engine eng
     snprintf(name, sizeof name, rows->count ? "%s %zu" : "%s", mr_engine_name(engine), rows->count + 1);
     if (mr_trace_add_track(trace, device->name, name, &track))
         return NULL;
-    rows->busy_ns[rows->count] = INT64_MIN;
-    rows->track[rows->count++] = track;
+    rows->row[rows->count].busy_ns = INT64_MIN;
+    rows->row[rows->count++].track = track;
     return track;
+}
+
+static bool has_room(const device_row *row, const mr_work_note *note) {
+    size_t known = row->count < KNOWN ? row->count : KNOWN;
+    for (size_t i = 0; i < known; i++)
+        if (note->begin_ns < row->known[i].end_ns && row->known[i].begin_ns < note->end_ns)
+            return false;
+    return note->begin_ns >= row->busy_ns;
+}
+
+static void fill(device_row *row, const mr_work_note *note) {
+    size_t at = row->count++ % KNOWN;
+    if (row->count > KNOWN && row->known[at].end_ns > row->busy_ns)
+        row->busy_ns = row->known[at].end_ns;
+    row->known[at].begin_ns = note->begin_ns;
+    row->known[at].end_ns = note->end_ns;
 }
 
 /* The first row that is free at that time. */
 static mr_track *take_row(mr_trace *trace, const mr_device *device, const mr_work_note *note, engine_rows *rows) {
     size_t row = 0;
-    while (row < rows->count && rows->busy_ns[row] > note->begin_ns)
+    while (row < rows->count && !has_room(&rows->row[row], note))
         row++;
     if (row == ROWS)
         row--;
     else if (row == rows->count && !add_row(trace, device, note->engine, rows))
         return NULL;
-    rows->busy_ns[row] = note->end_ns;
-    return rows->track[row];
+    fill(&rows->row[row], note);
+    return rows->row[row].track;
 }
 
 static void note_work(void *context, const mr_device *device, const mr_work_note *note) {
