@@ -1,5 +1,6 @@
 #include "stages/extractor.h"
 
+#include "engine/base/memory.h"
 #include "engine/device/device.h"
 #include "stages/payload.h"
 
@@ -14,10 +15,6 @@ mr_preprocess_params mr_extractor_look(mr_size size, bool gray) {
                                   .layout = MR_LAYOUT_NCHW};
 }
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Of a batch in one block: small pictures, and behind them numbers that become results. */
 typedef struct layout {
     size_t picture_bytes, number_bytes, numbers_at, scratch_bytes;
@@ -25,8 +22,8 @@ typedef struct layout {
 
 static layout lay_out(const mr_preprocess_params *look, const mr_format *tensor, bool results, size_t batch) {
     const mr_format picture = mr_preprocess_output(look);
-    layout l = {.picture_bytes = aligned(mr_tensor_bytes(&picture)),
-                .number_bytes = aligned(mr_tensor_bytes(tensor))};
+    layout l = {.picture_bytes = mr_aligned_bytes(mr_tensor_bytes(&picture)),
+                .number_bytes = mr_aligned_bytes(mr_tensor_bytes(tensor))};
     l.numbers_at = batch * l.picture_bytes;
     l.scratch_bytes = l.numbers_at + (results ? batch * l.number_bytes : 0);
     return l;

@@ -139,6 +139,9 @@ static void the_largest_member_is_what_must_fit(void **state) {
     set = (mr_format_set){.payload = MR_PAYLOAD_TENSOR, .dtypes = MR_IN_SET(MR_DTYPE_F16) | MR_IN_SET(MR_DTYPE_F32),
                           .rank = 2, .dims = {{3, 3}, {1, 100}}};
     assert_int_equal(mr_format_set_most_bytes(&set), 3 * 100 * 4);
+    set.dims[1].max = INT64_C(1) << 61; /* bytes of f16 could be counted, those of f32 not: there is no bound */
+    set.dims[0].max = 2;
+    assert_int_equal(mr_format_set_most_bytes(&set), 0);
     set = (mr_format_set){.payload = MR_PAYLOAD_PACKET, .width = {640, 640}, .height = {480, 480}};
     assert_int_equal(mr_format_set_most_bytes(&set), 0);
 }

@@ -15,6 +15,12 @@ char *mr_strdup(const char *text);
 /* Frees what any of these gave; NULL is allowed. */
 void mr_free(void *block);
 
+/* What a part of a block takes where the next begins at a multiple of 64 bytes. Of more than can be counted: the
+ * largest such multiple. */
+static inline size_t mr_aligned_bytes(size_t bytes) {
+    return (bytes > SIZE_MAX - 63 ? SIZE_MAX - 63 : bytes + 63) / 64 * 64;
+}
+
 /* Blocks allocated (or grown) since the process began. */
 uint64_t mr_allocation_count(void);
 

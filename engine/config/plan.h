@@ -2,7 +2,34 @@
  *
  * mr_plan_create resolves stage types, links, devices, instance counts, formats (through each type's negotiate, in
  * topological order), queue lengths and buffer counts. It reports all errors at once and moves nothing. The plan owns
- * its memory and, through `spec`, the options and strings it points to. It is immutable once created. */
+ * its memory and, through `spec`, the options and strings it points to. It is immutable once created, but for
+ * mr_plan_discard_output, and may then be read by any thread. Sizes are bytes, times nanoseconds.
+ *
+ * What is decided where the YAML says nothing: one frame a call; four frames of each source in a queue (32 of packets
+ * or results, which are small; in any case one batch, and before a join as many as the batches on the way there
+ * gather); two calls in flight for each worker that may be in a stage, or for each of its devices where those are
+ * more; device cpu; block; drop.
+ *
+ * Buffers. The pool behind output 0 of one instance has so many that links fill up before it runs dry:
+ *
+ *     retained (negotiated) + in_flight * batch + the sum over consumers of
+ *         queue * sources of this instance
+ *         + in_flight * batch of each instance of the consumer that these sources reach
+ *
+ * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is,
+ * one with an output of the same kind as its input. A copy takes the same for its consumers, and stages before it
+ * hold no more than its queue and its slots.
+ *
+ * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
+ * copy reads it. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
+ * frame lies, else to the next in turn. What lies elsewhere the call brings into that device's memory itself, as its
+ * first work (`staging`): only then is it known where a frame goes, and a batch stays whole. So there is no copy
+ * before such a stage; one behind it, with the same list of devices, brings each frame home from where it lies.
+ *
+ * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
+ * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
+ *
+ * Totals are upper bounds; what is too much to count stands as UINT64_MAX. */
 #ifndef MILLRACE_CONFIG_PLAN_H
 #define MILLRACE_CONFIG_PLAN_H
 
@@ -59,31 +86,7 @@ typedef struct mr_plan_pool {
     uint64_t bytes; /* of one buffer at most; 0: not known */
 } mr_plan_pool;
 
-/* How many buffers the pool behind output 0 of one instance needs, so that links fill up before it runs dry:
- *
- *     retained (negotiated) + in_flight * batch + the sum over consumers of
- *         queue * sources of this instance
- *         + in_flight * batch of each instance of the consumer that these sources reach
- *
- * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is,
- * one with an output of the same kind as its input.
- *
- * What is decided where the YAML says nothing: one frame a call, four frames of each source in a queue (32 of packets
- * or results, which are small; in any case one batch, and before a join as many as the batches on the way there
- * gather), two calls in flight for each worker that may be in a stage, device cpu, block, drop.
- *
- * A copy (below) takes the same for its consumers, and stages before it hold no more than its queue and its slots.
- *
- * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
- * copy reads it. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
- * frame lies, else to the next in turn. What lies elsewhere the call brings into that device's memory itself, as its
- * first work (`staging`): only then is it known where a frame goes, and a batch stays whole. So there is no copy
- * before such a stage; one behind it, with the same list of devices, brings each frame home from where it lies.
- *
- * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
- * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
- *
- * A source, stage or copy. Sources come first, then the others in topological order. */
+/* A source, stage or copy. */
 typedef struct mr_plan_vertex {
     const char *id;
     const mr_stage_type *type;
@@ -114,7 +117,7 @@ typedef struct mr_plan_vertex {
     mr_policy policy;               /* of its input links when full */
     mr_on_error on_error;
     int retained;                   /* buffers that an instance keeps for itself, as negotiated */
-    int output_buffers;             /* for output 0 of one instance; see above */
+    int output_buffers;             /* for output 0 of one instance (Buffers, above) */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
     double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
@@ -126,7 +129,7 @@ typedef struct mr_plan_vertex {
     mr_format *formats;             /* one for each output: what all its frames have in common */
     mr_plan_pool *pools;            /* one for each output: what its frames, or the tensors it adds to them, lie in */
     mr_plan_pool scratch;           /* what calls work in */
-    mr_plan_pool staging;           /* several devices: what each brings into its memory itself; see below */
+    mr_plan_pool staging;           /* several devices: what each brings into its memory itself (Memory, above) */
     size_t source_count;            /* which sources' frames come here */
     const uint32_t *sources;        /* ascending */
 } mr_plan_vertex;
@@ -137,7 +140,7 @@ typedef struct mr_plan {
     int workers;
     size_t source_count;
     size_t vertex_count;            /* sources included */
-    mr_plan_vertex *vertices;
+    mr_plan_vertex *vertices;       /* sources first, then the others in topological order */
     size_t edge_count;
     mr_plan_edge *edges;            /* by `to`, then in the order of the YAML */
     size_t device_count;

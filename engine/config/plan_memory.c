@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "engine/config/plan_builder.h"
 #include "engine/config/value.h"
 #include "engine/data/copy.h"
@@ -19,16 +20,12 @@ static uint64_t times(uint64_t a, uint64_t b) {
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-static uint64_t aligned(size_t bytes) {
-    return plus(bytes, 63) / 64 * 64;
-}
-
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
 
 /* Adds the most that a payload takes; false where that is not known. */
 static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
     size_t most = mr_format_set_most_bytes(set);
-    *bytes = plus(*bytes, aligned(most));
+    *bytes = plus(*bytes, mr_aligned_bytes(most));
     return most > 0 || set->payload == MR_PAYLOAD_PACKET || set->payload == MR_PAYLOAD_RESULTS;
 }
 
@@ -49,7 +46,7 @@ static bool input_bytes(const mr_planned_input *input, uint64_t *bytes) {
 
 bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes) {
     const mr_planned_output *output = &vertex->outputs[port];
-    *bytes = aligned(output->buffer_bytes);
+    *bytes = mr_aligned_bytes(output->buffer_bytes);
     if (output->buffer_bytes)
         return true;
     if (vertex->copy) {
@@ -60,7 +57,7 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
     if (vertex->is_source || output->follows >= 0 || output->set.payload == MR_PAYLOAD_PACKET ||
         output->set.payload == MR_PAYLOAD_RESULTS)
         return false;
-    *bytes = aligned(mr_format_set_most_bytes(&output->set));
+    *bytes = mr_aligned_bytes(mr_format_set_most_bytes(&output->set));
     return true;
 }
 

@@ -2,13 +2,10 @@
 
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "engine/data/store.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
-
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
 
 bool mr_copy_is_home(const mr_buffer *buffer, const mr_device *device) {
     if (!buffer || !device)
@@ -43,10 +40,10 @@ static size_t payload_bytes(const mr_frame *frame) {
 }
 
 size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device) {
-    size_t bytes = payload_is_home(frame, device) ? 0 : aligned(payload_bytes(frame));
+    size_t bytes = payload_is_home(frame, device) ? 0 : mr_aligned_bytes(payload_bytes(frame));
     for (const mr_result *result = frame->results; result; result = result->next)
         if (!result_is_home(result, device))
-            bytes += aligned(mr_tensor_bytes(&result->format));
+            bytes += mr_aligned_bytes(mr_tensor_bytes(&result->format));
     return bytes;
 }
 
@@ -129,7 +126,7 @@ static int copy_result(mr_io *io, const mr_result *from, const mr_device *device
     }
     size_t bytes = mr_tensor_bytes(&from->format);
     uint8_t *data = buffer->data + *offset;
-    *offset += aligned(bytes);
+    *offset += mr_aligned_bytes(bytes);
     made->buffer = mr_buffer_ref(buffer);
     made->data = data;
     return mr_stream_copy(mr_io_stream(io), data, from->data, bytes);
@@ -166,7 +163,7 @@ int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_b
         share_payload(from, made);
     } else {
         status = copy_payload(mr_io_stream(io), from, made, buffer);
-        offset = aligned(payload_bytes(from));
+        offset = mr_aligned_bytes(payload_bytes(from));
     }
     if (!status && !results_are_home(from, device)) {
         mr_result_unref(&made->results);

@@ -214,7 +214,11 @@ static size_t most_tensor_bytes(const mr_format_set *set) {
         format.dims[i] = set->dims[i].max;
     for (int dtype = MR_DTYPE_U8; dtype <= MR_DTYPE_I64; dtype++) {
         format.dtype = (mr_dtype)dtype;
-        size_t bytes = !set->dtypes || set->dtypes & MR_IN_SET(dtype) ? mr_format_bytes(&format) : 0;
+        if (set->dtypes && !(set->dtypes & MR_IN_SET(dtype)))
+            continue;
+        size_t bytes = mr_format_bytes(&format);
+        if (bytes == 0)
+            return 0; /* Not fixed, or too large to count: what smaller members take bounds nothing. */
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -189,10 +189,6 @@ int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame) {
     return MR_OK;
 }
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Fills the frame's planes in, as `format` lies in one block. */
 static void lay_out(const mr_format *format, mr_frame *frame, mr_buffer *buffer) {
     if (format->payload != MR_PAYLOAD_PICTURE) {
@@ -215,7 +211,7 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
         return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame whose size is not known", io->instance->self.id);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
-    int status = acquire(io, port, aligned(bytes), &buffer);
+    int status = acquire(io, port, mr_aligned_bytes(bytes), &buffer);
     if (!status)
         status = mr_io_derive(io, from, &made);
     if (status) {
