@@ -2,21 +2,12 @@
 
 #include <cblas.h>
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
 #include "kernels/lanes.h"
 
-static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
-
-/* The plan names every thread that works; BLAS must not add its own. */
-static void make_blas_serial(void) {
-    openblas_set_num_threads(1);
-}
-
 void mr_linear(const mr_linear_work *work) {
-    pthread_once(&blas_once, make_blas_serial);
     float keep = work->bias ? 1.0f : 0.0f;
     if (work->bias)
         for (int n = 0; n < work->batch; n++)
@@ -24,11 +15,11 @@ void mr_linear(const mr_linear_work *work) {
                 work->dst[(size_t)n * work->dst_stride + (size_t)o] = work->bias[(size_t)o * work->bias_stride];
     if (work->batch == 1)
         cblas_sgemv(CblasRowMajor, CblasNoTrans, work->outputs, work->inputs, 1.0f, work->weights,
-                    (blasint)work->weight_stride, work->src, 1, keep, work->dst, 1);
+                    (f77_int)work->weight_stride, work->src, 1, keep, work->dst, 1);
     else
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, work->batch, work->outputs, work->inputs, 1.0f,
-                    work->src, (blasint)work->src_stride, work->weights, (blasint)work->weight_stride, keep, work->dst,
-                    (blasint)work->dst_stride);
+                    work->src, (f77_int)work->src_stride, work->weights, (f77_int)work->weight_stride, keep, work->dst,
+                    (f77_int)work->dst_stride);
 }
 
 /* Inserts into a list that is kept sorted; equal logits keep the order in which they came. */

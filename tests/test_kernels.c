@@ -2,6 +2,7 @@
  * variants. Expected values are computed here in double precision, or were computed with NumPy and SciPy as the
  * comments say. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,6 +67,58 @@ static void linear_layers(void **state) {
     check_linear(10, 37, 1, false);
     check_linear(7, 129, 5, true);
     check_linear(1000, 1280, 8, true);
+}
+
+/* ---- products on several threads at once ----------------------------------------------------------------------- */
+
+enum { SHARED_OUTPUTS = 1000, SHARED_INPUTS = 1280, SHARED_THREADS = 4, SHARED_ROUNDS = 300 };
+
+/* What one thread multiplies again and again, and how often the product was not that of the first time. */
+typedef struct multiplier {
+    mr_linear_work work;
+    float *src, *alone;
+    int wrong;
+} multiplier;
+
+static void *multiply(void *context) {
+    multiplier *self = context;
+    size_t bytes = (size_t)self->work.batch * SHARED_OUTPUTS * sizeof(float);
+    for (int i = 0; i < SHARED_ROUNDS; i++) {
+        memset(self->work.dst, 0xff, bytes);
+        mr_linear(&self->work);
+        self->wrong += memcmp(self->work.dst, self->alone, bytes) != 0;
+    }
+    return NULL;
+}
+
+/* Each product alone first, then all at once: workers classify at the same time. */
+static void threads_multiply_at_once(void **state) {
+    (void)state;
+    float *weights = draw_many(SHARED_OUTPUTS * SHARED_INPUTS);
+    multiplier threads[SHARED_THREADS];
+    pthread_t ids[SHARED_THREADS];
+    for (int i = 0; i < SHARED_THREADS; i++) {
+        int batch = 1 + i % 2 * 3;
+        size_t results = (size_t)batch * SHARED_OUTPUTS;
+        threads[i] = (multiplier){.src = draw_many((size_t)batch * SHARED_INPUTS),
+                                  .alone = malloc(results * sizeof(float))};
+        threads[i].work = (mr_linear_work){
+            .weights = weights, .weight_stride = SHARED_INPUTS, .outputs = SHARED_OUTPUTS, .inputs = SHARED_INPUTS,
+            .batch = batch, .src = threads[i].src, .src_stride = SHARED_INPUTS,
+            .dst = malloc(results * sizeof(float)), .dst_stride = SHARED_OUTPUTS};
+        mr_linear(&threads[i].work);
+        memcpy(threads[i].alone, threads[i].work.dst, results * sizeof(float));
+    }
+    for (int i = 0; i < SHARED_THREADS; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, multiply, &threads[i]), 0);
+    for (int i = 0; i < SHARED_THREADS; i++) {
+        pthread_join(ids[i], NULL);
+        assert_int_equal(threads[i].wrong, 0);
+        free(threads[i].alone);
+        free(threads[i].src);
+        free(threads[i].work.dst);
+    }
+    free(weights);
 }
 
 /* scipy.special.softmax([1, 3, 2, 3, -1]) and scipy.special.expit, SciPy 1.17. */
@@ -427,6 +480,7 @@ int main(void) {
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_layers),
+        cmocka_unit_test(threads_multiply_at_once),
         cmocka_unit_test(scores_and_best_classes),
         cmocka_unit_test(odd_logits),
         cmocka_unit_test(best_of_many),
