@@ -93,6 +93,7 @@ typedef struct mr_plan_vertex {
     const void *options;
     const char *place;              /* "file:line:column" */
     mr_place mark;
+    int node;                       /* that it runs on, as plan->node */
     bool is_source;
     uint32_t source;                /* sources: 0, 1, ... */
     const char *device;             /* the first of its devices: "cpu", "sim:0", ... */
@@ -137,6 +138,8 @@ typedef struct mr_plan_vertex {
 typedef struct mr_plan {
     const mr_spec *spec;
     const char *name;
+    int node;                       /* the one that runs: only its vertices do, and edges to others are cut (transport/cut.h).
+                                       All have the same where the pipeline is one process */
     int workers;
     size_t source_count;
     size_t vertex_count;            /* sources included */
@@ -150,6 +153,11 @@ typedef struct mr_plan {
     bool assumed;                   /* it is for hardware that need not be there, and cannot be run */
     mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
+
+/* Whether the vertex runs in this process. */
+static inline bool mr_plan_is_here(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    return vertex->node == plan->node;
+}
 
 typedef struct mr_plan_params {
     int workers;                    /* 0: as the spec says, else one for each usable core */

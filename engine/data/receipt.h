@@ -12,12 +12,19 @@
 /* In rising gravity. */
 typedef enum mr_note { MR_NOTE_NONE, MR_NOTE_ABSORBED, MR_NOTE_DELIVERED, MR_NOTE_DROPPED } mr_note;
 
+/* Is told, once, what a receipt was closed with; from the thread that drops the last reference. `stage` and `reason`
+ * stand only with dropped and absorbed, and live as long as the pipeline. */
+typedef void mr_receipt_watch(void *context, mr_note note, const char *stage, const char *reason);
+
 struct mr_receipt {
     atomic_int references;
     _Atomic mr_note note;
     mr_identity frame;          /* the source frame */
     const char *stage, *reason; /* of dropped and absorbed; written under the ledger's lock */
     struct mr_ledger *ledger;
+    uint32_t page;              /* where the ledger enters it */
+    mr_receipt_watch *watch;    /* may be NULL */
+    void *context;
     mr_receipt *next;
 };
 

@@ -118,14 +118,16 @@ void mr_graph_stop(mr_graph *graph, bool at_once) {
         atomic_store(&graph->cancelled, true);
     atomic_store(&graph->stopping, true);
     for (uint32_t s = 0; s < graph->plan->source_count; s++)
-        if (graph->plan->vertices[s].type->external)
+        if (graph->sources[s].instance && graph->plan->vertices[s].type->external)
             mr_graph_end_source(graph, s);
     pthread_mutex_lock(&graph->lock);
     bool started = graph->started;
     pthread_mutex_unlock(&graph->lock);
     /* Before the start there are no threads to wake; it will find what is noted here. */
-    for (size_t i = 0; started && i < graph->instance_count; i++)
+    for (size_t i = 0; started && i < graph->instance_count; i++) {
+        mr_instance_tell_stop(graph->instances[i]);
         mr_instance_wake(graph->instances[i]);
+    }
     tell_room(graph);
 }
 
@@ -151,16 +153,24 @@ static bool has_subscriber(const mr_graph *graph) {
 }
 
 /* Every frame must be accounted for once all has ended; only a program that takes frames may still hold some. */
+static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
+    mr_ledger_count count = mr_ledger_source(graph->ledger, source, arrived);
+    uint64_t known = count.delivered + count.dropped + count.absorbed;
+    if (!count.unaccounted && (count.in == known || has_subscriber(graph)))
+        return MR_OK;
+    return mr_fail(MR_ERROR_INTERNAL, "the ledger of %s does not balance: %llu frames in%s, %llu accounted for",
+                   graph->plan->vertices[source].id, (unsigned long long)count.in,
+                   arrived ? " from other nodes" : "", (unsigned long long)known);
+}
+
 static int balance(mr_graph *graph) {
-    for (uint32_t s = 0; s < graph->plan->source_count; s++) {
-        mr_ledger_count count = mr_ledger_source(graph->ledger, s);
-        uint64_t known = count.delivered + count.dropped + count.absorbed;
-        if (count.unaccounted || (count.in != known && !has_subscriber(graph)))
-            return mr_fail(MR_ERROR_INTERNAL,
-                           "the ledger of %s does not balance: %llu frames in, %llu accounted for",
-                           graph->plan->vertices[s].id, (unsigned long long)count.in, (unsigned long long)known);
+    int status = MR_OK;
+    for (uint32_t s = 0; !status && s < graph->plan->source_count; s++) {
+        status = balance_of(graph, s, false);
+        if (!status)
+            status = balance_of(graph, s, true);
     }
-    return MR_OK;
+    return status;
 }
 
 static int outcome(mr_graph *graph) {

@@ -360,7 +360,7 @@ static bool open_itself(mr_instance *instance) {
     instance->tried = true;
     int status = mr_instance_open(instance);
     if (!status)
-        atomic_store_explicit(&instance->ready, true, memory_order_release);
+        mr_instance_set_ready(instance);
     mr_graph_instance_opened(instance->graph, instance, status);
     return !status;
 }

@@ -187,6 +187,10 @@ int mr_instance_open(mr_instance *instance);
 bool mr_instance_delivers(const mr_instance *instance);
 /* Lets it run from now on, and wakes it: whatever came before found nobody. Any thread. */
 void mr_instance_let_go(mr_instance *instance);
+/* What is open is ready to run; its task is woken by others. */
+void mr_instance_set_ready(mr_instance *instance);
+/* Tells the stage type, if it is open, that the run is being stopped. Any thread. */
+void mr_instance_tell_stop(mr_instance *instance);
 /* The task of an entry: does what can be done now. */
 void mr_instance_run(void *entry);
 /* Wakes an entry: something has changed. Any thread. */
@@ -235,6 +239,9 @@ const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, 
 /* Once its streams are gone. */
 void mr_instance_release_abandoned(mr_instance *instance);
 
+/* io.c: takes input `index` of port 0 from the call, which nothing more is done with: its reference, and what becomes of
+ * it, are the caller's. */
+mr_frame *mr_io_take(mr_io *io, size_t index);
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
 /* A buffer for what is brought in. */

@@ -288,12 +288,17 @@ int mr_io_emit(mr_io *io, size_t port, mr_frame *frame) {
     return emit(io, port, frame, true);
 }
 
-int mr_io_forward(mr_io *io, size_t index) {
+mr_frame *mr_io_take(mr_io *io, size_t index) {
     mr_slot *slot = io->slot;
     mr_frame *frame = slot->frames[index];
     slot->settled[index] = true;
     slot->frames[index] = NULL;
-    return emit(io, 0, frame, slot->staged);
+    return frame;
+}
+
+int mr_io_forward(mr_io *io, size_t index) {
+    bool made = io->slot->staged;
+    return emit(io, 0, mr_io_take(io, index), made);
 }
 
 static void settle(mr_io *io, const mr_frame *frame, mr_note note, const char *reason) {

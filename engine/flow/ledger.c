@@ -19,18 +19,18 @@ struct mr_ledger {
     mr_receipt *free;
     size_t open;
     bool released;
-    size_t page_count;
-    page *pages;
+    size_t source_count;
+    page *pages; /* of each source's own frames, then of those that arrived */
 };
 
 int mr_ledger_create(mr_ledger **ledger, size_t source_count) {
     mr_ledger *made = mr_calloc(1, sizeof *made);
-    if (!made || !(made->pages = mr_calloc(source_count + 1, sizeof *made->pages))) {
+    if (!made || !(made->pages = mr_calloc(2 * source_count + 1, sizeof *made->pages))) {
         mr_free(made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for the ledger of %zu sources", source_count);
     }
     pthread_mutex_init(&made->lock, NULL);
-    made->page_count = source_count;
+    made->source_count = source_count;
     *ledger = made;
     return MR_OK;
 }
@@ -41,7 +41,7 @@ static void destroy(mr_ledger *ledger) {
         ledger->free = receipt->next;
         mr_free(receipt);
     }
-    for (size_t i = 0; i < ledger->page_count; i++)
+    for (size_t i = 0; i < 2 * ledger->source_count; i++)
         mr_free(ledger->pages[i].lines);
     mr_free(ledger->pages);
     pthread_mutex_destroy(&ledger->lock);
@@ -66,7 +66,7 @@ void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing) {
     pthread_mutex_unlock(&ledger->lock);
 }
 
-int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt) {
+static int open_receipt(mr_ledger *ledger, const mr_receipt *filled, mr_receipt **receipt) {
     pthread_mutex_lock(&ledger->lock);
     mr_receipt *taken = ledger->free;
     if (taken)
@@ -78,11 +78,29 @@ int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **rec
     pthread_mutex_unlock(&ledger->lock);
     if (!taken)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
-    *taken = (mr_receipt){.frame = *frame, .ledger = ledger};
+    *taken = *filled;
     atomic_init(&taken->references, 1);
-    atomic_fetch_add_explicit(&ledger->pages[frame->source].in, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ledger->pages[filled->page].in, 1, memory_order_relaxed);
     *receipt = taken;
     return MR_OK;
+}
+
+int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt) {
+    return open_receipt(ledger, &(mr_receipt){.frame = *frame, .ledger = ledger, .page = frame->source}, receipt);
+}
+
+static uint32_t page_of(const mr_ledger *ledger, uint32_t source, bool arrived) {
+    return source + (arrived ? (uint32_t)ledger->source_count : 0);
+}
+
+int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watch *watch, void *context,
+                     mr_receipt **receipt) {
+    const mr_receipt filled = {.frame = *frame,
+                               .ledger = ledger,
+                               .page = page_of(ledger, frame->source, true),
+                               .watch = watch,
+                               .context = context};
+    return open_receipt(ledger, &filled, receipt);
 }
 
 /* Once for each frame that the ledger will enter as dropped, which nothing changes any more. Called with the lock. */
@@ -153,14 +171,17 @@ static void enter(page *account, const mr_receipt *receipt) {
 
 static void close_receipt(mr_receipt *receipt) {
     mr_ledger *ledger = receipt->ledger;
+    const mr_receipt closed = *receipt;
     pthread_mutex_lock(&ledger->lock);
-    enter(&ledger->pages[receipt->frame.source], receipt);
+    enter(&ledger->pages[receipt->page], receipt);
     receipt->next = ledger->free;
     ledger->free = receipt;
     bool last = --ledger->open == 0 && ledger->released;
     pthread_mutex_unlock(&ledger->lock);
     if (last)
         destroy(ledger);
+    if (closed.watch)
+        closed.watch(closed.context, closed.note, closed.stage, closed.reason);
 }
 
 mr_receipt *mr_receipt_ref(mr_receipt *receipt) {
@@ -176,8 +197,8 @@ void mr_receipt_unref(mr_receipt **receipt) {
         close_receipt(gone);
 }
 
-mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source) {
-    page *account = &ledger->pages[source];
+mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived) {
+    page *account = &ledger->pages[page_of(ledger, source, arrived)];
     pthread_mutex_lock(&ledger->lock);
     mr_ledger_count count = {
         .in = atomic_load_explicit(&account->in, memory_order_relaxed),
@@ -190,8 +211,8 @@ mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source) {
     return count;
 }
 
-size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, mr_ledger_line **lines) {
-    page *account = &ledger->pages[source];
+size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_line **lines) {
+    page *account = &ledger->pages[page_of(ledger, source, arrived)];
     pthread_mutex_lock(&ledger->lock);
     size_t count = account->line_count;
     *lines = mr_alloc((count + 1) * sizeof **lines);

@@ -2,7 +2,9 @@
  *
  *     in = delivered + dropped{stage, reason} + absorbed{stage, reason} + in flight      for every source
  *
- * A source frame opens a receipt here; the receipt's close enters it. Stage ids and reasons are kept by pointer and
+ * A source frame opens a receipt here; the receipt's close enters it. Frames that come over a cut from another node are
+ * counted apart from those that a source of this node has given, since the same source may give here, and its frames
+ * come back over a cut. Stage ids and reasons are kept by pointer and
  * must outlive the ledger. Any thread. The ledger lives until it was released and its last receipt has closed. */
 #ifndef MILLRACE_FLOW_LEDGER_H
 #define MILLRACE_FLOW_LEDGER_H
@@ -18,6 +20,9 @@ void mr_ledger_release(mr_ledger **ledger);
 
 /* Counts one frame in, with one reference to its receipt. MR_ERROR_MEMORY: nothing was counted. */
 int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt);
+/* The same of a frame that has come over a cut; `watch` is told how it closes. */
+int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watch *watch, void *context,
+                     mr_receipt **receipt);
 /* Notes an outcome; the gravest counts. `receipt` may be NULL. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
 
@@ -32,8 +37,9 @@ void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing);
 typedef struct mr_ledger_count {
     uint64_t in, delivered, dropped, absorbed, unaccounted;
 } mr_ledger_count;
-mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source);
+/* Of a source's own frames, or of those of it that have come over cuts. */
+mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived);
 /* Copies the dropped and absorbed lines of one source to *lines (mr_free); returns how many. */
-size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, mr_ledger_line **lines);
+size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_line **lines);
 
 #endif

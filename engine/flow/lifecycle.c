@@ -152,8 +152,24 @@ bool mr_instance_delivers(const mr_instance *instance) {
     return !instance->self.type->outputs;
 }
 
+void mr_instance_tell_stop(mr_instance *instance) {
+    if (!instance->self.type->stop || !atomic_load(&instance->ready))
+        return;
+    for (size_t i = 0; i < instance->part_count; i++)
+        if (instance->parts[i].opened)
+            instance->self.type->stop(&instance->parts[i].self);
+}
+
+/* Who stops the run notes that and then looks for what is ready; here it is the other way round, so that one of both
+ * tells. */
+void mr_instance_set_ready(mr_instance *instance) {
+    atomic_store(&instance->ready, true);
+    if (atomic_load(&instance->graph->stopping))
+        mr_instance_tell_stop(instance);
+}
+
 void mr_instance_let_go(mr_instance *instance) {
-    atomic_store_explicit(&instance->ready, true, memory_order_release);
+    mr_instance_set_ready(instance);
     for (size_t i = 0; i < instance->entry_count; i++)
         mr_task_wake(&instance->entries[i].task);
 }

@@ -75,6 +75,10 @@ static const mr_plan_vertex *find_external(const mr_pipeline *pipeline, const ch
                 vertex->type->name);
         return NULL;
     }
+    if (vertex && !mr_plan_is_here(pipeline->plan, vertex)) {
+        mr_fail(MR_ERROR_USAGE, "source %s is on another node", id);
+        return NULL;
+    }
     return vertex;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/tracing.h"
+#include "engine/transport/cut_stages.h"
 
 /* In the order in which they come. */
 typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;
@@ -157,6 +158,13 @@ static void let_all_go(mr_graph *graph) {
 
 /* ---- giving up ------------------------------------------------------------------------------------------------- */
 
+/* Where a cut in was never opened, nobody says that nothing comes. */
+static void end_arrivals(mr_graph *graph) {
+    for (size_t i = 0; i < graph->instance_count; i++)
+        if (graph->instances[i]->self.type == &mr_cut_in_stage && !graph->instances[i]->parts[0].opened)
+            mr_cut_in_end(graph->instances[i]);
+}
+
 /* Ends a run that could not be opened: what is open is stopped at once, and what is not only drops what comes. */
 static int give_up(mr_graph *graph) {
     mr_graph_stop(graph, true);
@@ -168,6 +176,7 @@ static int give_up(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++)
         if (!atomic_load_explicit(&graph->instances[i]->ready, memory_order_acquire))
             atomic_store(&graph->instances[i]->failed, true);
+    end_arrivals(graph);
     let_all_go(graph);
     mr_graph_wait(graph, -1);
     return mr_fail(status, "%s", graph->open_message);

@@ -42,9 +42,11 @@ static void rank_classes(const mr_tally *tally, mr_source_summary *summary) {
 
 static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary *summary) {
     mr_source_state *state = &graph->sources[source];
-    mr_ledger_count count = mr_ledger_source(graph->ledger, source);
+    bool arrived = !state->instance;
+    mr_ledger_count count = mr_ledger_source(graph->ledger, source, arrived);
     *summary = (mr_source_summary){
         .id = graph->plan->vertices[source].id,
+        .elsewhere = arrived,
         .in = count.in,
         .delivered = count.delivered,
         .dropped = count.dropped,
@@ -53,7 +55,7 @@ static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary
         .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
         .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
     };
-    summary->line_count = mr_ledger_lines(graph->ledger, source, &summary->lines);
+    summary->line_count = mr_ledger_lines(graph->ledger, source, arrived, &summary->lines);
     pthread_mutex_lock(&graph->lock);
     summary->ended = state->ended;
     summary->status = state->status;

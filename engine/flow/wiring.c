@@ -38,6 +38,8 @@ static int add_instance(mr_graph *graph, size_t vertex, uint32_t source) {
 
 static int create_instances(mr_graph *graph, size_t v) {
     const mr_plan_vertex *vertex = &graph->plan->vertices[v];
+    if (!mr_plan_is_here(graph->plan, vertex))
+        return MR_OK;
     if (vertex->is_source) {
         int status = add_instance(graph, v, vertex->source);
         if (!status)
@@ -141,17 +143,24 @@ static int create_links(mr_graph *graph, size_t v) {
     return status;
 }
 
+/* Whether something runs here that takes what the edge carries. What gives it may run elsewhere: then the transport
+ * pushes into the inlet. */
+static bool leads_here(const mr_plan *plan, const mr_plan_edge *edge) {
+    return mr_plan_is_here(plan, &plan->vertices[edge->to]);
+}
+
 /* Tells each link how many producers will end each source. */
 static void expect_ends(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
     for (size_t e = 0; e < plan->edge_count; e++) {
         const mr_plan_edge *edge = &plan->edges[e];
         const mr_plan_vertex *from = &plan->vertices[edge->from];
-        for (size_t i = 0; i < from->source_count; i++)
+        for (size_t i = 0; leads_here(plan, edge) && i < from->source_count; i++)
             mr_link_expect(inlet(graph, (size_t)edge->to, (size_t)edge->to_port)[from->sources[i]], from->sources[i]);
     }
     for (size_t v = 0; v < plan->vertex_count; v++)
-        if (plan->vertices[v].is_source && plan->vertices[v].type->external)
+        if (plan->vertices[v].is_source && plan->vertices[v].type->external &&
+            mr_plan_is_here(plan, &plan->vertices[v]))
             mr_link_expect(inlet(graph, v, 0)[plan->vertices[v].source], plan->vertices[v].source);
 }
 
@@ -173,6 +182,9 @@ static int create_routes(mr_graph *graph) {
             return mr_fail(MR_ERROR_MEMORY, "no memory for routes");
     for (size_t e = 0; e < plan->edge_count; e++) {
         const mr_plan_edge *edge = &plan->edges[e];
+        /* A cut out has no output ports. */
+        if (!leads_here(plan, edge) || !mr_plan_is_here(plan, &plan->vertices[edge->from]))
+            continue;
         int status = add_consumer(&graph->routes[edge->from][edge->from_port],
                                   inlet(graph, (size_t)edge->to, (size_t)edge->to_port));
         if (status)

@@ -128,6 +128,7 @@ typedef struct mr_class_count {
 
 typedef struct mr_source_summary {
     const char *id;
+    bool elsewhere;           /* it is read by another node; what is counted here came over cuts */
     uint64_t in, delivered, dropped, absorbed, in_flight, unaccounted;
     int64_t expected;         /* frames announced by the container; 0 unknown */
     bool ended;

@@ -88,6 +88,8 @@ typedef struct mr_stage_type {
     int (*map)(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output);
     int (*flush)(mr_stage *self, mr_io *io, uint32_t source); /* that source has ended; MR_MORE to be called again */
     void (*close)(mr_stage *self); /* accepts a half-opened instance */
+    void (*stop)(mr_stage *self);  /* the run is being stopped: what blocks in a library is woken, and asks
+                                      mr_stage_cancelled. Any thread, while it is open, more than once; may be NULL */
 } mr_stage_type;
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
