@@ -78,6 +78,24 @@ typedef struct mr_media {
     void (*release)(struct mr_media *media); /* frees codec, path and label, and the struct */
 } mr_media;
 
+/* What a decoder has to know before the first packet, in words that pass between processes: strings and numbers mean
+ * what message Codec of proto/millrace.proto says. Pointers belong to who fills it in. */
+typedef struct mr_codec_description {
+    const char *name, *pixel; /* pixel "": not known */
+    const uint8_t *extra;
+    size_t extra_bytes;
+    uint32_t tag, width, height, sar_num, sar_den, field_order, range, primaries, transfer, matrix, siting, bits, delay;
+    int32_t profile, level;
+} mr_codec_description;
+
+/* How a reader's own description of codecs (mr_media.codec) passes between processes. A source's type names it. */
+typedef struct mr_media_codec {
+    void (*describe)(const void *codec, mr_codec_description *description);
+    /* MR_ERROR_DATA (no such codec, or what is said of it cannot be), MR_ERROR_MEMORY. */
+    int (*make)(const mr_codec_description *description, void **codec);
+    void (*release)(void *codec);
+} mr_media_codec;
+
 mr_media *mr_media_ref(mr_media *media);
 void mr_media_unref(mr_media **media);
 

@@ -1,0 +1,118 @@
+/* Messages of the protocol of cuts, as structs: what session.h says and hears, and what wire.h turns into bytes.
+ *
+ * A message borrows all that it points to: from the session that says it, until its next call; from the wire that
+ * read it, until that reads the next one. Frames are counted on their own, see mr_cut_item. */
+#ifndef MILLRACE_TRANSPORT_MESSAGE_H
+#define MILLRACE_TRANSPORT_MESSAGE_H
+
+#include <stdbool.h>
+
+#include "engine/data/receipt.h"
+#include "millrace/frame.h"
+
+/* Versions of the protocol that are spoken here. */
+enum { MR_PROTOCOL_OLDEST = 1, MR_PROTOCOL_NEWEST = 1 };
+enum { MR_DIGEST_BYTES = 32 };
+
+typedef enum mr_cut_kind {
+    MR_CUT_FRAME,
+    MR_CUT_GONE,          /* the frame `identity` will not come, for `reason` */
+    MR_CUT_END,           /* nothing more comes of source `identity.source` */
+    MR_CUT_DISCONTINUITY, /* what follows of that source does not continue what came before */
+    MR_CUT_FORMAT         /* what follows of that source has `format` */
+} mr_cut_kind;
+
+/* A frame or a mark on its way through a cut. Who holds a frame's item holds one reference to the frame; to the
+ * session it is a handle that it never looks into. */
+typedef struct mr_cut_item {
+    mr_cut_kind kind;
+    mr_identity identity;
+    mr_frame *frame;    /* FRAME */
+    uint64_t bytes;     /* FRAME: of its payload, as mr_wire_frame_bytes counts */
+    bool packet, key;   /* FRAME: a compressed packet; one that decoding can begin with */
+    const char *reason; /* GONE and END; lives as long as the pipeline; may be NULL */
+    mr_format format;   /* FORMAT */
+    /* the session's */
+    uint64_t position;  /* in the cut, from 1, as the sender counts; 0: END */
+    uint64_t ticket;    /* at a receiver: what mr_receiver_take and mr_receiver_settle are told */
+    bool fresh;         /* at a receiver: to be given to the graph; else it is there already */
+} mr_cut_item;
+
+/* What became of the items at `count` positions from `first` on. NONE: the receiver holds them, and works on them. */
+typedef struct mr_settled {
+    uint64_t first, count;
+    mr_note outcome;
+    const char *stage, *reason; /* of absorbed and dropped; live as long as the pipeline */
+} mr_settled;
+
+typedef enum mr_reject_reason {
+    MR_REJECT_UNKNOWN,
+    MR_REJECT_STALE,     /* no such session: say hello again */
+    MR_REJECT_VERSION,
+    MR_REJECT_DIGEST,
+    MR_REJECT_CUT,
+    MR_REJECT_FORMATS,
+    MR_REJECT_FULL,
+    MR_REJECT_REPLACED,
+    MR_REJECT_MALFORMED,
+    MR_REJECT_COUNT
+} mr_reject_reason;
+
+typedef enum mr_message_kind {
+    MR_MESSAGE_HELLO = 1, /* the numbers do not go over the wire */
+    MR_MESSAGE_WELCOME,
+    MR_MESSAGE_REJECT,
+    MR_MESSAGE_ITEMS,
+    MR_MESSAGE_REPORT,
+    MR_MESSAGE_BEAT,
+    MR_MESSAGE_BYE
+} mr_message_kind;
+
+/* The fields mean what proto/millrace.proto says of those of the same names. Strings are never NULL, but for those of
+ * items and of what was settled. */
+typedef struct mr_message {
+    mr_message_kind kind;
+    uint32_t version;
+    uint64_t session, number;
+    union {
+        struct {
+            uint32_t oldest_version, newest_version;
+            const char *name;
+            uint64_t incarnation, attempt;
+            uint8_t digest[MR_DIGEST_BYTES];
+            const char *cut, *formats, *memory;
+        } hello;
+        struct {
+            uint32_t version;
+            uint64_t attempt, incarnation, run;
+            int64_t beat_ns;
+            bool live;
+            const char *memory;
+        } welcome;
+        struct {
+            mr_reject_reason reason;
+            uint64_t attempt;
+            const char *text;
+        } reject;
+        struct {
+            mr_cut_item *item;
+            size_t count;
+        } items;
+        struct {
+            uint64_t granted_frames, granted_bytes, progress;
+            const mr_settled *settled;
+            size_t settled_count;
+            const uint32_t *ended;
+            size_t ended_count;
+            bool withdrawn;
+        } report;
+        struct {
+            uint64_t progress;
+        } beat;
+        struct {
+            const char *text;
+        } bye;
+    };
+} mr_message;
+
+#endif
