@@ -118,12 +118,12 @@ static int file_name(const mr_stage *self, const mr_identity *identity, char nam
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */
 
-/* 1: a folder with files, 0: an empty folder or nothing, or MR_ERROR_IO: something else is there. */
-static int holds_files(const char *path) {
+/* What is no folder, or cannot be opened, is refused by who looks at all outputs. */
+static bool holds_files(const char *path) {
     DIR *folder = opendir(path);
+    bool found = false;
     if (!folder)
-        return errno == ENOENT ? 0 : mr_fail(MR_ERROR_IO, "%s: %s", path, strerror(errno));
-    int found = 0;
+        return false;
     for (struct dirent *entry; !found && (entry = readdir(folder));)
         found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     closedir(folder);
@@ -136,10 +136,7 @@ static int negotiate(mr_negotiation *negotiation) {
         return mr_refuse(negotiation, "name",
                          "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash: \"%s\"",
                          given->name);
-    int found = negotiation->offline || given->overwrite ? 0 : holds_files(given->path);
-    if (found < 0)
-        return mr_refuse_status(negotiation, found, "path", "%s", mr_message());
-    if (found > 0)
+    if (!negotiation->offline && !given->overwrite && holds_files(given->path))
         return mr_refuse(negotiation, "path", "%s holds files already: empty it, or say overwrite: true",
                          given->path);
     return MR_OK;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/config/nearest.h"
 #include "stages/media_avfilter.h"
 #include "stages/media_input.h"
 #include "stages/media_probe.h"
@@ -56,9 +57,14 @@ static int skip_labels(const char **at) {
 
 static int check_name(char *name) {
     name[strcspn(name, "@")] = '\0';
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+    mr_nearest nearest = {.wanted = name};
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
         if (strcmp(name, harmless[i]) == 0)
             return MR_OK;
+        mr_nearest_offer(&nearest, harmless[i]);
+    }
+    if (nearest.best)
+        return mr_fail(MR_ERROR_DATA, "lavfi: there is no filter \"%s\"; did you mean \"%s\"?", name, nearest.best);
     return mr_fail(MR_ERROR_DATA,
                    "lavfi: the filter \"%s\" is not let in: only test patterns and filters that open no "
                    "files are",

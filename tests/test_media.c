@@ -110,6 +110,7 @@ static void what_points_elsewhere_is_not_followed(void **state) {
     assert_refused("lavfi:color[a];amovie@x=/etc/passwd[b];[a]null", MR_ERROR_DATA, "\"amovie\"");
     assert_refused("lavfi:'mov'ie=/etc/passwd", MR_ERROR_DATA, "\"movie\"");
     assert_refused("lavfi:sws_flags=bilinear;testsrc", MR_ERROR_DATA, "\"sws_flags\"");
+    assert_refused("lavfi:tetsrc,hflip", MR_ERROR_DATA, "\"tetsrc\"; did you mean \"testsrc\"?");
     assert_refused("lavfi:testsrc=size=20000x20000", MR_ERROR_DATA, "max_pixels");
     assert_refused("lavfi:scale=8:8", MR_ERROR_DATA, "no open input");
 }

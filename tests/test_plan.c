@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -5,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "millrace/status.h"
@@ -193,19 +195,32 @@ static void joins_wait_for_batches(void **state) {
     mr_plan_destroy(&plan);
 }
 
+static const char *said_of_missing_file(void) {
+    static char text[PATH_MAX + 256];
+    char here[PATH_MAX];
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(text, sizeof text,
+             "dir/p.yaml:3:20: error: sources.a: cannot open dir/missing.mp4\n"
+             "    hint: relative paths in a pipeline start in its folder, %s/dir\n",
+             here);
+    return text;
+}
+
 /* What is wrong with a source does not hide what is wrong behind it. */
 static void errors_behind_a_missing_file_are_found(void **state) {
     (void)state;
+    char expected[PATH_MAX + 512];
+    snprintf(expected, sizeof expected, "%s%s", said_of_missing_file(),
+             "dir/p.yaml:6:31: error: stages.shrink: the width 5 is odd\n"
+             "dir/p.yaml:7:18: error: learn takes tensor f32, but open gives pictures\n"
+             "    hint: put a stage of type shrink between them\n");
     fake_expect(HEAD "sources: {a: {uri: missing.mp4}}\n"
                      "stages:\n"
                      "  open: {input: a}\n"
                      "  shrink: {input: open, size: 5x4}\n"
                      "  learn: {input: open}\n"
                      "  out: {type: trash, input: [shrink, learn]}\n",
-                "dir/p.yaml:3:20: error: sources.a: cannot open dir/missing.mp4\n"
-                "dir/p.yaml:6:31: error: stages.shrink: the width 5 is odd\n"
-                "dir/p.yaml:7:18: error: learn takes tensor f32, but open gives pictures\n"
-                "    hint: put a stage of type shrink between them\n");
+                expected);
 }
 
 static void devices_are_resolved(void **state) {
@@ -246,7 +261,7 @@ static void refusals_have_the_place_of_their_option(void **state) {
                      "  open: {input: a}\n"
                      "  shrink: {input: open, size: 4}\n"
                      "  out: {type: trash, input: shrink}\n",
-                "dir/p.yaml:3:20: error: sources.a: cannot open dir/missing.mp4\n");
+                said_of_missing_file());
     fake_expect(HEAD SOURCES "stages:\n"
                      "  shrink: {input: still, size: 5x4}\n"
                      "  out: {type: trash, input: [shrink, a, b]}\n",

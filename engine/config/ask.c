@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "engine/config/negotiate.h"
+#include "engine/config/option.h"
+#include "engine/config/paths.h"
 #include "millrace/status.h"
 
 /* What mr_refuse and mr_promise_result need to know of the stage that is being asked. */
@@ -15,19 +17,26 @@ typedef struct asking {
 
 /* ---- what a stage type may call -------------------------------------------------------------------------------- */
 
+/* A file that is not there may be looked for in another folder than its author thinks. */
+static const char *hint_for(const asking *ask, int status, const char *name, const mr_yaml *node) {
+    const mr_option *option = name ? mr_option_find(ask->vertex->type->options, name) : NULL;
+    if (status != MR_ERROR_NO_INPUT || !option || node == ask->vertex->node)
+        return NULL;
+    return mr_path_hint(ask->b->arena, ask->b->spec->file, option, node);
+}
+
 static int refuse(mr_negotiation *negotiation, int status, const char *option, const char *format,
                   va_list arguments) {
     asking *ask = negotiation->planner;
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
     mr_place place = ask->vertex->place;
-    if (option) {
-        const mr_yaml *node = mr_yaml_nearest(ask->vertex->node, option);
-        if (node != ask->vertex->node)
-            place = node->place;
-    }
+    const mr_yaml *node = option ? mr_yaml_nearest(ask->vertex->node, option) : ask->vertex->node;
+    if (node != ask->vertex->node)
+        place = node->place;
     ask->refused = true;
-    return mr_diagnose(ask->b->diagnostics, MR_SEVERITY_ERROR, status, place, NULL, "%s.%s: %s",
+    return mr_diagnose(ask->b->diagnostics, MR_SEVERITY_ERROR, status, place,
+                       hint_for(ask, status, option, node), "%s.%s: %s",
                        ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
 }
 

@@ -39,7 +39,7 @@ static void warn_of_unused(mr_plan_builder *b) {
 int mr_lint_plan(mr_plan_builder *b, bool linked) {
     if (linked && !b->spec->broken)
         warn_of_unused(b);
-    if (mr_lint_files(b))
+    if (mr_lint_files(b) || mr_lint_outputs(b))
         return MR_ERROR_MEMORY;
     return linked ? mr_lint_joins(b) : MR_OK;
 }

@@ -20,6 +20,9 @@ int mr_lint_plan(struct mr_plan_builder *builder, bool linked);
 
 /* lint_files.c: stages that write one file, or over a file that is read. */
 int mr_lint_files(struct mr_plan_builder *builder);
+/* lint_outputs.c: files that could not be written, since their folder is missing or forbids it; not for a plan that
+ * opens nothing. */
+int mr_lint_outputs(struct mr_plan_builder *builder);
 /* lint_joins.c: joins whose inputs can never carry the same frame, or not in one order. */
 int mr_lint_joins(struct mr_plan_builder *builder);
 

@@ -4,14 +4,13 @@
  * where there is no file yet, where its folder is the same and its name is; where there is no folder either, where
  * the absolute paths are equal. */
 #include <fnmatch.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/config/lint.h"
 #include "engine/config/option.h"
+#include "engine/config/paths.h"
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
@@ -53,38 +52,6 @@ static const char *base_of(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* The folder that a path's last part stands in. */
-static const char *folder_of(mr_arena *arena, const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return ".";
-    return slash > path ? mr_arena_text(arena, path, (size_t)(slash - path)) : "/";
-}
-
-/* An absolute path without ".", ".." and doubled slashes. */
-static const char *plain_path(mr_arena *arena, const char *path) {
-    char here[PATH_MAX] = "";
-    if (path[0] != '/' && !getcwd(here, sizeof here))
-        here[0] = 0;
-    char *plain = mr_arena_print(arena, "%s/%s", here, path);
-    size_t length = 0;
-    for (const char *part = plain; part && *part; part += strcspn(part, "/")) {
-        part += strspn(part, "/");
-        size_t bytes = strcspn(part, "/");
-        if (bytes == 2 && part[0] == '.' && part[1] == '.') {
-            while (length > 0 && plain[--length] != '/')
-                ;
-        } else if (bytes > 0 && !(bytes == 1 && part[0] == '.')) {
-            plain[length++] = '/';
-            memmove(plain + length, part, bytes);
-            length += bytes;
-        }
-    }
-    if (plain)
-        plain[length] = 0;
-    return plain;
-}
-
 /* NULL where memory is out. */
 static const char *key_of(mr_arena *arena, const char *path) {
     struct stat about;
@@ -98,12 +65,12 @@ static const char *key_of(mr_arena *arena, const char *path) {
         return "-";
     if (stat(path, &about) == 0)
         return mr_arena_print(arena, "%jx:%jx", (uintmax_t)about.st_dev, (uintmax_t)about.st_ino);
-    const char *folder = folder_of(arena, path), *base = base_of(path);
+    const char *folder = mr_path_folder(arena, path), *base = base_of(path);
     if (!folder)
         return NULL;
     if (strcmp(base, "..") != 0 && strcmp(base, ".") != 0 && stat(folder, &about) == 0)
         return mr_arena_print(arena, "%jx:%jx/%s", (uintmax_t)about.st_dev, (uintmax_t)about.st_ino, base);
-    return plain_path(arena, path);
+    return mr_path_plain(arena, path);
 }
 
 /* ---- what is said ---------------------------------------------------------------------------------------------- */
@@ -227,7 +194,7 @@ static int split_glob(files *f, use *made) {
     if (made->option->file != MR_FILE_READ || !strpbrk(base, "*?[") || stat(made->path, &about) == 0)
         return MR_OK;
     made->pattern = base;
-    const char *folder = folder_of(f->b->arena, made->path);
+    const char *folder = mr_path_folder(f->b->arena, made->path);
     made->key = folder ? key_of(f->b->arena, folder) : NULL;
     return made->key ? MR_OK : MR_ERROR_MEMORY;
 }
@@ -269,7 +236,7 @@ static int hold_against_globs(const files *f, const use *writer) {
         hold_against_readers(f, writer, writer->key, true);
         return MR_OK;
     }
-    const char *folder = folder_of(f->b->arena, writer->path);
+    const char *folder = mr_path_folder(f->b->arena, writer->path);
     const char *key = folder ? key_of(f->b->arena, folder) : NULL;
     if (!key)
         return MR_ERROR_MEMORY;

@@ -157,14 +157,17 @@ const char *mr_option_path(const mr_option *option, const void *options) {
     return strncmp(text, file_scheme, length) == 0 ? text + length : NULL;
 }
 
+bool mr_option_is_relative(const mr_option *option, const char *text) {
+    bool path = option->kind == MR_OPTION_PATH || (option->kind == MR_OPTION_URI && !has_scheme(text));
+    return path && text[0] != '/' && strcmp(text, "-") != 0;
+}
+
 static int read_text(const reading *r, void *field) {
     const char *text = r->value->text;
     const char *directory = r->value->place.line > 0 ? r->reader->directory : "";
-    bool path = r->option->kind != MR_OPTION_STRING;
-    if (path && !*text)
+    if (r->option->kind != MR_OPTION_STRING && !*text)
         return wrong_type(r, r->value);
-    if (path && *directory && text[0] != '/' && strcmp(text, "-") != 0 &&
-        !(r->option->kind == MR_OPTION_URI && has_scheme(text)))
+    if (*directory && mr_option_is_relative(r->option, text))
         text = mr_arena_print(r->reader->arena, "%s%s", directory, text);
     if (!text)
         return MR_ERROR_MEMORY;
@@ -351,14 +354,12 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
                        "%s: unknown key \"%s\"", map_name(reader), entry->key);
 }
 
-/* Whether it stands there with a slip in its name, which is diagnosed as such. */
-static bool is_misspelt(const mr_option *option, const mr_option *table, const mr_option *known,
-                        const mr_yaml *map) {
-    for (const mr_yaml *entry = map->first; entry; entry = entry->next) {
+bool mr_option_is_misspelt(const char *name, const mr_option *table, const mr_option *known, const mr_yaml *map) {
+    for (const mr_yaml *entry = mr_yaml_get(map, name) ? NULL : map->first; entry; entry = entry->next) {
         mr_nearest nearest = {.wanted = entry->key};
         if (mr_option_find(table, entry->key) || mr_option_find(known, entry->key))
             continue;
-        mr_nearest_offer(&nearest, option->name);
+        mr_nearest_offer(&nearest, name);
         if (nearest.best)
             return true;
     }
@@ -371,7 +372,7 @@ static int check_required(const mr_option_reader *reader, const mr_option *table
     char expected[MR_OPTION_TEXT], hint[2 * MR_OPTION_TEXT];
     for (const mr_option *option = table; option && option->name; option++) {
         if (!option->required || option->elsewhere || mr_yaml_get(map, option->name) ||
-            is_misspelt(option, table, known, map))
+            mr_option_is_misspelt(option->name, table, known, map))
             continue;
         snprintf(hint, sizeof hint, "add \"%s\": %s", option->name,
                  mr_option_expected_text(option, expected, sizeof expected));

@@ -26,6 +26,10 @@ int mr_options_default(const mr_option_reader *reader, const mr_option *table, v
 int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                     const mr_yaml *map, void *options);
 
+/* Whether `name` is not among the keys of `map`, but one is that both tables lack and that comes near it: an unknown
+ * key, which is diagnosed, so that nothing need be said of what is missing. */
+bool mr_option_is_misspelt(const char *name, const mr_option *table, const mr_option *known, const mr_yaml *map);
+
 /* The entry of that name; NULL where there is none. `table` may be NULL. */
 const mr_option *mr_option_find(const mr_option *table, const char *name);
 
@@ -34,6 +38,8 @@ bool mr_option_takes_auto(const mr_option *option);
 
 /* What a filled options struct holds for a STRING, PATH or URI; NULL where it has none. */
 const char *mr_option_string(const mr_option *option, const void *options);
+/* Whether `text`, the value of a PATH or URI, names a file and does not begin at the root; not so of other kinds. */
+bool mr_option_is_relative(const mr_option *option, const char *text);
 /* The path of a PATH or URI; NULL where it has none, or what a URI names is no file. */
 const char *mr_option_path(const mr_option *option, const void *options);
 

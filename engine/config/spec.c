@@ -132,6 +132,8 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
                         mr_spec_vertex **vertices) {
     const mr_yaml *map = mr_yaml_get(p->spec->root, section);
     const char *hint = is_source ? "add sources: {lobby: {uri: lobby.mp4}}" : "add stages: {decode: {input: lobby}}";
+    if (mr_option_is_misspelt(section, top_options, NULL, p->spec->root))
+        return MR_OK;
     if (!map || mr_yaml_is_null(map) || map->kind != MR_YAML_MAP || map->count == 0) {
         mr_place place = map ? map->place : p->spec->root->place;
         mr_spec_error(p, place, hint, map && map->kind != MR_YAML_MAP && !mr_yaml_is_null(map)

@@ -139,6 +139,18 @@ class Media(harness.Case):
     def test_missing(self):
         self.refused(self.folder / "none.mp4", 66)
 
+    def test_where_paths_begin(self):
+        """What is not there is named with the folder in which it was looked for."""
+        pipeline = self.write(GOOD.replace(str(clips.COCKATOO), "none.mp4"))
+        for arguments, told in (([], f"start in its folder, {self.folder}\n"),
+                                (["--input", "none.mp4"], f"starts in the working directory, {os.getcwd()}\n"),
+                                (["--input", "/none.mp4"], None)):
+            with self.subTest(arguments):
+                done = harness.call([harness.MILLRACE, "plan", pipeline, *arguments])
+                self.assertEqual(done.returncode, 66, done.stderr)
+                self.assertIn("none.mp4: No such file", done.stderr)
+                self.assertIn(told, done.stderr) if told else self.assertNotIn("relative", done.stderr)
+
     def test_a_glob_without_match(self):
         self.refused(self.folder / "*.jpg", 66)
 
@@ -281,9 +293,30 @@ class Outputs(harness.Case):
         self.assertIn('"balanced": true', re.sub(r'":\s*', '": ', done.stdout))
 
     def test_no_such_folder(self):
-        done = harness.call([harness.MILLRACE, "run", self.write(GOOD), "--output", self.folder / "none/x.jsonl"])
-        self.assertIn(done.returncode, (66, 73, 74), done.stderr)
-        self.assertIn("x.jsonl", done.stderr)
+        """Found before anything starts, with the folder where a relative path begins; `check` looks nothing up."""
+        other = self.folder / "other"
+        other.mkdir()
+        (other / "shut").mkdir()
+        (other / "shut").chmod(0o500)
+        cases = [("none/x.jsonl", 74, f'no folder "{self.folder}/none"', f"start in its folder, {self.folder};"),
+                 ("~/x.jsonl", 74, 'no folder "', "${HOME}/x.jsonl"), ("other", 74, "it is a folder"),
+                 ("pipeline.yaml/x.jsonl", 74, "Not a directory"), ("none/", 74, 'no folder "')]
+        cases += [("other/shut/x.jsonl", 77, "Permission denied")] if os.geteuid() else []
+        for path, code, *words in cases:
+            for kind in ("jsonl", "csv", "images") if path != "other" else ("jsonl", "csv"):
+                if kind == "images" and path == "none/":
+                    continue
+                with self.subTest(path=path, kind=kind):
+                    text = GOOD.replace("type: jsonl", f"type: {kind}").replace('"-"', f'"{path}"')
+                    pipeline = self.write(text)
+                    for verb, expected in (("plan", code), ("run", code), ("check", 0)):
+                        done = harness.call([harness.MILLRACE, verb, pipeline])
+                        self.assertEqual(done.returncode, expected, done.stderr)
+                    for word in ("pipeline.yaml:8:", f"stages.results.path: cannot write", *words):
+                        self.assertIn(word, harness.call([harness.MILLRACE, "plan", pipeline]).stderr)
+        done = harness.call([harness.MILLRACE, "run", self.write(GOOD), "--output", "none/x.jsonl"], cwd=other)
+        self.assertEqual(done.returncode, 74, done.stderr)
+        self.assertIn(f"starts in the working directory, {other};", done.stderr)
 
     def test_closed_pipe(self):
         read, write = os.pipe()
