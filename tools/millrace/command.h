@@ -20,6 +20,7 @@ int mr_command_devices(int argc, char **argv);
 int mr_command_verify(int argc, char **argv);
 int mr_command_list(int argc, char **argv);
 int mr_command_inspect(int argc, char **argv);
+int mr_command_keygen(int argc, char **argv);
 int mr_command_schema(int argc, char **argv);
 int mr_command_bench(int argc, char **argv);
 

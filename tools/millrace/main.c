@@ -18,6 +18,7 @@ static const struct {
     {"devices", "show what there is to compute on, and what is wrong with it", mr_command_devices},
     {"list", "list the stage types", mr_command_list},
     {"inspect", "show a stage type: ports, formats, options", mr_command_inspect},
+    {"keygen", "make a pair of keys for sockets that leave this machine", mr_command_keygen},
     {"schema", "print the JSON Schema of a pipeline, for editors", mr_command_schema},
     {"bench", "measure the engine itself", mr_command_bench},
 };

@@ -1,0 +1,115 @@
+#include "engine/observe/audit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+#include "millrace/status.h"
+
+enum { CLOSED = -1, TIME_TEXT = 32 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static int fd = CLOSED;
+static bool complained;
+
+/* ---- the file -------------------------------------------------------------------------------------------------- */
+
+/* A line that was cut off must not swallow the next one. */
+static int end_last_line(int file, const char *path) {
+    char last = '\n';
+    off_t bytes = lseek(file, 0, SEEK_END);
+    if (bytes > 0 && pread(file, &last, 1, bytes - 1) == 1 && last != '\n' && write(file, "\n", 1) != 1)
+        return mr_file_fail("write to", path);
+    return MR_OK;
+}
+
+int mr_audit_open(const char *path) {
+    int opened = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC | O_NONBLOCK, 0640);
+    if (opened < 0)
+        return mr_file_fail("write to", path);
+    int status = end_last_line(opened, path);
+    if (status) {
+        close(opened);
+        return status;
+    }
+    pthread_mutex_lock(&lock);
+    fd = opened;
+    complained = false;
+    pthread_mutex_unlock(&lock);
+    return MR_OK;
+}
+
+void mr_audit_close(void) {
+    pthread_mutex_lock(&lock);
+    if (fd != CLOSED)
+        close(fd);
+    fd = CLOSED;
+    pthread_mutex_unlock(&lock);
+}
+
+bool mr_audit_wanted(void) {
+    pthread_mutex_lock(&lock);
+    bool wanted = fd != CLOSED;
+    pthread_mutex_unlock(&lock);
+    return wanted;
+}
+
+/* ---- entries --------------------------------------------------------------------------------------------------- */
+
+static const char *time_text(char text[TIME_TEXT]) {
+    struct timespec now;
+    struct tm parts;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    size_t length = strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + length, TIME_TEXT - length, ".%06ldZ", now.tv_nsec / 1000);
+    return text;
+}
+
+/* Called with the lock. */
+static void append(const unsigned char *line, size_t bytes) {
+    if (fd == CLOSED)
+        return;
+    ssize_t written = write(fd, line, bytes);
+    if (written == (ssize_t)bytes && (fdatasync(fd) == 0 || errno == EINVAL))
+        return; /* EINVAL: a pipe, which has no disk behind it */
+    if (!complained)
+        mr_log(MR_LOG_ERROR, "the audit log cannot be written: %s", written < 0 ? strerror(errno) : "no room");
+    complained = true;
+}
+
+void mr_audit(const char *event, ...) {
+    char text[TIME_TEXT];
+    if (!mr_audit_wanted())
+        return;
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "time", time_text(text));
+    mr_json_integer(json, "pid", getpid());
+    mr_json_text(json, "event", event);
+    va_list pairs;
+    va_start(pairs, event);
+    for (const char *name; (name = va_arg(pairs, const char *));)
+        mr_json_text(json, name, va_arg(pairs, const char *));
+    va_end(pairs);
+    yajl_gen_map_close(json);
+    yajl_gen_reset(json, "\n");
+    const unsigned char *line = NULL;
+    size_t bytes = 0;
+    yajl_gen_get_buf(json, &line, &bytes);
+    pthread_mutex_lock(&lock);
+    append(line, bytes);
+    pthread_mutex_unlock(&lock);
+    yajl_gen_free(json);
+}

@@ -1,0 +1,50 @@
+/* Keys of CURVE, with which ZeroMQ encrypts and with which peers know each other: pairs in files, and lists of the
+ * public keys that may connect.
+ *
+ * A key is 32 bytes, or 40 characters in ZeroMQ's Z85 (https://rfc.zeromq.org/spec/32). Files are those of ZeroMQ's own
+ * certificates (ZPL), so that czmq's zcert and pyzmq's zmq.auth.load_certificate read them: lines `public-key = "..."`
+ * and, in private files, `secret-key = "..."`; what begins with # is a comment. An allow-list has one public key a line,
+ * and may have comments behind them as well.
+ *
+ * A private file that others than its owner may read or write is refused: its secret is none. Functions here may be
+ * called from any thread; a list is changed by one at a time. Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
+ * MR_ERROR_DATA (no key where one should be), MR_ERROR_IO, MR_ERROR_UNAVAILABLE (libzmq was built without CURVE),
+ * MR_ERROR_MEMORY; the message names file and line. */
+#ifndef MILLRACE_TRANSPORT_KEYS_H
+#define MILLRACE_TRANSPORT_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_KEY_BYTES = 32, MR_KEY_TEXT = 41 };
+
+typedef struct mr_key_pair {
+    char public_key[MR_KEY_TEXT], secret_key[MR_KEY_TEXT]; /* Z85, ended by zero */
+} mr_key_pair;
+
+int mr_key_pair_generate(mr_key_pair *pair);
+/* Writes FOLDER/NAME.key, which only its owner may read, and FOLDER/NAME.pub. The folder is made where it is not there,
+ * for its owner alone. MR_ERROR_IO where one of the files exists: nothing is written over, and none is left alone. */
+int mr_key_pair_write(const mr_key_pair *pair, const char *folder, const char *name);
+int mr_key_pair_read(mr_key_pair *pair, const char *path);
+/* Overwrites the secret before its memory is given away. */
+void mr_key_pair_forget(mr_key_pair *pair);
+
+/* The one public key that `text` is, or that the file of that name holds. */
+int mr_key_public(const char *text, char key[MR_KEY_TEXT]);
+bool mr_key_decode(const char *text, uint8_t key[MR_KEY_BYTES]);
+void mr_key_encode(const uint8_t key[MR_KEY_BYTES], char text[MR_KEY_TEXT]);
+
+/* All zero is empty. */
+typedef struct mr_allow_list {
+    size_t count, room;
+    uint8_t (*keys)[MR_KEY_BYTES];
+} mr_allow_list;
+
+/* Adds a key, or all keys of a file: an allow-list or a NAME.pub. A file without any is refused. */
+int mr_allow_list_add(mr_allow_list *list, const char *key_or_path);
+bool mr_allow_list_has(const mr_allow_list *list, const uint8_t key[MR_KEY_BYTES]);
+void mr_allow_list_fini(mr_allow_list *list);
+
+#endif

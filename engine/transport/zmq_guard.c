@@ -1,0 +1,219 @@
+#include "engine/transport/zmq_guard.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/observe/audit.h"
+#include "millrace/status.h"
+
+enum { PART_BYTES = 256, ID_BYTES = 256 };
+/* A peer that is refused tries again ten times a second: so many entries may come at once, then one a second. */
+static const double MOST_ENTRIES = 20;
+
+struct mr_zmq_guard {
+    void *requests, *events; /* sockets of the guard's thread */
+    char id[ID_BYTES];
+    mr_allow_list allow;
+    _Atomic uint64_t refused;
+    double entries;   /* that may still be made */
+    int64_t entry_ns; /* when that was counted last */
+    pthread_t thread;
+    bool running;
+};
+
+/* ---- who connects (https://rfc.zeromq.org/spec/27) -------------------------------------------------------------- */
+
+/* In the order of a request; the credentials of CURVE are one key. */
+enum { VERSION, REQUEST, DOMAIN, ADDRESS, ROUTING, MECHANISM, CREDENTIALS, PARTS };
+
+typedef struct part {
+    size_t bytes; /* as sent, which may be more than is kept */
+    char data[PART_BYTES];
+} part;
+
+/* Reads all parts of a message, of which the first PARTS are kept. Their number, or -1. */
+static int receive(void *socket, part parts[PARTS]) {
+    part beyond;
+    int count = 0, more = 1;
+    for (size_t size = sizeof more; more; count++) {
+        part *to = count < PARTS ? &parts[count] : &beyond;
+        int bytes = zmq_recv(socket, to->data, PART_BYTES - 1, 0);
+        if (bytes < 0)
+            return -1;
+        to->bytes = (size_t)bytes;
+        to->data[to->bytes < PART_BYTES ? to->bytes : PART_BYTES - 1] = '\0';
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size);
+    }
+    return count;
+}
+
+static void reply(void *socket, const part *request, bool accepted, const char *why, const char *user) {
+    zmq_send(socket, "1.0", 3, ZMQ_SNDMORE);
+    zmq_send(socket, request->data, request->bytes < PART_BYTES ? request->bytes : 0, ZMQ_SNDMORE);
+    zmq_send(socket, accepted ? "200" : "400", 3, ZMQ_SNDMORE);
+    zmq_send(socket, why, strlen(why), ZMQ_SNDMORE);
+    zmq_send(socket, user, strlen(user), ZMQ_SNDMORE);
+    zmq_send(socket, "", 0, 0);
+}
+
+/* Why the peer is refused; NULL where it may connect. */
+static const char *refusal(const mr_zmq_guard *guard, const part parts[PARTS], int count) {
+    if (count < CREDENTIALS || strcmp(parts[VERSION].data, "1.0") != 0)
+        return "the request is none";
+    bool curve = strcmp(parts[MECHANISM].data, "CURVE") == 0;
+    if (guard->allow.count == 0)
+        return curve || strcmp(parts[MECHANISM].data, "NULL") != 0 ? "no such mechanism" : NULL;
+    if (!curve || count != PARTS || parts[CREDENTIALS].bytes != MR_KEY_BYTES)
+        return "no key";
+    return mr_allow_list_has(&guard->allow, (const uint8_t *)parts[CREDENTIALS].data) ? NULL : "key not allowed";
+}
+
+static bool may_enter(mr_zmq_guard *guard) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    guard->entries += (double)(now_ns - guard->entry_ns) * 1e-9;
+    guard->entries = guard->entries > MOST_ENTRIES ? MOST_ENTRIES : guard->entries;
+    guard->entry_ns = now_ns;
+    if (guard->entries < 1)
+        return false;
+    guard->entries--;
+    return true;
+}
+
+static void note_refused(mr_zmq_guard *guard, const char *address, const char *key, const char *why) {
+    char total[24];
+    uint64_t before = atomic_fetch_add(&guard->refused, 1);
+    mr_log(before ? MR_LOG_DEBUG : MR_LOG_WARNING, "%s: a peer was refused%s%s: %s", guard->id,
+           *address ? " at " : "", address, why);
+    snprintf(total, sizeof total, "%" PRIu64, before + 1);
+    if (may_enter(guard))
+        mr_audit("peer refused", "stage", guard->id, "address", *address ? address : NULL, "key", *key ? key : NULL,
+                 "reason", why, "refused", total, NULL);
+}
+
+static int answer(mr_zmq_guard *guard) {
+    part parts[PARTS] = {0};
+    char key[MR_KEY_TEXT] = "";
+    int count = receive(guard->requests, parts);
+    if (count < 0)
+        return -1;
+    const char *why = refusal(guard, parts, count);
+    if (count == PARTS && parts[CREDENTIALS].bytes == MR_KEY_BYTES)
+        mr_key_encode((const uint8_t *)parts[CREDENTIALS].data, key);
+    if (why)
+        note_refused(guard, parts[ADDRESS].data, key, why);
+    else
+        mr_audit("peer accepted", "stage", guard->id, "address", *parts[ADDRESS].data ? parts[ADDRESS].data : NULL,
+                 "key", *key ? key : NULL, NULL);
+    reply(guard->requests, &parts[REQUEST], !why, why ? why : "OK", key);
+    return 0;
+}
+
+/* ---- handshakes that come to no question ----------------------------------------------------------------------- */
+
+/* An event is 16 bits of what and 32 of how, and behind it the address. */
+static int hear(mr_zmq_guard *guard) {
+    part parts[PARTS] = {0};
+    char why[64];
+    uint16_t what = 0;
+    uint32_t how = 0;
+    if (receive(guard->events, parts) < 0)
+        return -1;
+    memcpy(&what, parts[0].data, sizeof what);
+    memcpy(&how, parts[0].data + sizeof what, sizeof how);
+    if (what == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        snprintf(why, sizeof why, "handshake failed: protocol error 0x%x", (unsigned)how);
+    else
+        snprintf(why, sizeof why, "handshake failed: %s", how ? zmq_strerror((int)how) : "no detail");
+    note_refused(guard, parts[1].data, "", why);
+    return 0;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------------ */
+
+static void *watch(void *context) {
+    mr_zmq_guard *guard = context;
+    zmq_pollitem_t items[] = {{guard->requests, 0, ZMQ_POLLIN, 0}, {guard->events, 0, ZMQ_POLLIN, 0}};
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    for (bool ended = false; !ended;) {
+        if (zmq_poll(items, 2, -1) < 0) {
+            ended = errno != EINTR;
+            continue;
+        }
+        if (items[0].revents)
+            ended = answer(guard) && errno == ETERM;
+        if (!ended && items[1].revents)
+            ended = hear(guard) && errno == ETERM;
+    }
+    zmq_close(guard->requests);
+    zmq_close(guard->events);
+    return NULL;
+}
+
+/* Peers that failed ZAP were told of by its answer. */
+enum { EVENTS = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL };
+
+static int start(mr_zmq_guard *guard, void *context, void *socket) {
+    static const char events[] = "inproc://events";
+    guard->requests = zmq_socket(context, ZMQ_REP);
+    guard->events = zmq_socket(context, ZMQ_PAIR);
+    if (!guard->requests || !guard->events || zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
+        zmq_socket_monitor(socket, events, EVENTS) || zmq_connect(guard->events, events))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: ZeroMQ gives no sockets: %s", guard->id, zmq_strerror(errno));
+    int error = pthread_create(&guard->thread, NULL, watch, guard);
+    if (error)
+        return mr_fail(MR_ERROR_MEMORY, "%s: no thread: %s", guard->id, strerror(error));
+    guard->running = true;
+    pthread_setname_np(guard->thread, "mr-zmq-guard");
+    return MR_OK;
+}
+
+int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const char *id, mr_allow_list *allow) {
+    mr_zmq_guard *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "%s: no memory", id);
+    snprintf(made->id, sizeof made->id, "%s", id);
+    made->allow = *allow;
+    made->entries = MOST_ENTRIES;
+    made->entry_ns = mr_clock_now_ns(mr_clock_real());
+    int status = start(made, context, socket);
+    if (status) {
+        made->allow = (mr_allow_list){0};
+        mr_zmq_guard_end(&made);
+        return status;
+    }
+    *allow = (mr_allow_list){0};
+    *guard = made;
+    return MR_OK;
+}
+
+uint64_t mr_zmq_guard_refused(const mr_zmq_guard *guard) {
+    return atomic_load(&guard->refused);
+}
+
+void mr_zmq_guard_end(mr_zmq_guard **guard) {
+    mr_zmq_guard *gone = *guard;
+    if (!gone)
+        return;
+    if (gone->running) {
+        pthread_join(gone->thread, NULL);
+    } else {
+        if (gone->requests)
+            zmq_close(gone->requests);
+        if (gone->events)
+            zmq_close(gone->events);
+    }
+    mr_allow_list_fini(&gone->allow);
+    mr_free(gone);
+    *guard = NULL;
+}

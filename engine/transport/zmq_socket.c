@@ -1,0 +1,274 @@
+#include "engine/transport/zmq_socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zmq.h>
+
+#include "engine/base/file.h"
+#include "engine/base/memory.h"
+#include "engine/transport/keys.h"
+#include "engine/transport/zmq_guard.h"
+#include "millrace/status.h"
+
+enum { ENDPOINT_BYTES = 512, HOST_BYTES = 256, DEFAULT_HANDSHAKE_MS = 10000 };
+
+static const char tcp[] = "tcp://", ipc[] = "ipc://";
+
+struct mr_zmq {
+    mr_zmq_params params; /* its strings only until it is attached */
+    void *context, *socket;
+    mr_zmq_guard *guard; /* NULL where it connects */
+    char endpoint[ENDPOINT_BYTES];
+};
+
+/* ---- what may be opened ---------------------------------------------------------------------------------------- */
+
+static bool starts_with(const char *text, const char *begin) {
+    return strncmp(text, begin, strlen(begin)) == 0;
+}
+
+/* Copies the host of tcp://HOST:PORT, without brackets; false where there is none, or no port. */
+static bool take_host(const char *endpoint, char host[HOST_BYTES]) {
+    const char *from = endpoint + strlen(tcp), *colon = strrchr(from, ':');
+    if (!colon || colon == from || !colon[1])
+        return false;
+    bool bracketed = *from == '[' && colon[-1] == ']';
+    size_t length = (size_t)(colon - from) - (bracketed ? 2 : 0);
+    if (length >= HOST_BYTES)
+        return false;
+    memcpy(host, from + bracketed, length);
+    host[length] = '\0';
+    return true;
+}
+
+/* Names but "localhost" are not looked up: they may mean something else tomorrow. */
+static bool is_loopback(const char *host) {
+    struct in_addr four;
+    struct in6_addr six;
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
+    if (inet_pton(AF_INET6, host, &six) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&six);
+    return strcmp(host, "localhost") == 0;
+}
+
+static int wrong_with(const char **wrong, const char *member) {
+    if (wrong)
+        *wrong = member;
+    return MR_ERROR_CONFIG;
+}
+
+static int check_endpoint(const mr_zmq_params *params, bool *local) {
+    char host[HOST_BYTES];
+    const char *endpoint = params->endpoint;
+    if (strlen(endpoint) >= ENDPOINT_BYTES)
+        return mr_fail(MR_ERROR_CONFIG, "the endpoint is longer than %d bytes", ENDPOINT_BYTES - 1);
+    if (starts_with(endpoint, ipc)) {
+        *local = true;
+        if (endpoint[strlen(ipc)] == '@' || !endpoint[strlen(ipc)])
+            return mr_fail(MR_ERROR_CONFIG, "%s names no file: anybody on this machine could use it; write "
+                           "ipc://FOLDER/NAME with a folder of your own", endpoint);
+        return MR_OK;
+    }
+    if (!starts_with(endpoint, tcp) || !take_host(endpoint, host))
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" is no endpoint: write tcp://HOST:PORT, or ipc://FOLDER/NAME on this "
+                       "machine", endpoint);
+    *local = is_loopback(host);
+    return MR_OK;
+}
+
+static int check_curve(const mr_zmq_params *params, bool local, const char **wrong) {
+    const char *partner = params->bind ? "allow" : "server", *end = params->bind ? "binds" : "connects";
+    bool named = params->bind ? params->allow_count > 0 : params->server != NULL;
+    if (!params->key && named) {
+        mr_fail(MR_ERROR_CONFIG, "`%s` needs a `key`: a file that `millrace keygen` makes", partner);
+        return wrong_with(wrong, partner);
+    }
+    if (params->key && !named) {
+        mr_fail(MR_ERROR_CONFIG, "a `key` on a socket that %s needs `%s`: %s", end, partner,
+                params->bind ? "the file with the public keys that may connect"
+                             : "the file with the public key of the other end");
+        return wrong_with(wrong, "key");
+    }
+    if (params->bind ? params->server != NULL : params->allow_count > 0) {
+        mr_fail(MR_ERROR_CONFIG, "`%s` is for a socket that %s", params->bind ? "server" : "allow",
+                params->bind ? "connects" : "binds");
+        return wrong_with(wrong, params->bind ? "server" : "allow");
+    }
+    if (!params->key && !local) {
+        mr_fail(MR_ERROR_CONFIG, "%s leaves this machine, where anybody could read and write: give a `key` and `%s`, "
+                "or use tcp://127.0.0.1:PORT", params->endpoint, partner);
+        return wrong_with(wrong, "endpoint");
+    }
+    return MR_OK;
+}
+
+int mr_zmq_check(const mr_zmq_params *params, const char **wrong) {
+    bool local = false;
+    if (check_endpoint(params, &local))
+        return wrong_with(wrong, "endpoint");
+    return check_curve(params, local, wrong);
+}
+
+/* Reads the pair, and what it needs of the other end: `allow` or `server`. */
+static int read_keys(const mr_zmq_params *params, mr_key_pair *pair, mr_allow_list *allow, char server[MR_KEY_TEXT],
+                     const char **wrong) {
+    if (!params->key)
+        return MR_OK;
+    wrong_with(wrong, "key");
+    int status = mr_key_pair_read(pair, params->key);
+    if (status)
+        return status;
+    wrong_with(wrong, params->bind ? "allow" : "server");
+    for (size_t i = 0; !status && i < params->allow_count; i++)
+        status = mr_allow_list_add(allow, params->allow[i]);
+    return status || params->bind ? status : mr_key_public(params->server, server);
+}
+
+int mr_zmq_check_files(const mr_zmq_params *params, const char **wrong) {
+    mr_key_pair pair = {0};
+    mr_allow_list allow = {0};
+    char server[MR_KEY_TEXT];
+    int status = mr_zmq_check(params, wrong);
+    if (!status)
+        status = read_keys(params, &pair, &allow, server, wrong);
+    mr_key_pair_forget(&pair);
+    mr_allow_list_fini(&allow);
+    return status;
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
+/* Whoever may enter the folder can connect: it is made for its owner alone, and one that others may enter is refused,
+ * unless keys say who may connect. */
+static int guard_folder(const mr_zmq_params *params) {
+    char folder[ENDPOINT_BYTES];
+    struct stat found;
+    snprintf(folder, sizeof folder, "%s", params->endpoint + strlen(ipc));
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    const char *path = slash ? folder : ".";
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return mr_file_fail("make the folder", path);
+    if (stat(path, &found))
+        return mr_file_fail("look at", path);
+    if (found.st_mode & 077 && !params->key)
+        return mr_fail(MR_ERROR_PERMISSION, "others may enter %s (mode %03o), and so connect to %s: take a folder of your "
+                       "own (chmod 700), or give a `key` and `allow`", path, (unsigned)(found.st_mode & 0777),
+                       params->endpoint);
+    return MR_OK;
+}
+
+static int set(void *socket, int option, int value) {
+    return zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+static int set_limits(void *socket, const mr_zmq_params *params) {
+    int64_t most = params->max_message_bytes > 0 ? params->max_message_bytes : -1;
+    int handshake_ms = params->handshake_ns > 0 ? (int)(params->handshake_ns / 1000000) : DEFAULT_HANDSHAKE_MS;
+    if (set(socket, ZMQ_SNDHWM, params->send_hwm) || set(socket, ZMQ_RCVHWM, params->receive_hwm) ||
+        set(socket, ZMQ_HANDSHAKE_IVL, handshake_ms) || set(socket, ZMQ_IPV6, 1) ||
+        zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most))
+        return mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ refuses a limit: %s", params->id, zmq_strerror(errno));
+    return MR_OK;
+}
+
+static int set_curve(void *socket, const mr_zmq_params *params, const mr_key_pair *pair, const char *server) {
+    int failed = params->bind
+                     ? set(socket, ZMQ_CURVE_SERVER, 1)
+                     : zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, MR_KEY_TEXT) ||
+                           zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, pair->public_key, MR_KEY_TEXT);
+    if (failed || zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, pair->secret_key, MR_KEY_TEXT))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: libzmq has no CURVE here: %s", params->id, zmq_strerror(errno));
+    return MR_OK;
+}
+
+static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, const char *server) {
+    const mr_zmq_params *params = &made->params;
+    made->context = zmq_ctx_new();
+    made->socket = made->context ? zmq_socket(made->context, params->type) : NULL;
+    if (!made->socket)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: ZeroMQ gives no socket: %s", params->id, zmq_strerror(errno));
+    int status = set_limits(made->socket, params);
+    if (!status && params->key)
+        status = set_curve(made->socket, params, pair, server);
+    /* With a domain libzmq asks the guard also of peers without keys. */
+    if (!status && params->bind && zmq_setsockopt(made->socket, ZMQ_ZAP_DOMAIN, params->id, strlen(params->id)))
+        status = mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ refuses a domain: %s", params->id, zmq_strerror(errno));
+    if (!status && params->bind)
+        status = mr_zmq_guard_begin(&made->guard, made->context, made->socket, params->id, allow);
+    return status;
+}
+
+int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
+    mr_key_pair pair = {0};
+    mr_allow_list allow = {0};
+    char server[MR_KEY_TEXT] = "";
+    mr_zmq *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "%s: no memory", params->id);
+    made->params = *params;
+    int status = mr_zmq_check(params, NULL);
+    if (!status)
+        status = read_keys(params, &pair, &allow, server, NULL);
+    if (!status)
+        status = create(made, &pair, &allow, server);
+    mr_key_pair_forget(&pair);
+    mr_allow_list_fini(&allow);
+    if (status)
+        mr_zmq_close(&made, 0);
+    else
+        *socket = made;
+    return status;
+}
+
+int mr_zmq_attach(mr_zmq *socket) {
+    const mr_zmq_params *params = &socket->params;
+    int status = params->bind && starts_with(params->endpoint, ipc) ? guard_folder(params) : MR_OK;
+    if (status)
+        return status;
+    if (params->bind ? zmq_bind(socket->socket, params->endpoint) : zmq_connect(socket->socket, params->endpoint))
+        return mr_fail(errno == EINVAL   ? MR_ERROR_CONFIG
+                       : errno == EACCES ? MR_ERROR_PERMISSION
+                                         : MR_ERROR_UNAVAILABLE,
+                       "%s: cannot %s %s: %s", params->id, params->bind ? "bind" : "connect to", params->endpoint,
+                       zmq_strerror(errno));
+    size_t bytes = sizeof socket->endpoint;
+    if (zmq_getsockopt(socket->socket, ZMQ_LAST_ENDPOINT, socket->endpoint, &bytes))
+        snprintf(socket->endpoint, sizeof socket->endpoint, "%s", params->endpoint);
+    return MR_OK;
+}
+
+void *mr_zmq_handle(const mr_zmq *socket) {
+    return socket->socket;
+}
+
+const char *mr_zmq_endpoint(const mr_zmq *socket) {
+    return socket->endpoint;
+}
+
+uint64_t mr_zmq_refused(const mr_zmq *socket) {
+    return socket->guard ? mr_zmq_guard_refused(socket->guard) : 0;
+}
+
+void mr_zmq_close(mr_zmq **socket, int linger_ms) {
+    mr_zmq *gone = *socket;
+    if (!gone)
+        return;
+    if (gone->socket) {
+        set(gone->socket, ZMQ_LINGER, linger_ms);
+        zmq_close(gone->socket);
+    }
+    if (gone->context)
+        zmq_ctx_shutdown(gone->context);
+    mr_zmq_guard_end(&gone->guard);
+    while (gone->context && zmq_ctx_term(gone->context) && errno == EINTR)
+        ;
+    mr_free(gone);
+    *socket = NULL;
+}

@@ -1,0 +1,58 @@
+/* ZeroMQ sockets, opened the one way that is safe.
+ *
+ * Whoever opens a socket says where and which keys; what follows is the same for all: off this machine only with CURVE
+ * and a list of keys that may connect, an ipc socket only in a folder of its owner's, limits on the size of messages
+ * and the time of a handshake, and a line in the audit log for each peer that was taken or refused.
+ *
+ * A socket has a context of its own, so that ending one never waits for another: libzmq starts two threads for it
+ * (MR_ZMQ_THREADS), and one that binds has a third, its guard, which answers libzmq's questions who may connect (ZAP,
+ * https://rfc.zeromq.org/spec/27). The handle belongs to one thread at a time; open and close may be called by any. */
+#ifndef MILLRACE_TRANSPORT_ZMQ_SOCKET_H
+#define MILLRACE_TRANSPORT_ZMQ_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mr_zmq mr_zmq;
+
+/* Threads behind one socket: those of its context, and the guard's where it binds. */
+enum { MR_ZMQ_THREADS = 2, MR_ZMQ_GUARDED_THREADS = 3 };
+
+typedef struct mr_zmq_params {
+    const char *id;          /* of the stage or cut, for messages and the audit log; at most 255 bytes */
+    int type;                /* ZMQ_PUSH, ... */
+    const char *endpoint;    /* tcp://HOST:PORT or ipc://PATH */
+    bool bind;               /* else it connects */
+    const char *key;         /* file of the own key pair; NULL: no CURVE */
+    size_t allow_count;      /* binding with a key: who may connect: public keys, and files with such */
+    const char *const *allow;
+    const char *server;      /* connecting with a key: public key of the other end, or a file with it */
+    int send_hwm, receive_hwm; /* messages that wait; 0: no limit */
+    int64_t max_message_bytes; /* of one part: a peer that sends more is disconnected; 0: no limit */
+    int64_t handshake_ns;    /* how long a peer may take for it; 0: 10 seconds */
+} mr_zmq_params;
+
+/* Whether that is a socket which may be opened; reads no file. MR_ERROR_CONFIG with the message, and in *wrong (may be
+ * NULL) the member to blame: "endpoint", "key", "allow" or "server". */
+int mr_zmq_check(const mr_zmq_params *params, const char **wrong);
+/* The same, and reads the files with the keys. */
+int mr_zmq_check_files(const mr_zmq_params *params, const char **wrong);
+
+/* Checks all that, and makes a socket with its keys and limits that is not attached yet, so that its owner may set
+ * options of its own through the handle. Errors are those of mr_zmq_check_files, MR_ERROR_UNAVAILABLE (libzmq without
+ * CURVE, too many sockets), MR_ERROR_MEMORY. Strings of `params` live until it is attached. */
+int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params);
+/* Binds or connects; on failure only closing is left. MR_ERROR_UNAVAILABLE (the address is taken, or none of this
+ * machine), MR_ERROR_PERMISSION (a folder of ipc sockets that others may enter), MR_ERROR_IO, MR_ERROR_CONFIG. */
+int mr_zmq_attach(mr_zmq *socket);
+/* For zmq_poll, zmq_msg_send and so on. */
+void *mr_zmq_handle(const mr_zmq *socket);
+/* Where it listens, with the port that the system chose for "tcp://127.0.0.1:*"; or what it connects to. */
+const char *mr_zmq_endpoint(const mr_zmq *socket);
+/* Peers that were refused so far. Any thread. */
+uint64_t mr_zmq_refused(const mr_zmq *socket);
+/* Closes it and sets it to NULL; NULL is allowed. Waits up to linger_ms for what is not sent yet. */
+void mr_zmq_close(mr_zmq **socket, int linger_ms);
+
+#endif
