@@ -17,7 +17,7 @@ stages:
   results: {type: jsonl, input: pass, path: "${OUTPUT:--}"}
 """
 SHORT = ENDLESS.replace("rate: 200fps", "frames: 100")
-VERBS = ("run", "check", "plan", "graph", "verify", "devices", "list", "inspect", "schema", "bench")
+VERBS = ("run", "check", "plan", "graph", "verify", "devices", "list", "inspect", "schema", "bench", "keygen")
 
 
 class Words(Case):
@@ -52,6 +52,39 @@ class Words(Case):
             told = call([MILLRACE, *words])
             self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")
             self.assertNotEqual(told.stderr, "")
+
+    def test_keygen_makes_pairs_and_writes_over_none(self):
+        told = call([MILLRACE, "keygen", "camera", "--output", self.folder / "keys"])
+        self.assertEqual(told.returncode, 0, told.stderr)
+        private, public = self.folder / "keys/camera.key", self.folder / "keys/camera.pub"
+        self.assertEqual(told.stdout.splitlines()[:2], [str(private), str(public)])
+        self.assertEqual((self.folder / "keys").stat().st_mode & 0o777, 0o700)
+        self.assertEqual(private.stat().st_mode & 0o777, 0o600)
+        self.assertIn(f'public-key = "{told.stdout.splitlines()[2]}"', public.read_text())
+        self.assertNotIn("secret-key", public.read_text())
+        before = private.read_text()
+        again = call([MILLRACE, "keygen", "camera", "--output", self.folder / "keys"])
+        self.assertEqual(again.returncode, 74)
+        self.assertIn("not written over", again.stderr)
+        self.assertEqual(private.read_text(), before)
+        for words in (["a/b"], ["a", "b"], [""]):
+            self.assertEqual(call([MILLRACE, "keygen", *words], cwd=self.folder).returncode, 64)
+
+    def test_runs_are_entered_in_the_audit_log(self):
+        log = self.folder / "audit.jsonl"
+        pipeline = self.write(SHORT)
+        self.run_pipeline(pipeline, "--audit", log)
+        self.run_pipeline(pipeline, "--audit", log)
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        self.assertEqual([one["event"] for one in entries], ["run begins", "run ends"] * 2)
+        self.assertEqual({one["pipeline"] for one in entries}, {"endless"})
+        self.assertEqual(entries[0]["file"], str(pipeline))
+        self.assertEqual(entries[0]["pid"], entries[1]["pid"])
+        self.assertNotEqual(entries[0]["pid"], entries[2]["pid"])
+        self.assertEqual((entries[1]["status"], entries[1]["in"], entries[1]["delivered"]), ("ok", "100", "100"))
+        self.assertRegex(entries[0]["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
+        (self.folder / "results.jsonl").unlink()
+        self.assertEqual(self.run_pipeline(pipeline, "--audit", "/nonexistent/log", code=74).rows, [])
 
     def test_list_and_inspect_tell_the_same_types(self):
         types = json.loads(call([MILLRACE, "list", "--json"]).stdout)

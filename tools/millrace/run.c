@@ -9,10 +9,11 @@
 #include "tools/millrace/overrides.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/progress.h"
+#include "tools/millrace/run_audit.h"
 #include "tools/millrace/signals.h"
 #include "tools/millrace/summary.h"
 
-enum { WORKERS = 256, TRACE, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
+enum { WORKERS = 256, TRACE, AUDIT, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
 /* How often the progress line is renewed. */
 static const int64_t refresh_ns = 200000000;
 
@@ -21,6 +22,7 @@ static const struct option options[] = {
     MR_COMPLAINTS_OPTIONS,
     {"workers", required_argument, NULL, WORKERS},
     {"trace", required_argument, NULL, TRACE},
+    {"audit", required_argument, NULL, AUDIT},
     {"log", required_argument, NULL, LOG},
     {"quiet", no_argument, NULL, QUIET},
     {"json", no_argument, NULL, JSON},
@@ -30,7 +32,7 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                    [--trace FILE] [--log LEVEL] [--quiet] [--json] [--deny-warnings]",
+                "                    [--trace FILE] [--audit FILE] [--log LEVEL] [--quiet] [--json] [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
@@ -38,6 +40,8 @@ static const mr_usage usage = {
             "  --workers N        threads that run stages; by default one for each usable core\n"
             "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"
             "                     chrome://tracing\n"
+            "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and what\n"
+            "                     was changed\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"
             "  --quiet            no progress and no summary\n"
             "  --json             prints the summary as one JSON object on standard output, or on standard\n"
@@ -49,7 +53,7 @@ static const mr_usage usage = {
 };
 
 typedef struct arguments {
-    const char *path, *trace;
+    const char *path, *trace, *audit;
     mr_overrides overrides;
     int workers;
     bool quiet, json, deny;
@@ -72,6 +76,9 @@ static int take_option(arguments *to, int option) {
         return 0;
     case TRACE:
         to->trace = optarg;
+        return 0;
+    case AUDIT:
+        to->audit = optarg;
         return 0;
     case LOG:
         if (mr_log_parse_level(optarg, &level))
@@ -151,6 +158,7 @@ static int await_end(mr_pipeline *pipeline, bool show) {
 static int report(mr_pipeline *pipeline, const arguments *from, int status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
+    mr_run_audit_end(failed ? NULL : summary, status);
     if (failed)
         return failed;
     if (!from->quiet && !from->json && (status || isatty(STDERR_FILENO)))
@@ -168,8 +176,13 @@ static int run(const arguments *from) {
         return mr_status_exit_code(status);
     status = mr_plan_refuse_external(pipeline->plan);
     if (!status)
+        status = mr_run_audit_open(from->audit);
+    if (!status)
+        mr_run_audit_begin(pipeline, from->path);
+    if (!status)
         status = mr_pipeline_start(pipeline);
     if (status) {
+        mr_run_audit_end(NULL, status);
         int code = mr_command_failed(status);
         mr_pipeline_destroy(&pipeline);
         return code;
