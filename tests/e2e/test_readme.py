@@ -40,7 +40,7 @@ class Readme(Case):
         for command in commands:
             output = self.folder / "lobby.jsonl"
             words = [{"lobby.mp4": SAMPLES / "realshort.mp4", "lobby.jsonl": output,
-                      "lobby.svg": self.folder / "lobby.svg", "keys": self.folder / "keys"}.get(word, word)
+                      "lobby.svg": self.folder / "lobby.svg", "keys": self.folder / "keys", "trace.json": self.folder / "trace.json"}.get(word, word)
                      for word in shlex.split(command.split(" > ")[0])[1:]]
             done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True,
                                   env={**os.environ, "MODELS": str(MODELS)})
