@@ -14,7 +14,10 @@
  * marks of one source stay in order.
  *
  * Both: host, one instance, one entry, one frame a call, MR_ENTRY_SHARED. Sources have the same numbers on all nodes.
- */
+ *
+ * The environment variable MILLRACE_RUN (16 hexadecimal digits) says which run a giving side belongs to. One that is
+ * started again after it died has the same, so that frames which the other side has seen are known there. Where it is
+ * not set every process is a run of its own. */
 #ifndef MILLRACE_TRANSPORT_CUT_H
 #define MILLRACE_TRANSPORT_CUT_H
 
@@ -47,6 +50,7 @@ typedef struct mr_cut {
     uint64_t frame_bytes;          /* most of one frame; 0: not known */
     uint64_t max_message_bytes;    /* of one part of a message: who sends more is cut off */
     int max_peers;                 /* takers at once */
+    int takers;                    /* replicas of the taking node: all of them are to see the end; at least 1 */
     const char *listen;            /* giving side: what it binds, "tcp://127.0.0.1:7001", "ipc:///run/x/camera.1" */
     size_t connect_count;          /* taking side: one for each replica of the giving node */
     const char *const *connect;
