@@ -64,7 +64,7 @@ typedef struct mr_slot {
     bool awaited;          /* the event will wake an entry */
 } mr_slot;
 
-enum { MR_BURST = 16, MR_POOLS = 8, MR_OTHER_POOLS = 2, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
+enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_OTHER_POOLS = 2, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
 
 struct mr_io {
     mr_instance *instance;
@@ -89,6 +89,9 @@ typedef struct mr_entry_task {
     _Atomic uint64_t most_frames; /* of one call */
     _Atomic int64_t cpu_ns;       /* where the run is profiled: of this entry's thread, inside the stage */
     unsigned calls, stride;       /* one call of `stride` is measured; the others are taken to be like it */
+    unsigned stretch, unclocked;  /* so many short calls are timed as one; so many were made since the clock was read */
+    unsigned entered;             /* frames that those consumed, and when each had entered the queue */
+    int64_t entered_ns[MR_STRETCH];
     mr_histogram latency;
 } mr_entry_task;
 
