@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -95,6 +96,23 @@ static void joins_are_read_in_order(void **state) {
     assert_string_equal(both->inputs[0].from, "b");
     assert_string_equal(both->inputs[1].from, "a.packets");
     mr_spec_destroy(&spec);
+}
+
+/* The number is Python's: hashlib.sha256 over the tree in bencode. */
+static void a_digest_tells_pipelines_apart(void **state) {
+    (void)state;
+    char twin[2 * sizeof text];
+    const mr_override other = {"stages.learn.batch.size", "9"};
+    mr_spec *spec = parse(text, &no_wishes, "");
+    assert_string_equal(spec->digest, "4f5b53d9b6f8d1c17198fadeacdc411ac0d20a2b18e02bf0b32386867efd1006");
+    snprintf(twin, sizeof twin, "# The same.\n%s\n", text);
+    mr_spec *same = parse(twin, &(mr_spec_params){.path = "other/q.yaml"}, "");
+    assert_string_equal(same->digest, spec->digest);
+    mr_spec *different = parse(text, &(mr_spec_params){.override_count = 1, .overrides = &other}, "");
+    assert_string_not_equal(different->digest, spec->digest);
+    mr_spec_destroy(&spec);
+    mr_spec_destroy(&same);
+    mr_spec_destroy(&different);
 }
 
 static void overrides_are_read_as_yaml(void **state) {
@@ -227,6 +245,7 @@ static void variables_may_be_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_pipeline_is_read, set_input),
+        cmocka_unit_test_setup(a_digest_tells_pipelines_apart, set_input),
         cmocka_unit_test(joins_are_read_in_order),
         cmocka_unit_test_setup(overrides_are_read_as_yaml, set_input),
         cmocka_unit_test_setup(errors_name_the_override, set_input),

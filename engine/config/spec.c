@@ -248,6 +248,10 @@ int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *
         return status;
     }
     parser.spec->broken = diagnostics->errors > before;
+    if (!parser.spec->broken && mr_yaml_digest(parser.spec->root, parser.spec->digest)) {
+        mr_spec_destroy(&parser.spec);
+        return MR_ERROR_MEMORY;
+    }
     *spec = parser.spec;
     return mr_diagnostics_status(diagnostics);
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/config/digest.h"
 #include "engine/config/yaml.h"
 #include "millrace/millrace.h"
 
@@ -106,6 +107,7 @@ typedef struct mr_spec {
     const char *name;          /* of the pipeline */
     int workers;               /* 0: not said */
     bool broken;               /* an error was diagnosed */
+    char digest[MR_DIGEST_TEXT]; /* of what it says, overrides and variables included; "" where it is broken */
     const mr_stage_type *const *types;
     size_t device_count;
     mr_spec_device *devices;

@@ -174,6 +174,7 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
     made->pipeline = graph->plan->name;
+    made->digest = graph->plan->spec->digest;
     made->balanced = true;
     made->sources = mr_calloc(graph->plan->source_count + 1, sizeof *made->sources);
     made->stages = mr_calloc(graph->plan->vertex_count + 1, sizeof *made->stages);

@@ -1,5 +1,6 @@
 """The plan: what `millrace plan` prints for people and for programs, and that a run does what it says."""
 import fractions
+import hashlib
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import subprocess
 import time
 
 import onnxruntime
+import yaml
 
 from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, main, need_models, start
 
@@ -26,6 +28,7 @@ stages:
 """
 SMALL_TEXT = """\
 small: FILE, 2 workers
+digest DIGEST
 
   source                         type  gives          rate      frames  duration
   entrance-of-th..orth-building  null  RGB24 640x480  30 fps        90       3 s
@@ -63,7 +66,8 @@ class Text(Case):
 
     def test_a_small_pipeline(self):
         path = self.write(SMALL)
-        self.assertEqual(self.table(path), SMALL_TEXT)
+        digest = json.loads(plan(path, "--json").stdout)["digest"]
+        self.assertEqual(self.table(path), SMALL_TEXT.replace("DIGEST", digest[:32]))
 
     def test_nothing_is_wider_than_a_terminal(self):
         for path in (self.write(SMALL), *sorted((ROOT / "pipelines").glob("*.yaml"))):
@@ -113,10 +117,57 @@ stages: {{decode: {{input: video}}, "null": {{input: decode}}}}
                 path = self.write(text.format(SAMPLES / "cockatoo.mp4", part))
                 self.assertEqual(self.planned(path)["sources"][0]["frames"], frames)
 
+    TERSE = """version: 1
+pipeline: 'terse'
+sources: {a: {type: 'null', format: RGB24 64x48, frames: 3}}
+stages: {out: {type: 'null', input: a}}
+"""
+    SAME = """# The same, as somebody else would have written it.
+version: 1
+pipeline: terse
+sources:
+  a:
+    type: "null"
+    format: "RGB24 64x48"
+    frames: ${FRAMES:-3}
+stages:
+  out:
+    type: "null"
+    input: a
+"""
+
+    def digest(self, text, *arguments, environment=None):
+        path = self.write(text)
+        done = call([MILLRACE, "plan", path, *arguments], environment=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        plan = json.loads(call([MILLRACE, "plan", path, *arguments, "--json"], environment=environment).stdout)
+        ran = json.loads(call([MILLRACE, "run", path, *arguments, "--json"], environment=environment).stdout)
+        self.assertEqual(ran["digest"], plan["digest"])
+        self.assertEqual(done.stdout.splitlines()[1], "digest " + plan["digest"][:32])
+        return plan["digest"]
+
+    def test_digest(self):
+        """Equal for what says the same; a sum over the expanded tree that anybody can make."""
+        def bencode(node):
+            if isinstance(node, dict):
+                return "d" + "".join(bencode(key) + bencode(value) for key, value in node.items()) + "e"
+            if isinstance(node, list):
+                return "l" + "".join(map(bencode, node)) + "e"
+            return f"{len(node.encode())}:{node}"
+
+        tree = yaml.load(self.TERSE, yaml.BaseLoader)
+        expected = hashlib.sha256(bencode(tree).encode()).hexdigest()
+        self.assertEqual(self.digest(self.TERSE), expected)
+        self.assertEqual(self.digest(self.SAME), expected)
+        tree["sources"]["a"]["frames"] = "4"
+        expected = hashlib.sha256(bencode(tree).encode()).hexdigest()
+        self.assertEqual(self.digest(self.TERSE, "--set", "sources.a.frames=4"), expected)
+        self.assertEqual(self.digest(self.SAME, environment={"FRAMES": "4"}), expected)
+
     def test_what_is_exact(self):
         told = self.planned(self.write(SMALL), "--workers", "2")
-        self.assertEqual(list(told)[:9], ["pipeline", "file", "workers", "assumed", "sources", "stages", "links",
-                                          "copies", "processes"])
+        self.assertEqual(list(told)[:10], ["pipeline", "file", "digest", "workers", "assumed", "sources", "stages",
+                                           "links", "copies", "processes"])
         first, clock = told["sources"]
         self.assertEqual((first["rate"], first["paced"], first["frames"], first["duration_ns"]),
                          (30, True, 90, 3_000_000_000))

@@ -245,6 +245,7 @@ static void put_memory(yajl_gen json, const mr_plan *plan) {
 void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
     mr_json_text(json, "pipeline", plan->name);
     mr_json_text(json, "file", plan->spec->file);
+    mr_json_text(json, "digest", plan->spec->digest);
     mr_json_integer(json, "workers", plan->workers);
     mr_json_bool(json, "assumed", plan->assumed);
     mr_json_open_array(json, "sources");

@@ -7,6 +7,8 @@
 
 /* Kinds of sources and links, and names of threads, beyond which the rest is only counted. */
 enum { MOST_ROWS = 40, MOST_NAMES = 8, NAME = 160 };
+/* 128 bits; --json has all. */
+enum { SHOWN_DIGEST = 32 };
 
 static bool same_set(const mr_format_set *a, const mr_format_set *b) {
     char one[MR_FORMAT_SET_TEXT], other[MR_FORMAT_SET_TEXT];
@@ -358,8 +360,9 @@ static void print_memory(const mr_plan *plan, FILE *stream) {
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
 int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
-    fprintf(stream, "%s: %s, %d worker%s%s\n\n", plan->name, plan->spec->file, plan->workers,
+    fprintf(stream, "%s: %s, %d worker%s%s\n", plan->name, plan->spec->file, plan->workers,
             plan->workers == 1 ? "" : "s", plan->assumed ? ", for hardware that is assumed" : "");
+    fprintf(stream, "digest %.*s\n\n", SHOWN_DIGEST, plan->spec->digest);
     int status = print_sources(plan, width, stream);
     fputc('\n', stream);
     status = status ? status : print_stages(plan, width, stream);

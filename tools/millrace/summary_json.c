@@ -112,6 +112,7 @@ int mr_summary_print_json(const mr_summary *summary, bool finished, int status, 
         return MR_ERROR_MEMORY;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "pipeline", summary->pipeline);
+    mr_json_text(json, "digest", summary->digest);
     if (finished) {
         mr_json_integer(json, "exit_code", mr_status_exit_code(status));
         mr_json_text(json, "error", status ? mr_status_words(status) : NULL);

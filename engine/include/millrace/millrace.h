@@ -162,6 +162,8 @@ typedef struct mr_device_summary {
 
 typedef struct mr_summary {
     const char *pipeline;     /* name */
+    const char *digest;       /* of what it says, in hexadecimal (SHA-256): equal for equal pipelines, whatever their
+                                 layout and comments; overrides and variables count */
     double wall_s, cpu_s;     /* since start; CPU of the whole process */
     double threads_cpu_s;     /* CPU of the engine's own threads: workers, and those of blocking stages; what is left
                                  of cpu_s is that of threads of libraries and devices, and of the program. 0 unless
