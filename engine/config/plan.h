@@ -22,9 +22,10 @@
  *
  * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
  * copy reads it. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
- * frame lies, else to the next in turn. What lies elsewhere the call brings into that device's memory itself, as its
- * first work (`staging`): only then is it known where a frame goes, and a batch stays whole. So there is no copy
- * before such a stage; one behind it, with the same list of devices, brings each frame home from where it lies.
+ * frame lies, else to that which will be done with it first (flow/shares.c). What lies elsewhere the call brings into
+ * that device's memory itself, as its first work (`staging`): only then is it known where a frame goes, and a batch
+ * stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings each
+ * frame home from where it lies.
  *
  * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
  * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
@@ -174,6 +175,12 @@ static inline size_t mr_plan_parts(const mr_plan_vertex *vertex) {
 static inline int mr_plan_part(const mr_plan_vertex *vertex, size_t part) {
     return part < vertex->device_count ? vertex->devices[part] : vertex->reserve;
 }
+
+/* Whether both compute on the same devices, named in the same order. */
+bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
+/* Of a stage on several devices so many calls a device may be done before one that was begun before them, since a
+ * slower one does that. */
+enum { MR_PLAN_REORDERED = 8 };
 
 /* The plan takes `spec` over on success only. A broken spec (spec.h) is checked as far as it goes and then refused.
  * The status is the first error's of `diagnostics`. */

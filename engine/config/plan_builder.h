@@ -81,8 +81,6 @@ void mr_plan_name_device(mr_plan_builder *builder, mr_plan_vertex *vertex);
 bool mr_plan_settle_reserve(mr_plan_vertex *vertex);
 /* The least of its limit and its memory; 0: neither is known. */
 uint64_t mr_plan_most_bytes(const mr_plan_device *device);
-/* plan_copies.c */
-bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
 /* plan_memory.c: about what the vertex takes of its device's memory, with what is brought there for it. */
 uint64_t mr_plan_estimate(const mr_plan_builder *builder, int vertex);
 

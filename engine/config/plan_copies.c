@@ -99,6 +99,12 @@ static int fill_ends(mr_plan_builder *b, mr_plan_vertex *copy, const mr_plan_lin
     return MR_OK;
 }
 
+/* Behind several devices what one of them is still at waits for it here, a batch of each and the next: the others go
+ * on. */
+static int copy_calls(const mr_plan_vertex *works) {
+    return COPY_IN_FLIGHT * (int)mr_plan_parts(works) * (works->device_count > 1 ? works->turn : 1);
+}
+
 /* The vertex that the link needs, and what stands for it among what the author wrote. */
 static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex *copy, mr_spec_vertex *spec) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
@@ -124,10 +130,10 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
         .instances = 1,
         .entry = MR_ENTRY_STATELESS,
         .entries = 1,
-        .in_flight = COPY_IN_FLIGHT * (int)mr_plan_parts(works),
+        .in_flight = copy_calls(works),
         .batch = 1,
         .queue = COPY_QUEUE,
-        .turn = 1,
+        .turn = works->turn,
         .source_count = from->source_count,
         .sources = from->sources,
     };

@@ -86,12 +86,28 @@ static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t a
     return (int)cap(making * ports + (passes ? after : 0));
 }
 
+/* What comes from several devices waits behind the slowest of them, to be put in order again, while the others go on.
+ */
+static void lengthen_behind_several(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        for (int i = b->in.start[v]; !vertex->copy && i < b->in.start[v + 1]; i++) {
+            const mr_plan_vertex *from = &b->plan->vertices[b->link[b->in.item[i]].from];
+            int64_t waits = (int64_t)MR_PLAN_REORDERED * (int64_t)from->device_count * from->turn;
+            if (from->device_count > 1 && !mr_plan_same_devices(from, vertex) && b->vertex[v]->common.queue.size == 0 && vertex->queue < waits &&
+                vertex->policy == MR_POLICY_BLOCK)
+                vertex->queue = (int)cap(waits);
+        }
+    }
+}
+
 int mr_plan_sizes(mr_plan_builder *b) {
     holding *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
     if (!behind)
         return MR_ERROR_MEMORY;
     lengthen_joins(b);
     lengthen_small(b);
+    lengthen_behind_several(b);
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {

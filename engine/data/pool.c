@@ -120,6 +120,13 @@ static bool take(mr_pool *pool, mr_buffer **buffer) {
     return some;
 }
 
+int mr_pool_in_use(mr_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    int out = pool->out;
+    pthread_mutex_unlock(&pool->lock);
+    return out;
+}
+
 static int free_count(const mr_pool *pool) {
     return pool->count - pool->out;
 }

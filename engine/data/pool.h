@@ -17,6 +17,9 @@ void mr_pool_cancel(mr_pool *pool, void *context);
 /* A buffer in use will not come back before the end: another may take its place. */
 void mr_pool_replace(mr_pool *pool);
 
+/* How many buffers are in use. Any thread. */
+int mr_pool_in_use(mr_pool *pool);
+
 /* For mr_buffer_unref. */
 void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer);
 

@@ -65,6 +65,7 @@ struct mr_device {
     mr_work_trace *trace; /* called for each piece of work that is done, by the thread that does it; NULL: nobody
                              looks */
     void *trace_context;
+    _Atomic int64_t done_ns; /* when the last call of a stage was done here, which the flow notes */
     atomic_int references; /* beside that of who has opened it */
     /* Of pools, by kind of memory. */
     _Atomic uint64_t held_bytes[MR_MEMORY_DEVICE + 1], most_bytes[MR_MEMORY_DEVICE + 1];

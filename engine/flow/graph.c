@@ -224,6 +224,24 @@ int mr_graph_wait(mr_graph *graph, int64_t timeout_ns) {
     return ended ? outcome(graph) : MR_ERROR_AGAIN;
 }
 
+/* ---- devices that come and go ---------------------------------------------------------------------------------- */
+
+/* One after the other, so that two that are disabled at once do not both leave a stage to the other. */
+int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled) {
+    const mr_instance *needs = NULL;
+    pthread_mutex_lock(&graph->lock);
+    for (size_t i = 0; i < graph->instance_count && !enabled && !needs; i++)
+        if (!mr_instance_can_spare(graph->instances[i], device))
+            needs = graph->instances[i];
+    for (size_t i = 0; i < graph->instance_count && !needs; i++)
+        mr_instance_enable(graph->instances[i], device, enabled);
+    pthread_mutex_unlock(&graph->lock);
+    if (needs)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "%s cannot be disabled: %s (%s) has no other device to work on",
+                       device->name, needs->self.id, needs->self.place);
+    return MR_OK;
+}
+
 /* ---- failures -------------------------------------------------------------------------------------------------- */
 
 static void keep_first(mr_graph *graph, int status, const char *message) {

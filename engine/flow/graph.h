@@ -102,6 +102,9 @@ void mr_graph_stop(mr_graph *graph, bool at_once);
 /* MR_ERROR_AGAIN while it runs; else the first failure. */
 int mr_graph_wait(mr_graph *graph, int64_t timeout_ns);
 
+/* See mr_pipeline_enable_device. */
+int mr_graph_enable_device(mr_graph *graph, const mr_device *device, bool enabled);
+
 /* wiring.c: instances, links and routes. */
 int mr_graph_wire(mr_graph *graph);
 void mr_graph_unwire(mr_graph *graph);

@@ -8,19 +8,6 @@
 
 static const int64_t LOOK_AGAIN_NS = 100000;
 
-size_t mr_instance_choose_part(const mr_instance *instance, const mr_frame *frame) {
-    const mr_device *device = mr_copy_device(frame);
-    size_t reserve = instance->working, part = reserve;
-    for (size_t i = 0; i < instance->working && part == reserve; i++)
-        part = instance->parts[i].self.device == device ? i : reserve;
-    /* A copy has only to look where a frame lies. */
-    if (instance->vertex->copy)
-        return part < reserve || reserve < instance->part_count ? part : 0;
-    if (part == reserve)
-        part = (size_t)(instance->spread / (uint64_t)instance->vertex->turn % instance->working);
-    return mr_instance_part_now(instance, part);
-}
-
 int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_frame *frame, mr_task *task) {
     if (!frame->ready)
         return 1;

@@ -42,7 +42,8 @@ static bool gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
 
 /* The next slot with its inputs, or NULL: something is missing, and what supplies it wakes the instance. */
 static mr_slot *claim(mr_instance *instance, mr_task *task) {
-    if (instance->stuck || instance->claimed - instance->freed == instance->in_flight)
+    if (instance->stuck || instance->claimed - instance->released == instance->in_flight ||
+        instance->claimed - instance->freed == instance->slot_count)
         return NULL;
     mr_slot *slot = mr_instance_slot(instance, instance->claimed);
     if (!gather(instance, slot, task))
@@ -52,8 +53,10 @@ static mr_slot *claim(mr_instance *instance, mr_task *task) {
         slot->begun_ns = mr_executor_now_ns(task->executor);
     if (slot->frame_count == 0)
         slot->part = mr_instance_part_now(instance, 0);
-    if (slot->frame_count)
+    if (slot->frame_count) {
+        mr_share_begin(instance, slot, mr_executor_now_ns(task->executor));
         instance->spread += (uint64_t)instance->self.batch;
+    }
     instance->claimed++;
     return slot;
 }
@@ -172,8 +175,8 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     size_t first = slot->output_count;
     /* Its device may have failed since the inputs were gathered; what has begun there stays there. */
-    if (instance->working < instance->part_count && !first && !slot->held_count && !slot->event) {
-        slot->part = mr_instance_part_now(instance, slot->part);
+    if (instance->part_count > 1 && !first && !slot->held_count && !slot->event) {
+        mr_share_move(instance, slot, mr_instance_part_now(instance, slot->part));
         entry->io.stream = entry->streams[slot->part];
     }
     mr_part *part = mr_slot_part(instance, slot);

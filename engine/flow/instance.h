@@ -14,8 +14,9 @@
  * its consumer or its producers, an event or a pool whoever asked for it.
  *
  * On several devices each has a part of the instance: the stage type's state there, and pools. A slot goes to the
- * device where its first frame lies, else to the next in turn; what lies elsewhere its entry brings in, as the first
- * work of the call.
+ * device where its first frame lies, else to the one that will be done with it first (shares.c); what lies elsewhere
+ * its entry brings in, as the first work of the call. There a slot lets go of all it holds as soon as its own device is
+ * done, and only its place in the ring waits for those before it: a slow device does not hold up the others.
  *
  * Threads: what is shared by entries is guarded by `lock`, which is taken only where there are several. */
 #ifndef MILLRACE_FLOW_INSTANCE_H
@@ -45,7 +46,8 @@ typedef enum mr_slot_state { MR_SLOT_FREE, MR_SLOT_RUNNING, MR_SLOT_DONE, MR_SLO
 typedef struct mr_slot {
     mr_slot_state state;
     bool processed;        /* the stage type has consumed the inputs */
-    int64_t begun_ns;      /* when it was given them */
+    int64_t begun_ns;      /* when it was given them; of calls that are counted to a device, or may be late */
+    bool counted;          /* among the calls of its part */
     bool staged;           /* some of the inputs were brought in by work of this call */
     size_t part;           /* the device that does the work */
     size_t frame_count;
@@ -111,12 +113,19 @@ typedef struct mr_abandoned {
     mr_result *result;
 } mr_abandoned;
 
-/* What an instance has on one of its devices. */
+/* What an instance has on one of its devices. What is counted is written under the instance's lock. */
 typedef struct mr_part {
     mr_stage self;
     bool opened;          /* open was called, so close is to be */
     bool on_host;         /* its device is the host's processors: what a call gives is ready when it returns */
-    atomic_bool failed;   /* its device did: the part in reserve takes over */
+    atomic_bool failed;   /* its device did: others take over, as long as there are any */
+    atomic_bool disabled; /* no calls go to it: somebody wants the device for something else */
+    _Atomic uint64_t frames; /* that went to it */
+    _Atomic uint64_t given, done; /* calls */
+    _Atomic int64_t cost_ns; /* that its device takes for a call, by the last ones; 0: not known */
+    _Atomic int64_t busy_ns; /* in which its device worked, or waited for what else is to be done there */
+    _Atomic int64_t done_ns; /* of copies: when the last one was */
+    atomic_uint passed;   /* calls in a row that went elsewhere while it had none */
     mr_port_pools *pools; /* one an output port, then those of scratch and of staging */
 } mr_part;
 
@@ -125,7 +134,11 @@ struct mr_instance {
     size_t part_count;
     size_t working;          /* parts but the one in reserve, which is the last */
     mr_part *parts;
-    uint64_t spread;         /* frames that calls had room for so far: whose turn it is */
+    uint64_t spread;         /* frames that calls had room for so far */
+    uint64_t turn;           /* number of the frames in a row that go to one part, from 1; 0: none yet */
+    size_t turn_part;        /* which one */
+    size_t follower_count;
+    mr_instance **followers; /* instances behind, on the same devices, that what comes from here stays there for */
     mr_graph *graph;
     const mr_plan_vertex *vertex;
     pthread_mutex_t lock;
@@ -151,10 +164,11 @@ struct mr_instance {
     size_t ends_left;        /* sources that have not ended here */
     bool ended;
 
-    size_t in_flight;        /* slots that may be used at once: the pools are planned for so many */
+    size_t in_flight;        /* slots that may hold anything at once: the pools are planned for so many */
     size_t slot_count;       /* at least as many; a power of two */
     mr_slot *slots;
     uint64_t freed, pushed, claimed; /* slots, ever; freed <= pushed <= claimed */
+    uint64_t released;       /* slots, ever, that hold nothing any more; at least those that are freed */
     bool stuck;              /* an output found no room */
     struct mr_instance_trace *traced; /* NULL: nobody traces */
     bool reported;           /* its end was reported to the graph */
@@ -222,8 +236,6 @@ bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns);
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task);
 /* join.c: the same for stages with several ports: one frame of each, matched by identity. */
 bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task);
-/* Of an instance with several parts, the one that a call works on whose first frame that is. */
-size_t mr_instance_choose_part(const mr_instance *instance, const mr_frame *frame);
 /* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (task will be woken), negative:
  * its producer's device work failed. */
 int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_frame *frame, mr_task *task);
@@ -247,15 +259,34 @@ void mr_instance_release_abandoned(mr_instance *instance);
 mr_frame *mr_io_take(mr_io *io, size_t index);
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
+/* How many buffers with what came out of port 0 are in use on that part's device. */
+uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part);
 /* A buffer for what is brought in. */
 int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer);
 
 /* staging.c: brings the call's inputs into the memory of its device, where there are several. MR_ERROR_AGAIN: call
  * again when woken. */
 int mr_io_bring_in(mr_io *io);
-/* The part that takes over from that one: itself, unless its device has failed and there is one in reserve. */
-size_t mr_instance_part_now(const mr_instance *instance, size_t part);
-/* The device of the slot's part has failed: the next calls go to the part in reserve, if there is one. */
+
+/* shares.c, for instances with several parts but copies, which go where a frame lies: who does what.
+ *
+ * Frames go to the part that, by what its last ones have cost, will be done with them first; to one that has its fill
+ * only when all have. One that is so slow that the others would have to wait for the order to be restored gets none,
+ * but for a try now and then. So each device does as much as it can, whatever it is capable of at the time. */
+
+/* The part that a call works on whose first frame that is. With the lock. */
+size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame);
+/* The part that takes over from that one: itself, unless its device has failed or is disabled, and others are there. */
+size_t mr_instance_part_now(mr_instance *instance, size_t part);
+/* A call begins, or another part takes it over before it has begun; its work is done. */
+void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns);
+void mr_share_move(mr_instance *instance, mr_slot *slot, size_t part);
+void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns);
+/* The device of the slot's part has failed: the next calls go elsewhere, if there is anywhere. */
 void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot);
+/* Whether calls could go on without that device; true where none go there. */
+bool mr_instance_can_spare(const mr_instance *instance, const mr_device *device);
+/* Lets calls go to that device, where they may have failed before, or no more. Any thread. */
+void mr_instance_enable(mr_instance *instance, const mr_device *device, bool enabled);
 
 #endif

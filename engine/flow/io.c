@@ -109,6 +109,13 @@ static int find_pool(mr_instance *instance, const mr_part *part, size_t which, s
     return MR_OK;
 }
 
+uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part) {
+    lock_pools(instance);
+    int in_use = part->pools[0].pool[0] ? mr_pool_in_use(part->pools[0].pool[0]) : 0;
+    unlock_pools(instance);
+    return (uint64_t)in_use;
+}
+
 static int acquire(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_instance *instance = io->instance;
     mr_pool *pool = NULL;

@@ -17,7 +17,10 @@ static size_t power_of_two(size_t least) {
 static int create_slots(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     instance->in_flight = (size_t)vertex->in_flight;
-    instance->slot_count = power_of_two(instance->in_flight);
+    /* What is done before others may wait for them in the ring; a copy takes the frames of a batch one by one. */
+    size_t several = vertex->device_count > 1 ? vertex->device_count : 0;
+    size_t done = MR_PLAN_REORDERED * several * (vertex->copy ? (size_t)vertex->turn : 1);
+    instance->slot_count = power_of_two(instance->in_flight + done);
     instance->slots = mr_calloc(instance->slot_count, sizeof *instance->slots);
     size_t room = instance->port_count > (size_t)vertex->batch ? instance->port_count : (size_t)vertex->batch;
     for (size_t i = 0; instance->slots && i < instance->slot_count; i++) {
@@ -244,6 +247,7 @@ void mr_instance_destroy(mr_instance **instance) {
     destroy_parts(gone);
     mr_free(gone->entries);
     mr_free(gone->skipping);
+    mr_free(gone->followers);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->pool_lock);
     mr_free(gone);

@@ -85,7 +85,7 @@ void mr_slot_reset(mr_slot *slot) {
     slot->frame_count = slot->held_count = slot->kept_count = 0;
     slot->mark_count = slot->mark_next = 0;
     slot->output_count = slot->output_next = 0;
-    slot->processed = slot->awaited = slot->staged = false;
+    slot->processed = slot->awaited = slot->staged = slot->counted = false;
     slot->part = 0;
     slot->state = MR_SLOT_FREE;
 }
@@ -169,19 +169,37 @@ static void push_done(mr_instance *instance, mr_entry_task *entry) {
     }
 }
 
-static void free_held(mr_instance *instance, mr_task *task) {
-    while (instance->freed < instance->pushed) {
-        mr_slot *slot = mr_instance_slot(instance, instance->freed);
-        if (slot->event && !mr_event_done(slot->event)) {
-            if (!slot->awaited)
-                slot->awaited = mr_event_notify(slot->event, mr_task_waker, task) == MR_OK;
-            return;
-        }
-        if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)
-            mr_instance_device_failed(instance, slot);
-        mr_slot_reset(slot);
-        instance->freed++;
+/* Whether the device has done what the slot's call gave it; where not, the entry will be woken. */
+static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    if (slot->event && !mr_event_done(slot->event)) {
+        if (!slot->awaited)
+            slot->awaited = mr_event_notify(slot->event, mr_task_waker, &entry->task) == MR_OK;
+        return false;
     }
+    if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)
+        mr_instance_device_failed(instance, slot);
+    mr_share_end(instance, slot, entry->io.now_ns);
+    return true;
+}
+
+/* Releases what a slot holds, where it is pushed and done. */
+static bool release(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
+    if (slot->state == MR_SLOT_FREE)
+        return true;
+    if (slot->state == MR_SLOT_RUNNING || !is_done(instance, slot, entry) || slot->state == MR_SLOT_DONE)
+        return false;
+    mr_slot_reset(slot);
+    instance->released++;
+    return true;
+}
+
+/* Calls of one device are done in order; one device does not wait for another. */
+static void free_held(mr_instance *instance, mr_entry_task *entry) {
+    bool done = true;
+    for (uint64_t n = instance->freed; n < instance->claimed && (done || instance->part_count > 1); n++)
+        done = release(instance, mr_instance_slot(instance, n), entry);
+    while (instance->freed < instance->pushed && mr_instance_slot(instance, instance->freed)->state == MR_SLOT_FREE)
+        instance->freed++;
     if (instance->ends_left == 0 && instance->freed == instance->claimed && !instance->reported) {
         instance->reported = true;
         mr_graph_instance_ended(instance->graph, instance);
@@ -190,7 +208,7 @@ static void free_held(mr_instance *instance, mr_task *task) {
 
 void mr_instance_retire(mr_instance *instance, mr_entry_task *entry) {
     push_done(instance, entry);
-    free_held(instance, &entry->task);
+    free_held(instance, entry);
     if (instance->traced)
         mr_tracing_note_wait(instance);
 }

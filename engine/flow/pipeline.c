@@ -185,6 +185,23 @@ void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once) {
     mr_graph_stop(pipeline->graph, at_once);
 }
 
+/* The device of that name or alias, if the run has it open. */
+static const mr_device *find_device(const mr_pipeline *pipeline, const char *name) {
+    const mr_plan *plan = pipeline->plan;
+    for (size_t d = 0; pipeline->graph && d < plan->device_count; d++) {
+        const mr_plan_device *device = &plan->devices[d];
+        if (strcmp(device->name, name) == 0 || (device->alias && strcmp(device->alias, name) == 0))
+            return pipeline->graph->devices[d];
+    }
+    return NULL;
+}
+
+int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enabled) {
+    const mr_device *device = find_device(pipeline, name);
+    return device ? mr_graph_enable_device(pipeline->graph, device, enabled)
+                  : mr_fail(MR_ERROR_USAGE, "pipeline %s does not use a device \"%s\"", pipeline->plan->name, name);
+}
+
 int mr_pipeline_wait(mr_pipeline *pipeline, int64_t timeout_ns) {
     return mr_graph_wait(pipeline->graph, timeout_ns);
 }

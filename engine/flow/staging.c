@@ -1,7 +1,6 @@
 /* Stages on several devices, or with one in reserve, bring their inputs in themselves: only when a call begins is it
  * known where its work goes. Copies go through streams of their own, so that they run beside the work of earlier
  * calls, which the call's own stream, or the host, is made to wait for. */
-#include "engine/base/log.h"
 #include "engine/data/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
@@ -101,30 +100,4 @@ int mr_io_bring_in(mr_io *io) {
         status = bytes ? bring_in(io, i, device, bytes) : MR_OK;
     }
     return status ? status : await(io);
-}
-
-/* ---- the device in reserve ------------------------------------------------------------------------------------- */
-
-size_t mr_instance_part_now(const mr_instance *instance, size_t part) {
-    bool reserve = instance->working < instance->part_count && part < instance->working && !instance->vertex->copy;
-    return reserve && atomic_load(&instance->parts[part].failed) ? instance->working : part;
-}
-
-/* An input that had failed already says nothing of this device. */
-static bool came_failed(const mr_slot *slot) {
-    for (size_t i = 0; i < slot->frame_count; i++) {
-        const mr_event *ready = slot->frames[i] ? slot->frames[i]->ready : NULL;
-        if (ready && mr_event_done(ready) && mr_event_status(ready) < 0)
-            return true;
-    }
-    return false;
-}
-
-void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot) {
-    mr_part *part = mr_slot_part(instance, slot);
-    if (instance->working == instance->part_count || instance->vertex->copy || slot->part >= instance->working ||
-        came_failed(slot) || atomic_exchange(&part->failed, true))
-        return;
-    mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; from now on the work is done on %s", instance->self.place,
-           instance->self.id, part->self.device->name, instance->parts[instance->working].self.device->name);
 }

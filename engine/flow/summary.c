@@ -86,14 +86,44 @@ static void add_instance(const mr_instance *instance, mr_stage_summary *summary,
     }
 }
 
+/* What each device has done for the instances of a vertex. */
+static void add_shares(const mr_instance *instance, mr_stage_summary *summary) {
+    for (size_t i = 0; i < summary->share_count; i++) {
+        const mr_part *part = &instance->parts[i];
+        mr_share_summary *share = &summary->shares[i];
+        share->frames += atomic_load_explicit(&part->frames, memory_order_relaxed);
+        share->busy_ns += atomic_load_explicit(&part->busy_ns, memory_order_relaxed);
+        int64_t cost = atomic_load_explicit(&part->cost_ns, memory_order_relaxed) / instance->self.batch;
+        share->cost_ns = cost > share->cost_ns ? cost : share->cost_ns;
+        if (atomic_load_explicit(&part->disabled, memory_order_relaxed))
+            share->state = MR_DEVICE_DISABLED;
+        else if (atomic_load_explicit(&part->failed, memory_order_relaxed))
+            share->state = MR_DEVICE_FAILED;
+    }
+}
+
+static void begin_shares(const mr_graph *graph, const mr_plan_vertex *vertex, mr_stage_summary *summary) {
+    size_t parts = mr_plan_parts(vertex);
+    bool none = vertex->copy || (parts == 1 && vertex->devices[0] == 0);
+    summary->shares = none ? NULL : mr_calloc(parts, sizeof *summary->shares);
+    summary->share_count = summary->shares ? parts : 0;
+    for (size_t i = 0; i < summary->share_count; i++) {
+        summary->shares[i].device = graph->plan->devices[mr_plan_part(vertex, i)].name;
+        summary->shares[i].state = i < vertex->device_count ? MR_DEVICE_WORKS : MR_DEVICE_RESERVED;
+    }
+}
+
 /* Sums up the instances of one vertex, which stand together from `first` on; returns how many. */
 static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first, mr_stage_summary *summary) {
     const mr_plan_vertex *planned = &graph->plan->vertices[vertex];
     uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
     size_t count = 0;
     *summary = (mr_stage_summary){.id = planned->id, .type = planned->type->name, .device = planned->device_names};
-    for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++)
+    begin_shares(graph, planned, summary);
+    for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++) {
         add_instance(graph->instances[i], summary, latency);
+        add_shares(graph->instances[i], summary);
+    }
     summary->instances = (int)count;
     summary->p50_ns = mr_histogram_percentile(latency, 0.5);
     summary->p99_ns = mr_histogram_percentile(latency, 0.99);
@@ -201,6 +231,8 @@ void mr_summary_destroy(mr_summary **summary) {
     for (size_t s = 0; s < (*summary)->source_count; s++)
         mr_free((*summary)->sources[s].lines);
     mr_free((*summary)->sources);
+    for (size_t v = 0; v < (*summary)->stage_count; v++)
+        mr_free((*summary)->stages[v].shares);
     mr_free((*summary)->stages);
     mr_free((*summary)->devices);
     mr_free((*summary)->lines);

@@ -136,7 +136,7 @@ static const char *awaited(mr_instance *instance) {
         return full_queue(instance);
     if (atomic_load_explicit(&instance->traced->starved, memory_order_relaxed))
         return "a buffer";
-    if (instance->freed == instance->pushed || instance->claimed - instance->freed < instance->in_flight)
+    if (instance->freed == instance->pushed || instance->claimed - instance->released < instance->in_flight)
         return NULL;
     const mr_slot *oldest = mr_instance_slot(instance, instance->freed);
     return oldest->event ? mr_event_device(oldest->event)->name : NULL;

@@ -208,6 +208,43 @@ static void mark_tellers(mr_graph *graph) {
     mr_free(tells);
 }
 
+/* ---- devices in common ----------------------------------------------------------------------------------------- */
+
+/* Marks the vertices behind that frames of a stage on several devices come to without leaving them. */
+static size_t mark_followers(const mr_plan *plan, size_t v, bool *follows) {
+    size_t count = 0;
+    memset(follows, 0, plan->vertex_count * sizeof *follows);
+    follows[v] = true;
+    for (size_t w = v + 1; w < plan->vertex_count; w++) {
+        if (plan->vertices[w].copy || !mr_plan_same_devices(&plan->vertices[v], &plan->vertices[w]))
+            continue;
+        for (size_t e = 0; e < plan->edge_count && !follows[w]; e++)
+            follows[w] = plan->edges[e].to == (int)w && follows[plan->edges[e].from];
+        count += follows[w];
+    }
+    return count;
+}
+
+static int find_followers(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    bool *follows = mr_calloc(plan->vertex_count + 1, sizeof *follows);
+    int status = follows ? MR_OK : MR_ERROR_MEMORY;
+    for (size_t i = 0; i < graph->instance_count && !status; i++) {
+        mr_instance *instance = graph->instances[i];
+        size_t v = (size_t)(instance->vertex - plan->vertices);
+        if (instance->vertex->device_count == 1 || instance->vertex->copy)
+            continue;
+        size_t count = mark_followers(plan, v, follows);
+        if (!(instance->followers = mr_calloc(count + 1, sizeof(mr_instance *))))
+            status = MR_ERROR_MEMORY;
+        for (size_t j = i + 1; j < graph->instance_count && !status; j++)
+            if (follows[graph->instances[j]->vertex - plan->vertices])
+                instance->followers[instance->follower_count++] = graph->instances[j];
+    }
+    mr_free(follows);
+    return status ? mr_fail(status, "no memory for the graph") : MR_OK;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
 static int create_inlets(mr_graph *graph) {
@@ -240,6 +277,8 @@ int mr_graph_wire(mr_graph *graph) {
         status = create_links(graph, v);
     if (!status)
         status = create_routes(graph);
+    if (!status)
+        status = find_followers(graph);
     if (status)
         return status;
     expect_ends(graph);

@@ -81,8 +81,12 @@ static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_sum
 
 /* Counts as if nothing had been when the first look was taken. */
 static void forget(mr_summary *summary) {
-    for (size_t i = 0; i < summary->stage_count; i++)
-        summary->stages[i] = (mr_stage_summary){0};
+    for (size_t i = 0; i < summary->stage_count; i++) {
+        mr_stage_summary *stage = &summary->stages[i];
+        for (size_t d = 0; d < stage->share_count; d++)
+            stage->shares[d] = (mr_share_summary){0};
+        *stage = (mr_stage_summary){.share_count = stage->share_count, .shares = stage->shares};
+    }
     summary->delivered = summary->dropped = summary->absorbed = 0;
     summary->wall_s = summary->cpu_s = summary->threads_cpu_s = 0;
 }

@@ -34,6 +34,33 @@ static int widest(const mr_summary *summary, bool type) {
     return width > 32 ? 32 : (int)width;
 }
 
+const char *mr_device_state_name(mr_device_state state) {
+    static const char *const names[] = {[MR_DEVICE_WORKS] = "works",
+                                        [MR_DEVICE_RESERVED] = "in reserve",
+                                        [MR_DEVICE_DISABLED] = "disabled",
+                                        [MR_DEVICE_FAILED] = "failed"};
+    return names[state];
+}
+
+/* Which device did how much, where there are several. */
+static void print_shares(const mr_stage_summary *stage, FILE *stream) {
+    double all = 0;
+    for (size_t i = 0; i < stage->share_count; i++)
+        all += (double)stage->shares[i].frames;
+    for (size_t i = 0; i < stage->share_count && stage->share_count > 1; i++) {
+        const mr_share_summary *share = &stage->shares[i];
+        fprintf(stream, "    %s: %llu frames, %.0f%%", share->device, (unsigned long long)share->frames,
+                all > 0 ? 100 * (double)share->frames / all : 0);
+        if (share->cost_ns) {
+            fputs(", one in", stream);
+            print_duration(stream, share->cost_ns);
+        }
+        if (share->state != MR_DEVICE_WORKS)
+            fprintf(stream, ", %s", mr_device_state_name(share->state));
+        fputc('\n', stream);
+    }
+}
+
 /* Nothing goes into a source, and nothing waits before it. */
 static void print_stage(const mr_stage_summary *stage, bool source, FILE *stream) {
     if (source)
@@ -62,6 +89,7 @@ static void print_stages(const mr_summary *summary, FILE *stream) {
             continue;
         fprintf(stream, "  %-*s  %-*s  ", id, stage->id, type, stage->type);
         print_stage(stage, i < summary->source_count, stream);
+        print_shares(stage, stream);
     }
     if (sources > MOST_SOURCES)
         fprintf(stream, "  and %zu more sources\n", sources - MOST_SOURCES);

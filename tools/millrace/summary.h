@@ -6,6 +6,9 @@
 
 #include "millrace/millrace.h"
 
+/* "works", "in reserve", "disabled", "failed". */
+const char *mr_device_state_name(mr_device_state state);
+
 /* Tables: stages, ledger, what was seen. Sources beyond the first 20 are only counted, unless they failed. */
 void mr_summary_print(const mr_summary *summary, FILE *stream);
 

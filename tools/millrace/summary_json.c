@@ -62,6 +62,22 @@ static void put_source(yajl_gen json, const mr_source_summary *source) {
     yajl_gen_map_close(json);
 }
 
+/* What each device did; nothing for what is on the processors only. */
+static void put_shares(yajl_gen json, const mr_stage_summary *stage) {
+    mr_json_open_array(json, "devices");
+    for (size_t i = 0; i < stage->share_count; i++) {
+        const mr_share_summary *share = &stage->shares[i];
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "name", share->device);
+        mr_json_text(json, "state", mr_device_state_name(share->state));
+        mr_json_integer(json, "frames", (int64_t)share->frames);
+        mr_json_number(json, "busy_s", (double)share->busy_ns * 1e-9);
+        mr_json_number(json, "cost_ms", (double)share->cost_ns * 1e-6);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
 static void put_stage(yajl_gen json, const mr_stage_summary *stage) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", stage->id);
@@ -76,6 +92,7 @@ static void put_stage(yajl_gen json, const mr_stage_summary *stage) {
     mr_json_number(json, "busy_s", (double)stage->busy_ns * 1e-9);
     mr_json_number(json, "p50_ms", (double)stage->p50_ns * 1e-6);
     mr_json_number(json, "p99_ms", (double)stage->p99_ns * 1e-6);
+    put_shares(json, stage);
     yajl_gen_map_close(json);
 }
 

@@ -100,6 +100,12 @@ int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
  * calls are interrupted. Safe in a thread beside signal handling, not in a handler itself. */
 void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
 
+/* While it runs: no more calls go to that device (its name, or that under `devices:`), and the other devices of the
+ * stages there take its share over; or calls go there again, also where it had failed. What is under way is finished
+ * where it is. MR_ERROR_USAGE where the run has no such device open; MR_ERROR_UNAVAILABLE, with the stage, where one
+ * would be left without a device: then nothing has changed. */
+int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *device, bool enabled);
+
 /* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of
  * any source or sink, MR_OK where there was none, MR_ERROR_INTERNAL where the ledger does not balance, and MR_ERROR_IO
  * where the trace could not be written. */
@@ -141,6 +147,22 @@ typedef struct mr_source_summary {
     mr_ledger_line *lines;
 } mr_source_summary;
 
+typedef enum mr_device_state {
+    MR_DEVICE_WORKS,
+    MR_DEVICE_RESERVED,       /* no frames go there before another device has failed, or is disabled */
+    MR_DEVICE_DISABLED,       /* by mr_pipeline_enable_device */
+    MR_DEVICE_FAILED
+} mr_device_state;
+
+/* What a stage has done on one of its devices. */
+typedef struct mr_share_summary {
+    const char *device;
+    mr_device_state state;
+    uint64_t frames;          /* that went there */
+    int64_t busy_ns;          /* in which calls of the stage were under way there; 0 on the host's processors */
+    int64_t cost_ns;          /* that a frame takes there, by the last calls; 0: not known */
+} mr_share_summary;
+
 typedef struct mr_stage_summary {
     const char *id, *type, *device; /* several devices: "sim:0, sim:1" */
     int instances;
@@ -152,6 +174,8 @@ typedef struct mr_stage_summary {
                                  queue */
     int batch_peak;           /* most frames of one call; at most the planned batch */
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
+    size_t share_count;       /* one for each device; none of copies, and of what is on the processors only */
+    mr_share_summary *shares;
 } mr_stage_summary;
 
 /* Memory of a device that is not the host's. */

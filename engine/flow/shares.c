@@ -1,0 +1,269 @@
+/* Which of its devices a stage's next frames go to, by what the last ones have cost there. */
+#include "engine/base/log.h"
+#include "engine/data/copy.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/instance.h"
+
+/* So many calls in a row that go elsewhere make an idle device worth a try: it may have become faster. */
+enum { PATIENCE = 256 };
+/* Of the difference to what the last call took, the cost known so far takes on so much. */
+static const double NEWS = 0.25;
+/* Calls that keep a device busy: it works on one while the next is brought in. */
+enum { KEEPS_BUSY = 2 };
+
+static bool is_usable(const mr_part *part) {
+    return !atomic_load_explicit(&part->failed, memory_order_relaxed) &&
+           !atomic_load_explicit(&part->disabled, memory_order_relaxed);
+}
+
+/* ---- what a device has to do, and how fast it is --------------------------------------------------------------- */
+
+static double cost_here(const mr_instance *instance, size_t part) {
+    int64_t cost = atomic_load_explicit(&instance->parts[part].cost_ns, memory_order_relaxed);
+    return (double)cost / instance->self.batch;
+}
+
+/* Nanoseconds for a frame, here and in what stays on the device behind; 0: not known yet of all of them. */
+static double cost_of(const mr_instance *instance, size_t part) {
+    double cost = cost_here(instance, part);
+    for (size_t i = 0; i < instance->follower_count && cost > 0; i++) {
+        double more = cost_here(instance->followers[i], part);
+        cost = more > 0 ? cost + more : 0;
+    }
+    return cost;
+}
+
+static uint64_t calls_of(const mr_part *part) {
+    return atomic_load_explicit(&part->given, memory_order_relaxed) -
+           atomic_load_explicit(&part->done, memory_order_relaxed);
+}
+
+/* Frames that are yet to be done there. Where stages behind work on the same device, what lies there for them counts:
+ * what comes out of this one stays in use until they are done. */
+static uint64_t backlog(mr_instance *instance, size_t number) {
+    const mr_part *part = &instance->parts[number];
+    uint64_t frames = calls_of(part) * (uint64_t)instance->self.batch, lying = 0;
+    if (instance->follower_count && instance->vertex->pools[0].memory == MR_MEMORY_DEVICE)
+        lying = mr_instance_lying(instance, part);
+    return frames > lying ? frames : lying;
+}
+
+static bool has_room(const mr_instance *instance, uint64_t frames) {
+    uint64_t calls = (instance->in_flight + instance->working - 1) / instance->working;
+    uint64_t here = calls * (uint64_t)instance->self.batch, behind = KEEPS_BUSY * (uint64_t)instance->vertex->turn;
+    return frames < (here > behind ? here : behind);
+}
+
+/* ---- whose turn it is ------------------------------------------------------------------------------------------ */
+
+typedef struct bid {
+    bool room;
+    double finish; /* when it would be done with another call, in nanoseconds from now */
+    uint64_t given;
+} bid;
+
+static bid bid_of(mr_instance *instance, size_t part, double fastest) {
+    double cost = cost_of(instance, part);
+    uint64_t frames = backlog(instance, part);
+    return (bid){has_room(instance, frames),
+                 (double)(frames + (uint64_t)instance->self.batch) * (cost > 0 ? cost : fastest),
+                 atomic_load_explicit(&instance->parts[part].given, memory_order_relaxed)};
+}
+
+static bool beats(const bid *one, const bid *other) {
+    if (one->room != other->room)
+        return one->room;
+    return one->finish < other->finish || (one->finish == other->finish && one->given < other->given);
+}
+
+/* What one call after the other would cost on all of them together, and on the fastest. */
+typedef struct field {
+    double frames_a_ns, fastest;
+} field;
+
+static field survey(const mr_instance *instance) {
+    field all = {.fastest = 1};
+    for (size_t i = 0; i < instance->working; i++) {
+        double cost = is_usable(&instance->parts[i]) ? cost_of(instance, i) : 0;
+        if (cost > 0 && (all.frames_a_ns == 0 || cost < all.fastest))
+            all.fastest = cost;
+        all.frames_a_ns += cost > 0 ? 1 / cost : 0;
+    }
+    return all;
+}
+
+/* It has had nothing to do for so long that it is tried again. */
+static bool is_due(const mr_instance *instance, size_t part) {
+    return atomic_load_explicit(&instance->parts[part].passed, memory_order_relaxed) >= PATIENCE;
+}
+
+/* While it does one frame the others do more than can wait for it, to be put in order behind. */
+static bool is_too_slow(const mr_instance *instance, size_t part, const field *all) {
+    double cost = cost_of(instance, part);
+    return cost > 0 && !is_due(instance, part) && cost * all->frames_a_ns - 1 > (double)(MR_PLAN_REORDERED * instance->working) / KEEPS_BUSY;
+}
+
+/* The best of those that can be used; `working` where there is none. */
+static size_t best_part(mr_instance *instance, bool any_speed) {
+    const field all = survey(instance);
+    size_t best = instance->working;
+    bid highest = {0};
+    for (size_t i = 0; i < instance->working; i++) {
+        if (!is_usable(&instance->parts[i]) || (!any_speed && is_too_slow(instance, i, &all)))
+            continue;
+        const bid made = bid_of(instance, i, all.fastest);
+        if (is_due(instance, i) && made.room)
+            return i;
+        if (best == instance->working || beats(&made, &highest)) {
+            best = i;
+            highest = made;
+        }
+    }
+    return best == instance->working && !any_speed ? best_part(instance, true) : best;
+}
+
+static size_t instead_of(mr_instance *instance, size_t part) {
+    size_t best = best_part(instance, false);
+    if (best < instance->working)
+        return best;
+    if (instance->working < instance->part_count &&
+        !atomic_load_explicit(&instance->parts[instance->working].disabled, memory_order_relaxed))
+        return instance->working;
+    return part;
+}
+
+size_t mr_instance_part_now(mr_instance *instance, size_t part) {
+    bool fixed = instance->part_count == 1 || instance->vertex->copy || part >= instance->working;
+    return fixed || is_usable(&instance->parts[part]) ? part : instead_of(instance, part);
+}
+
+static uint64_t turn_now(const mr_instance *instance) {
+    return instance->spread / (uint64_t)instance->vertex->turn + 1;
+}
+
+size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame) {
+    const mr_device *device = mr_copy_device(frame);
+    size_t reserve = instance->working, part = reserve;
+    for (size_t i = 0; i < instance->working && part == reserve; i++)
+        part = instance->parts[i].self.device == device ? i : reserve;
+    /* A copy has only to look where a frame lies. */
+    if (instance->vertex->copy)
+        return part < reserve || reserve < instance->part_count ? part : 0;
+    if (part < reserve)
+        return mr_instance_part_now(instance, part);
+    /* A batch behind stays whole where all of its frames went to one device. */
+    if (instance->turn == turn_now(instance) && is_usable(&instance->parts[instance->turn_part]))
+        return instance->turn_part;
+    return instead_of(instance, 0);
+}
+
+/* ---- counting -------------------------------------------------------------------------------------------------- */
+
+static void count_passed(mr_instance *instance, size_t chosen) {
+    for (size_t i = 0; i < instance->working; i++) {
+        mr_part *part = &instance->parts[i];
+        unsigned passed = atomic_load_explicit(&part->passed, memory_order_relaxed);
+        passed = i == chosen || calls_of(part) ? 0 : passed + 1;
+        atomic_store_explicit(&part->passed, passed, memory_order_relaxed);
+    }
+}
+
+static void count_in(mr_part *part, uint64_t calls, uint64_t frames) {
+    atomic_fetch_add_explicit(&part->given, calls, memory_order_relaxed);
+    atomic_fetch_add_explicit(&part->frames, frames, memory_order_relaxed);
+}
+
+void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
+    if (instance->part_count == 1 && instance->parts[0].on_host)
+        return;
+    slot->counted = true;
+    slot->begun_ns = now_ns;
+    if (slot->part < instance->working)
+        instance->turn_part = slot->part;
+    instance->turn = slot->part < instance->working ? turn_now(instance) : 0;
+    count_passed(instance, slot->part);
+    count_in(mr_slot_part(instance, slot), 1, slot->frame_count);
+}
+
+void mr_share_move(mr_instance *instance, mr_slot *slot, size_t part) {
+    if (part != slot->part && slot->counted) {
+        count_in(mr_slot_part(instance, slot), (uint64_t)-1, (uint64_t)-(int64_t)slot->frame_count);
+        count_in(&instance->parts[part], 1, slot->frame_count);
+    }
+    slot->part = part;
+}
+
+/* When the device last finished something of its kind: copies go beside other work. */
+static int64_t last_done(mr_instance *instance, mr_part *part, int64_t now_ns) {
+    _Atomic int64_t *done = instance->vertex->copy ? &part->done_ns : &part->self.device->done_ns;
+    return atomic_exchange_explicit(done, now_ns, memory_order_relaxed);
+}
+
+void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
+    mr_part *part = mr_slot_part(instance, slot);
+    if (!slot->counted)
+        return;
+    slot->counted = false;
+    atomic_fetch_add_explicit(&part->done, 1, memory_order_relaxed);
+    /* What failed says nothing of how long it takes. */
+    if (slot->event && mr_event_status(slot->event) < 0)
+        return;
+    int64_t last = last_done(instance, part, now_ns), from = last > slot->begun_ns ? last : slot->begun_ns;
+    int64_t spent = now_ns > from ? now_ns - from : 0;
+    int64_t known = atomic_load_explicit(&part->cost_ns, memory_order_relaxed);
+    int64_t cost = known ? known + (int64_t)(NEWS * (double)(spent - known)) : spent;
+    atomic_store_explicit(&part->cost_ns, cost, memory_order_relaxed);
+    atomic_fetch_add_explicit(&part->busy_ns, spent, memory_order_relaxed);
+}
+
+/* ---- devices that come and go ---------------------------------------------------------------------------------- */
+
+/* An input that had failed already says nothing of this device. */
+static bool came_failed(const mr_slot *slot) {
+    for (size_t i = 0; i < slot->frame_count; i++) {
+        const mr_event *ready = slot->frames[i] ? slot->frames[i]->ready : NULL;
+        if (ready && mr_event_done(ready) && mr_event_status(ready) < 0)
+            return true;
+    }
+    return false;
+}
+
+void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot) {
+    mr_part *part = mr_slot_part(instance, slot);
+    if (instance->part_count == 1 || instance->vertex->copy || slot->part >= instance->working || came_failed(slot) ||
+        atomic_exchange(&part->failed, true))
+        return;
+    size_t other = instead_of(instance, slot->part);
+    if (other == slot->part)
+        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed, and no other device is left", instance->self.place,
+               instance->self.id, part->self.device->name);
+    else if (other >= instance->working || instance->working == 1)
+        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; from now on the work is done on %s", instance->self.place,
+               instance->self.id, part->self.device->name, instance->parts[other].self.device->name);
+    else
+        mr_log(MR_LOG_WARNING, "%s: %s: %s has failed; the other devices take its share over", instance->self.place,
+               instance->self.id, part->self.device->name);
+}
+
+bool mr_instance_can_spare(const mr_instance *instance, const mr_device *device) {
+    bool needed = false, other = false;
+    for (size_t i = 0; i < instance->part_count; i++) {
+        const mr_part *part = &instance->parts[i];
+        if (part->self.device != device)
+            other = other || is_usable(part);
+        else if (i < instance->working)
+            needed = needed || is_usable(part);
+    }
+    return instance->vertex->copy || !needed || other;
+}
+
+void mr_instance_enable(mr_instance *instance, const mr_device *device, bool enabled) {
+    for (size_t i = 0; i < instance->part_count && !instance->vertex->copy; i++) {
+        mr_part *part = &instance->parts[i];
+        if (part->self.device != device)
+            continue;
+        if (enabled)
+            atomic_store(&part->failed, false);
+        atomic_store(&part->disabled, !enabled);
+    }
+}

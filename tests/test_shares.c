@@ -1,0 +1,311 @@
+/* Stages on several devices: each device does as much as it can, in simulated time; what one does no more because it
+ * is slow, lost or disabled, the others do; and results are the same whoever has done what. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/base/log.h"
+#include "engine/device/device.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/pipeline.h"
+#include "tests/support/flow_stages.h"
+
+#define HEAD "version: 1\npipeline: p\n"
+
+enum { FRAMES = 1600 };
+static const int64_t CALL_NS = 1000000;
+
+typedef struct outcome {
+    int64_t spent_ns; /* on the simulated clock */
+    mr_pipeline *pipeline;
+    mr_summary *sums; /* refers to the pipeline */
+} outcome;
+
+static mr_pipeline *opened(const char *text, uint64_t seed) {
+    mr_diagnostics diagnostics = {0};
+    mr_pipeline *pipeline;
+    const mr_pipeline_params params = {
+        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
+    flow_stages_reset();
+    int status = mr_pipeline_open(&pipeline, &params, &diagnostics);
+    if (status)
+        mr_diagnostics_print(&diagnostics, stderr);
+    assert_int_equal(status, MR_OK);
+    mr_diagnostics_fini(&diagnostics);
+    return pipeline;
+}
+
+static const mr_stage_summary *stage(const mr_summary *sums, const char *id) {
+    for (size_t i = 0; i < sums->stage_count; i++)
+        if (strcmp(sums->stages[i].id, id) == 0)
+            return &sums->stages[i];
+    fail_msg("there is no stage %s", id);
+    return NULL;
+}
+
+/* Everything arrived in order, and went through `stages` that add one. */
+static void check(const mr_summary *sums, uint64_t frames, uint64_t stages) {
+    assert_true(sums->balanced);
+    assert_int_equal(sums->delivered + sums->dropped, frames);
+    assert_int_equal(collection_count, sums->delivered);
+    for (size_t i = 0; i < sums->line_count; i++)
+        assert_string_equal(sums->lines[i].reason, "device error");
+    for (size_t i = 0; i < collection_count; i++) {
+        assert_true(i == 0 || collection[i].identity.seq > collection[i - 1].identity.seq);
+        assert_int_equal(collection[i].value, collection[i].identity.seq + stages);
+    }
+}
+
+static outcome ended(mr_pipeline *pipeline, int64_t begin_ns, uint64_t frames, uint64_t stages) {
+    outcome it = {.pipeline = pipeline};
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    it.spent_ns = mr_executor_now_ns(pipeline->graph->executor) - begin_ns;
+    assert_int_equal(mr_pipeline_summarize(pipeline, &it.sums), MR_OK);
+    check(it.sums, frames, stages);
+    assert_int_equal(mr_sim_misuses(), 0);
+    return it;
+}
+
+static outcome run(const char *text, uint64_t seed, uint64_t stages) {
+    mr_pipeline *pipeline = opened(text, seed);
+    int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    return ended(pipeline, begin, FRAMES, stages);
+}
+
+static void forget(outcome *it) {
+    mr_summary_destroy(&it->sums);
+    mr_pipeline_destroy(&it->pipeline);
+}
+
+/* `devices` of them; the last takes `slow` times as long for each call as the others. */
+static void list_devices(char *text, size_t bytes, int devices, int slow) {
+    *text = 0;
+    for (int i = 0; i < devices; i++)
+        snprintf(text + strlen(text), bytes - strlen(text), "%s\"sim:%d?copy=1MB/s&call=%dms\"", i ? ", " : "", i,
+                 i == devices - 1 ? slow : 1);
+}
+
+/* How much of what all devices could do together was done. */
+static double efficiency(const outcome *it, int devices, int slow, int stages) {
+    double rate = (double)(devices - 1) + 1.0 / slow;
+    return (double)FRAMES * (double)CALL_NS * stages / rate / (double)it->spent_ns;
+}
+
+static void one_at_a_quarter_of_the_speed_adds_a_quarter(void **state) {
+    (void)state;
+    char list[512], text[1024];
+    for (int devices = 2; devices <= 8; devices += devices)
+        for (uint64_t seed = 1; seed < 4; seed++) {
+            list_devices(list, sizeof list, devices, 4);
+            snprintf(text, sizeof text,
+                     HEAD "sources: {a: {type: count, frames: %d}}\n"
+                          "stages:\n"
+                          "  make: {type: scale, input: a}\n"
+                          "  one: {type: scale, input: make, device: [%s]}\n"
+                          "  out: {type: collect, input: one}\n",
+                     FRAMES, list);
+            outcome it = run(text, seed, 1);
+            double done = efficiency(&it, devices, 4, 1);
+            print_message("%d devices: %.3f of what they can do\n", devices, done);
+            assert_true(done >= 0.97);
+            forget(&it);
+        }
+}
+
+static void so_it_does_for_a_chain_and_for_batches(void **state) {
+    (void)state;
+    char list[512], text[2048];
+    for (int batch = 1; batch <= 4; batch += 3)
+        for (uint64_t seed = 1; seed < 4; seed++) {
+            list_devices(list, sizeof list, 4, 4);
+            snprintf(text, sizeof text,
+                     HEAD "sources: {a: {type: count, frames: %d}}\n"
+                          "stages:\n"
+                          "  make: {type: scale, input: a}\n"
+                          "  one: {type: block, input: make, batch: %d, device: [%s]}\n"
+                          "  two: {type: block, input: one, batch: %d, device: [%s]}\n"
+                          "  out: {type: collect, input: two}\n",
+                     FRAMES, batch, list, batch, list);
+            outcome it = run(text, seed, 2);
+            double done = efficiency(&it, 4, 4, 2);
+            print_message("batches of %d: %.3f of what they can do\n", batch, done);
+            assert_true(done >= 0.95);
+            forget(&it);
+        }
+}
+
+/* One that the others would have to wait for gets a try now and then, and no more. */
+static void one_that_is_far_too_slow_is_left_out(void **state) {
+    (void)state;
+    char list[512], text[1024];
+    list_devices(list, sizeof list, 2, 40);
+    snprintf(text, sizeof text,
+             HEAD "sources: {a: {type: count, frames: %d}}\n"
+                  "stages:\n"
+                  "  make: {type: scale, input: a}\n"
+                  "  one: {type: scale, input: make, device: [%s]}\n"
+                  "  out: {type: collect, input: one}\n",
+             FRAMES, list);
+    outcome it = run(text, 1, 1);
+    const mr_stage_summary *one = stage(it.sums, "one");
+    assert_in_range(one->shares[1].frames, 1, 20);
+    assert_true((double)FRAMES * (double)CALL_NS / (double)it.spent_ns >= 0.85);
+    forget(&it);
+}
+
+static void one_that_becomes_slow_gets_less(void **state) {
+    (void)state;
+    outcome it = run(HEAD "sources: {a: {type: count, frames: 1600}}\n"
+                          "stages:\n"
+                          "  make: {type: scale, input: a}\n"
+                          "  one: {type: scale, input: make,\n"
+                          "        device: [\"sim:0?copy=1MB/s&call=1ms\",\n"
+                          "                 \"sim:1?copy=1MB/s&call=1ms&slow_after=1200&slow=4\"]}\n"
+                          "  out: {type: collect, input: one}\n",
+                     1, 1);
+    const mr_stage_summary *one = stage(it.sums, "one");
+    /* Three pieces of work a frame: bring in, do, and bring home; so it has done 400 when it becomes slow, the other
+     * as many. Of the 800 that are left it does one in five. */
+    assert_in_range(one->shares[1].frames, 400 + 140, 400 + 180);
+    assert_int_equal(one->shares[0].frames + one->shares[1].frames, FRAMES);
+    forget(&it);
+}
+
+/* What a lost device had begun is dropped; its frames behind that the others do. */
+static void of_a_lost_device_only_what_was_under_way_is_lost(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        outcome it = run(HEAD "sources: {a: {type: count, frames: 1600}}\n"
+                              "stages:\n"
+                              "  make: {type: scale, input: a}\n"
+                              "  one: {type: scale, input: make,\n"
+                              "        device: [\"sim:0?copy=1MB/s&call=100us\",\n"
+                              "                 \"sim:1?copy=1MB/s&call=100us&lose_after=900\",\n"
+                              "                 \"sim:2?copy=1MB/s&call=100us\"]}\n"
+                              "  out: {type: collect, input: one}\n",
+                         seed, 1);
+        const mr_stage_summary *one = stage(it.sums, "one");
+        assert_in_range(it.sums->dropped, 0, 32);
+        assert_int_equal(one->shares[0].state, MR_DEVICE_WORKS);
+        /* How much threads give to which device is theirs to say. */
+        if (seed) {
+            assert_true(it.sums->dropped > 0);
+            assert_int_equal(one->shares[1].state, MR_DEVICE_FAILED);
+            assert_in_range(one->shares[1].frames, 250, 360);
+        }
+        forget(&it);
+    }
+}
+
+/* ---- by hand --------------------------------------------------------------------------------------------------- */
+
+static const char by_hand[] = HEAD "devices: {second: {device: \"sim:1?copy=1MB/s&call=1ms\"}}\n"
+                                   "sources: {a: {type: count, frames: 1600, period: 1ms}}\n"
+                                   "stages:\n"
+                                   "  make: {type: scale, input: a}\n"
+                                   "  one: {type: scale, input: make, device: [\"sim:0?copy=1MB/s&call=1ms\", second]}\n"
+                                   "  two: {type: scale, input: one, device: second, on_device_error: cpu}\n"
+                                   "  three: {type: scale, input: two, device: \"sim:2?call=10us\"}\n"
+                                   "  out: {type: collect, input: three}\n";
+
+static void go_on(mr_pipeline *pipeline, int64_t until_ns) {
+    assert_int_equal(mr_pipeline_wait(pipeline, until_ns - mr_executor_now_ns(pipeline->graph->executor)),
+                     MR_ERROR_AGAIN);
+}
+
+static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed < 6; seed++) {
+        mr_pipeline *pipeline = opened(by_hand, seed);
+        mr_summary *before, *after;
+        int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        go_on(pipeline, begin + 400 * CALL_NS);
+        assert_int_equal(mr_pipeline_enable_device(pipeline, "second", false), MR_OK);
+        assert_int_equal(mr_pipeline_summarize(pipeline, &before), MR_OK);
+        go_on(pipeline, begin + 800 * CALL_NS);
+        assert_int_equal(mr_pipeline_summarize(pipeline, &after), MR_OK);
+        assert_int_equal(stage(after, "one")->shares[1].state, MR_DEVICE_DISABLED);
+        assert_int_equal(stage(after, "two")->shares[0].state, MR_DEVICE_DISABLED);
+        assert_int_equal(stage(after, "two")->shares[1].state, MR_DEVICE_RESERVED);
+        assert_true(stage(before, "one")->shares[1].frames > 0);
+        assert_int_equal(stage(after, "one")->shares[1].frames, stage(before, "one")->shares[1].frames);
+        assert_int_equal(stage(after, "two")->shares[0].frames, stage(before, "two")->shares[0].frames);
+        assert_true(stage(after, "two")->shares[1].frames > 300);
+        mr_summary_destroy(&before);
+        assert_int_equal(mr_pipeline_enable_device(pipeline, "sim:1?copy=1MB/s&call=1ms", true), MR_OK);
+        outcome it = ended(pipeline, begin, FRAMES, 3);
+        assert_int_equal(it.sums->dropped, 0);
+        assert_true(stage(it.sums, "one")->shares[1].frames > stage(after, "one")->shares[1].frames + 100);
+        assert_true(stage(it.sums, "two")->shares[0].frames > stage(after, "two")->shares[0].frames + 300);
+        assert_int_equal(stage(it.sums, "one")->shares[1].state, MR_DEVICE_WORKS);
+        mr_summary_destroy(&after);
+        forget(&it);
+    }
+}
+
+static void no_stage_is_left_without_a_device(void **state) {
+    (void)state;
+    mr_pipeline *pipeline = opened(by_hand, 1);
+    int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    go_on(pipeline, begin + 10 * CALL_NS);
+    assert_int_equal(mr_pipeline_enable_device(pipeline, "sim:7", false), MR_ERROR_USAGE);
+    assert_string_equal(mr_message(), "pipeline p does not use a device \"sim:7\"");
+    assert_int_equal(mr_pipeline_enable_device(pipeline, "sim:2?call=10us", false), MR_ERROR_UNAVAILABLE);
+    assert_string_equal(mr_message(), "sim:2 cannot be disabled: three (p.yaml:9:3) has no other device to work on");
+    assert_int_equal(mr_pipeline_enable_device(pipeline, "second", false), MR_OK);
+    assert_int_equal(mr_pipeline_enable_device(pipeline, "sim:0?copy=1MB/s&call=1ms", false), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_pipeline_enable_device(pipeline, "second", true), MR_OK);
+    assert_int_equal(mr_pipeline_enable_device(pipeline, "sim:0?copy=1MB/s&call=1ms", false), MR_OK);
+    outcome it = ended(pipeline, begin, FRAMES, 3);
+    assert_int_equal(it.sums->dropped, 0);
+    forget(&it);
+}
+
+/* On threads, with devices that take random times: whatever comes and goes, nothing is lost or out of order. */
+static void devices_come_and_go_while_threads_run(void **state) {
+    (void)state;
+    static const char *const names[] = {"sim:0", "sim:1", "sim:2"};
+    mr_pipeline *pipeline = opened(HEAD "sources: {a: {type: count, frames: 6000}}\n"
+                                        "stages:\n"
+                                        "  make: {type: scale, input: a}\n"
+                                        "  one: {type: scale, input: make, device: [sim:0, sim:1, sim:2]}\n"
+                                        "  two: {type: block, input: one, batch: 4, device: [sim:0, sim:1, sim:2]}\n"
+                                        "  out: {type: collect, input: two}\n",
+                                   0);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    for (unsigned turn = 0; mr_pipeline_wait(pipeline, 1000000) == MR_ERROR_AGAIN; turn++) {
+        assert_int_equal(mr_pipeline_enable_device(pipeline, names[turn % 3], false), MR_OK);
+        assert_int_equal(mr_pipeline_enable_device(pipeline, names[(turn + 1) % 3], false), MR_OK);
+        assert_int_equal(mr_pipeline_enable_device(pipeline, names[(turn + 2) % 3], false), MR_ERROR_UNAVAILABLE);
+        assert_int_equal(mr_pipeline_enable_device(pipeline, names[turn % 3], true), MR_OK);
+        assert_int_equal(mr_pipeline_enable_device(pipeline, names[(turn + 1) % 3], true), MR_OK);
+    }
+    mr_summary *sums;
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    check(sums, 6000, 2);
+    assert_int_equal(sums->dropped, 0);
+    assert_int_equal(mr_sim_misuses(), 0);
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(&pipeline);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_at_a_quarter_of_the_speed_adds_a_quarter),
+        cmocka_unit_test(so_it_does_for_a_chain_and_for_batches),
+        cmocka_unit_test(one_that_is_far_too_slow_is_left_out),
+        cmocka_unit_test(one_that_becomes_slow_gets_less),
+        cmocka_unit_test(of_a_lost_device_only_what_was_under_way_is_lost),
+        cmocka_unit_test(a_disabled_device_gets_nothing_until_it_is_enabled),
+        cmocka_unit_test(no_stage_is_left_without_a_device),
+        cmocka_unit_test(devices_come_and_go_while_threads_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
