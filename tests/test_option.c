@@ -406,6 +406,46 @@ static void nearest_names_are_found(void **state) {
     assert_null(nearest_of("", names));
 }
 
+static int plain_distance(const char *a, const char *b) {
+    int m = (int)strlen(a), n = (int)strlen(b), d[16][16];
+    for (int i = 0; i <= m; i++)
+        for (int j = 0; j <= n; j++) {
+            d[i][j] = i && j ? d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) : i + j;
+            if (i && j && d[i - 1][j] + 1 < d[i][j])
+                d[i][j] = d[i - 1][j] + 1;
+            if (i && j && d[i][j - 1] + 1 < d[i][j])
+                d[i][j] = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < d[i][j])
+                d[i][j] = d[i - 2][j - 2] + 1;
+        }
+    return d[m][n];
+}
+
+/* What is passed over for speed is never nearer than what is found. */
+static void the_nearest_of_many_names_is_found(void **state) {
+    (void)state;
+    srand(17);
+    for (int round = 0; round < 2000; round++) {
+        char name[12][16];
+        for (int k = 0; k < 12; k++) {
+            int length = 4 + rand() % 8;
+            for (int i = 0; i < length; i++)
+                name[k][i] = "abcd-_12"[rand() % (k % 2 ? 3 : 8)];
+            name[k][length] = 0;
+        }
+        mr_nearest nearest = {.wanted = name[0]};
+        int limit = (int)strlen(name[0]) / 3, best = limit < 1 ? 2 : limit + 1;
+        for (int k = 1; k < 12; k++) {
+            mr_nearest_offer(&nearest, name[k]);
+            int d = plain_distance(name[0], name[k]);
+            best = d < best ? d : best;
+        }
+        assert_int_equal(nearest.best != NULL, best <= limit);
+        if (nearest.best)
+            assert_int_equal(plain_distance(name[0], nearest.best), best);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_size_may_be_left_to_the_stage),
@@ -421,6 +461,7 @@ int main(void) {
         cmocka_unit_test(decimal_points_are_points_in_any_locale),
         cmocka_unit_test(tables_of_all_types_are_sound),
         cmocka_unit_test(nearest_names_are_found),
+        cmocka_unit_test(the_nearest_of_many_names_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

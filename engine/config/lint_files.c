@@ -290,7 +290,19 @@ static int add_uses(files *f, int v, bool writers) {
     return MR_OK;
 }
 
+static bool has_writer(const mr_plan_builder *b, int v) {
+    const mr_option *table = b->vertex[v]->type ? b->vertex[v]->type->options : NULL;
+    while (table && table->name && !writes(table))
+        table++;
+    return table && table->name;
+}
+
 int mr_lint_files(mr_plan_builder *b) {
+    int first = 0;
+    while (first < b->count && !has_writer(b, first))
+        first++;
+    if (first == b->count) /* Thousands of files to read need not be looked up. */
+        return MR_OK;
     use pipeline = {.path = b->spec->file};
     files f = {.b = b, .pipeline = &pipeline};
     pipeline.key = key_of(b->arena, b->spec->file);

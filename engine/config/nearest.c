@@ -1,6 +1,7 @@
 #include "engine/config/nearest.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,20 +12,33 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Optimal string alignment distance, without regard to case; both at most LONGEST long. */
-static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length) {
+static bool same_letter(char a, char b) {
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+/* Optimal string alignment distance, without regard to case, or anything above `limit` where it is more; both at most
+ * LONGEST long. */
+static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length, size_t limit) {
     size_t row[3][LONGEST + 1];
+    /* What both begin or end with costs nothing, and is most of what similar names consist of. */
+    for (; a_length && b_length && same_letter(*a, *b); a++, b++)
+        a_length--, b_length--;
+    for (; a_length && b_length && same_letter(a[a_length - 1], b[b_length - 1]); a_length--)
+        b_length--;
     size_t *two_up = row[0], *up = row[1], *here = row[2];
     for (size_t j = 0; j <= b_length; j++)
         up[j] = two_up[j] = j;
     for (size_t i = 1; i <= a_length; i++) {
-        here[0] = i;
+        size_t smallest = here[0] = i;
         for (size_t j = 1; j <= b_length; j++) {
-            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-            here[j] = least(least(up[j], here[j - 1]) + 1, up[j - 1] + (x != y));
-            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]))
+            here[j] = least(least(up[j], here[j - 1]) + 1, up[j - 1] + !same_letter(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]))
                 here[j] = least(here[j], two_up[j - 2] + 1);
+            smallest = least(smallest, here[j]);
         }
+        /* A swap leads past one row, and costs one itself. */
+        if (smallest > limit)
+            return smallest;
         size_t *oldest = two_up;
         two_up = up;
         up = here;
@@ -33,25 +47,31 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
     return up[b_length];
 }
 
-/* One bit for each letter that is in the name, without regard to case. */
-static uint64_t letters(const char *name) {
+/* One bit for each letter that is in the name, without regard to case; and how long it is. */
+static uint64_t letters(const char *name, size_t *length) {
     uint64_t bits = 0;
-    for (; *name; name++)
-        bits |= UINT64_C(1) << (tolower((unsigned char)*name) & 63);
+    const char *at = name;
+    for (; *at; at++)
+        bits |= UINT64_C(1) << (((unsigned char)*at | 32) & 63);
+    *length = (size_t)(at - name);
     return bits;
 }
 
 void mr_nearest_offer(mr_nearest *nearest, const char *name) {
-    size_t wanted = strlen(nearest->wanted), length = strlen(name);
-    size_t limit = wanted < 4 ? 1 : wanted / 3;
+    size_t length;
+    uint64_t there = letters(name, &length);
+    if (!nearest->length)
+        nearest->letters = letters(nearest->wanted, &nearest->length);
+    size_t wanted = nearest->length, limit = wanted < 4 ? 1 : wanted / 3;
     size_t gap = wanted > length ? wanted - length : length - wanted;
-    if (wanted > LONGEST || length > LONGEST || gap > limit)
+    if (wanted > LONGEST || length > LONGEST || gap > limit || (nearest->best && gap >= nearest->distance))
         return;
     /* A replacement changes two of the letters at most, an insertion or deletion one, a swap none: most names are
      * told apart by that alone. */
-    if ((size_t)__builtin_popcountll(letters(nearest->wanted) ^ letters(name)) > 2 * limit)
+    size_t differing = (size_t)__builtin_popcountll(nearest->letters ^ there);
+    if (differing > 2 * limit || (nearest->best && differing + 1 >= 2 * nearest->distance))
         return;
-    size_t d = distance(nearest->wanted, wanted, name, length);
+    size_t d = distance(nearest->wanted, wanted, name, length, limit);
     /* A name of one or two letters is near to every other such name; nothing is gained by offering those. */
     if (d > limit || d >= wanted || (nearest->best && d >= nearest->distance))
         return;

@@ -3,6 +3,7 @@
 #define MILLRACE_CONFIG_NEAREST_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* A name is offered to the search one by one; all zero but `wanted` starts it. Distance: insertions, deletions,
  * replacements and swaps of neighbours (optimal string alignment); at most a third of the name may differ. */
@@ -10,6 +11,8 @@ typedef struct mr_nearest {
     const char *wanted;
     const char *best; /* NULL: nothing is near */
     size_t distance;
+    size_t length;    /* private: of `wanted`, and what letters are in it */
+    uint64_t letters;
 } mr_nearest;
 
 void mr_nearest_offer(mr_nearest *nearest, const char *name);
