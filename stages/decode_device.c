@@ -222,6 +222,17 @@ static int copy(mr_stream *stream, const AVFrame *picture, const mr_frame *to) {
     return status;
 }
 
+/* Tells the picture when its copy is done. A failure is told to one event alone, and the frame's, which comes later, must
+ * have it too. */
+static int end_copy(mr_stream *stream, held *place) {
+    int status = mr_stream_record(stream, place->event);
+    if (status) {
+        mr_event_unref(&place->event);
+        return status;
+    }
+    return mr_stream_wait(stream, place->event);
+}
+
 int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                           const mr_format *format, const mr_frame *packet, mr_frame **frame) {
     mr_stream *stream = mr_io_stream(io);
@@ -239,10 +250,8 @@ int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *pi
         status = copy(stream, place->picture, *frame);
     /* Also behind a copy that failed: others may have begun. */
     if (place && place->event) {
-        int recorded = mr_stream_record(stream, place->event);
-        status = status ? status : recorded;
-        if (recorded)
-            mr_event_unref(&place->event);
+        int ended = end_copy(stream, place);
+        status = status ? status : ended;
     }
     if (place && place->picture && !place->event)
         av_frame_free(&place->picture);
