@@ -238,6 +238,7 @@ static int negotiate(mr_negotiation *n) {
     if (status < 0)
         return status;
     output->set = output->wanted ? decided(o, output->wanted) : possible(o);
+    output->buffer_bytes = (size_t)n->batch * mr_format_set_most_bytes(&output->set);
     output->chosen = true;
     output->unfixed = "write its size, as in size: 224x224";
     return MR_OK;
@@ -248,9 +249,51 @@ static int open_stage(mr_stage *self) {
     return mr_resizer_init(self->state, &params);
 }
 
-static int map(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    const mr_resizer_item item = {input, output->plane[0].data};
-    return mr_resizer_enqueue(self->state, stream, &item, 1);
+/* ---- running --------------------------------------------------------------------------------------------------- */
+
+/* Results of a call stand behind each other in one buffer, so that the batch of a network behind is made already. */
+static int place(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t index, mr_frame **frame) {
+    size_t bytes = mr_tensor_bytes(&self->outputs[0]);
+    int status = mr_io_derive(io, mr_io_input_at(io, 0, index), frame);
+    if (status)
+        return status;
+    (*frame)->format = self->outputs[0];
+    (*frame)->plane[0] =
+        (mr_plane){.buffer = mr_buffer_ref(buffer), .data = buffer->data + index * bytes, .bytes = bytes};
+    return MR_OK;
+}
+
+/* Inputs first, first + 1, ...: at most MR_PREPROCESS_LAUNCH of them. */
+static int process_piece(mr_stage *self, mr_io *io, mr_buffer *buffer, size_t first, size_t count) {
+    mr_resizer_item items[MR_PREPROCESS_LAUNCH];
+    mr_frame *made[MR_PREPROCESS_LAUNCH] = {0};
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = place(self, io, buffer, first + i, &made[i]);
+        if (!status)
+            items[i] = (mr_resizer_item){mr_io_input_at(io, 0, first + i), made[i]->plane[0].data};
+    }
+    if (!status)
+        status = mr_resizer_enqueue(self->state, mr_io_stream(io), items, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!status)
+            status = mr_io_emit(io, 0, made[i]);
+        else
+            mr_frame_unref(&made[i]);
+    }
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    mr_buffer *buffer = NULL;
+    size_t count = mr_io_count(io);
+    int status = mr_io_buffer(io, 0, (size_t)self->batch * mr_tensor_bytes(&self->outputs[0]), &buffer);
+    for (size_t first = 0; first < count && !status; first += MR_PREPROCESS_LAUNCH) {
+        size_t left = count - first;
+        status = process_piece(self, io, buffer, first, left < MR_PREPROCESS_LAUNCH ? left : MR_PREPROCESS_LAUNCH);
+    }
+    mr_buffer_unref(&buffer);
+    return status;
 }
 
 static void close_stage(mr_stage *self) {
@@ -334,7 +377,9 @@ const mr_stage_type mr_preprocess_stage = {
     .negotiate = negotiate,
     .suggest = suggest,
     .open = open_stage,
-    .map = map,
+    .process = process,
+    .batches = true,
+    .streams = true,
     .cuda = true,
     .close = close_stage,
 };

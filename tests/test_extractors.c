@@ -263,6 +263,13 @@ static size_t expect_sharpness(const feed *f, size_t frame, uint8_t *want) {
     return sizeof(float);
 }
 
+static size_t expect_small(const feed *f, size_t frame, uint8_t *want) {
+    uint8_t *small = make_small(f, frame, (mr_preprocess_params){.width = 31, .height = 17, .interpolation = MR_AREA});
+    memcpy(want, small, 3 * 31 * 17);
+    free(small);
+    return 3 * 31 * 17;
+}
+
 typedef size_t expect_function(const feed *f, size_t frame, uint8_t *want);
 
 static const struct feature {
@@ -275,6 +282,7 @@ static const struct feature {
     {"type: phash", expect_phash},
     {"type: phash, form: bits", expect_bits},
     {"type: sharpness", expect_sharpness},
+    {"type: preprocess, size: 31x17, interpolation: area, dtype: u8", expect_small},
 };
 enum { FEATURES = sizeof features / sizeof features[0] };
 

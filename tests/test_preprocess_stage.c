@@ -1,4 +1,4 @@
-/* The preprocess stage on a simulated accelerator: what map enqueues is done later, by the plan for that picture,
+/* The preprocess stage on a simulated accelerator: what is enqueued is done later, by the plan for that picture,
  * whatever other pictures came in between. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include "engine/device/device.h"
 #include "kernels/preprocess.h"
 #include "stages/list.h"
+#include "stages/resizer.h"
 
 enum { SIDE = 16, RESULTS = 3 * SIDE * SIDE };
 
@@ -69,10 +70,10 @@ static int close_instance(void **state) {
 static int enqueue(instance *made, int width, int height, uint8_t *pixels, float *results) {
     mr_frame input = {.format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = width,
                                  .height = height, .range = MR_RANGE_FULL}};
-    mr_frame output = {.plane[0].data = (uint8_t *)results};
     input.plane[0].data = pixels;
     input.plane[0].stride = width;
-    return mr_preprocess_stage.map(&made->stage, made->stream, &input, &output);
+    const mr_resizer_item item = {&input, results};
+    return mr_resizer_enqueue(made->stage.state, made->stream, &item, 1);
 }
 
 static void the_plan_says_the_shape(void **state) {

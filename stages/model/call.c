@@ -183,16 +183,30 @@ static int gather(const mr_call *call, mr_io *io, size_t input, uint8_t *to) {
     return status ? status : mr_stream_copy(stream, to + count * bytes, NULL, ((size_t)call->batch - count) * bytes);
 }
 
+/* The items of one input where they stand, if they make a whole batch as it is; else NULL. */
+static uint8_t *in_place(const mr_call *call, const mr_io *io, size_t input) {
+    const mr_plane *first = &mr_io_input_at(io, call->port[input], 0)->plane[0];
+    size_t bytes = mr_tensor_bytes(&call->input[input]), count = mr_io_count(io);
+    for (size_t i = 1; i < count; i++) {
+        const mr_plane *item = &mr_io_input_at(io, call->port[input], i)->plane[0];
+        if (item->buffer != first->buffer || item->data != first->data + i * bytes)
+            return NULL;
+    }
+    return count == (size_t)call->batch ? first->data : NULL;
+}
+
 static int feed(const mr_call *call, mr_io *io, void **inputs) {
     mr_buffer *scratch = NULL;
-    int status = call->batch > 1 ? mr_io_scratch(io, call->gathered_bytes, &scratch) : MR_OK;
+    bool whole = true;
+    for (size_t i = 0; i < call->model->input_count; i++)
+        whole &= (inputs[i] = in_place(call, io, i)) != NULL;
+    int status = whole ? MR_OK : mr_io_scratch(io, call->gathered_bytes, &scratch);
     size_t at = 0;
     for (size_t i = 0; i < call->model->input_count && !status; i++) {
-        inputs[i] = mr_io_input_at(io, call->port[i], 0)->plane[0].data;
-        if (!scratch)
-            continue;
-        inputs[i] = scratch->data + at;
-        status = gather(call, io, i, inputs[i]);
+        if (!inputs[i]) {
+            inputs[i] = scratch->data + at;
+            status = gather(call, io, i, inputs[i]);
+        }
         at += aligned((size_t)call->batch * mr_tensor_bytes(&call->input[i]));
     }
     /* The engine holds it until the device is done with this call. */

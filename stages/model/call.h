@@ -5,8 +5,8 @@
  * filled up with zeros, so that no result depends on who shared its batch. A model without batch dimension takes one
  * frame a call.
  *
- * With batches of one the model reads where the frames are; else items are gathered first, since each frame has a
- * buffer of its own.
+ * The model reads where the frames are if these stand behind each other in one buffer: batches of one do, and those
+ * that a batching stage has made. Others are gathered first.
  *
  * Ownership: a call borrows its model. Threads: planned by one thread, then run by several at once. */
 #ifndef MILLRACE_STAGES_MODEL_CALL_H

@@ -21,7 +21,7 @@ sources:
   clip: {{uri: "{uri}"{source}}}
 stages:
   decode:     {{input: sources.*}}
-  preprocess: {{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128{device}}}
+  preprocess: {{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128{pictures}{device}}}
   features:   {{input: preprocess, model: {models}/{network}.onnx, tensor: features{batch}{device}}}
   classify:   {{input: features, weights: {models}/lite0-head.npy, labels: {models}/imagenet.txt, top_k: 5{device}}}
   results:    {{type: jsonl, input: classify, path: "-"}}
@@ -33,8 +33,8 @@ def setUpModule():
 
 
 class Classes(harness.Case):
-    def classify(self, uri, *arguments, source="", batch="", device="", network="lite0-features"):
-        text = CLASSIFY.format(uri=uri, source=source, batch=batch, device=device, network=network,
+    def classify(self, uri, *arguments, source="", pictures="", batch="", device="", network="lite0-features"):
+        text = CLASSIFY.format(uri=uri, source=source, pictures=pictures, batch=batch, device=device, network=network,
                                models=harness.MODELS)
         run = self.run_pipeline(text, *arguments)
         self.assert_balanced(run)
@@ -91,8 +91,9 @@ class Classes(harness.Case):
         single = self.classify(clip)
         for batch in (3, 8):
             with self.subTest(batch):
-                rows = self.classify(clip, batch=f", batch: {{size: {batch}, timeout: 20ms}}").rows
-                self.assert_same(rows, single.rows)
+                together = f", batch: {{size: {batch}, timeout: 20ms}}"
+                self.assert_same(self.classify(clip, batch=together).rows, single.rows)
+                self.assert_same(self.classify(clip, pictures=together, batch=together).rows, single.rows)
 
     def test_workers_change_nothing(self):
         clip = clips.codec("h264 4:2:0")
