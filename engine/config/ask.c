@@ -158,7 +158,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
     const mr_strings *device = &b->vertex[v]->common.device;
     mr_negotiation n = {.id = vertex->id,
                         .options = vertex->options,
-                        .offline = b->params.offline,
+                        .offline = b->params.offline || mr_plan_is_unseen(b, v),
                         .input_count = vertex->input_count,
                         .inputs = vertex->inputs,
                         .batch = vertex->batch,

@@ -128,7 +128,8 @@ static int build(mr_plan_builder *b) {
     /* Without an order there is nothing more to find out. */
     if (b->diagnostics->errors > before_order)
         return MR_OK;
-    if (mr_plan_list_edges(b) || create_vertices(b) || mr_plan_reach(b) || mr_plan_negotiate(b) || mr_plan_place(b))
+    if (mr_plan_list_edges(b) || create_vertices(b) || mr_plan_assign_nodes(b) || mr_plan_reach(b) ||
+        mr_plan_negotiate(b) || mr_plan_place(b))
         return MR_ERROR_MEMORY;
     if (mr_lint_plan(b, linked))
         return MR_ERROR_MEMORY;
@@ -137,6 +138,10 @@ static int build(mr_plan_builder *b) {
         return MR_OK;
     for (int v = 0; v < b->count; v++)
         set_calls(b, v);
+    if (mr_plan_insert_cuts(b))
+        return MR_ERROR_MEMORY;
+    if (b->diagnostics->errors > errors)
+        return MR_OK;
     /* What is left to the planner hangs on how much memory each stage needs, and what that is hangs on the copies. */
     if (mr_plan_sizes(b) || mr_plan_pools(b) || mr_plan_place_auto(b) || mr_plan_insert_copies(b) || mr_plan_sizes(b))
         return MR_ERROR_MEMORY;

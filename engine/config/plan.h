@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "engine/config/spec.h"
+#include "engine/transport/cut.h"
 #include "millrace/stage.h"
 
 /* One arrow of the graph: from an output port of one vertex to an input port of another. */
@@ -87,14 +88,32 @@ typedef struct mr_plan_pool {
     uint64_t bytes; /* of one buffer at most; 0: not known */
 } mr_plan_pool;
 
-/* A source, stage or copy. */
+/* An entry of `nodes`: one process, or several that do the same. */
+typedef struct mr_plan_node {
+    const char *id;
+    mr_place mark;          /* of its id */
+    int replicas;
+    const char *listen;     /* the first endpoint that its first process binds; NULL: nobody takes frames from it */
+    const char *address;    /* the same as others see it */
+    const char *key, *public_key; /* files; NULL: none */
+    size_t source_count, stage_count; /* of the author's */
+    mr_plan_bytes host, pinned; /* upper bounds of what pools of one of its processes take */
+} mr_plan_node;
+
+/* A link between nodes: what is decided about it, and the vertices at its ends. */
+typedef struct mr_plan_cut {
+    const mr_cut *cut;      /* as this process sees it; of a plan of all nodes, the first process of the giving one */
+    int from, to;           /* nodes */
+    int out, in;            /* vertices */
+} mr_plan_cut;
+
+/* A source, stage, copy or end of a cut. */
 typedef struct mr_plan_vertex {
     const char *id;
     const mr_stage_type *type;
     const void *options;
     const char *place;              /* "file:line:column" */
     mr_place mark;
-    int node;                       /* that it runs on, as plan->node */
     bool is_source;
     uint32_t source;                /* sources: 0, 1, ... */
     const char *device;             /* the first of its devices: "cpu", "sim:0", ... */
@@ -106,6 +125,7 @@ typedef struct mr_plan_vertex {
     bool has_reserve;               /* a device takes over from any of these that fails */
     int reserve;                    /* that device, in plan->devices; all that the stage needs is open there */
     mr_copy_kind copy;
+    int node;                       /* which runs it, in plan->nodes; 0 where there are none */
     int instances;
     mr_entry entry;
     bool blocking;
@@ -139,8 +159,6 @@ typedef struct mr_plan_vertex {
 typedef struct mr_plan {
     const mr_spec *spec;
     const char *name;
-    int node;                       /* the one that runs: only its vertices do, and edges to others are cut (transport/cut.h).
-                                       All have the same where the pipeline is one process */
     int workers;
     size_t source_count;
     size_t vertex_count;            /* sources included */
@@ -151,6 +169,14 @@ typedef struct mr_plan {
     mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages
                                        name */
     mr_plan_bytes host, pinned;     /* upper bounds of what pools take; pinned memory is counted apart */
+    size_t node_count;              /* 0: one process runs all, also where the author wrote nodes
+                                       (mr_plan_params.cuts) */
+    mr_plan_node *nodes;
+    int node;                       /* which of them this is the plan of: only vertices of that node are run. -1: of
+                                       all of them, and it cannot be run; 0 where there are none */
+    int replica;                    /* which of that node's processes: 0, 1, ... */
+    size_t cut_count;
+    mr_plan_cut *cuts;              /* in the order of the graph */
     bool assumed;                   /* it is for hardware that need not be there, and cannot be run */
     mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
@@ -161,6 +187,11 @@ static inline bool mr_plan_is_here(const mr_plan *plan, const mr_plan_vertex *ve
 }
 
 typedef struct mr_plan_params {
+    bool cuts;                      /* `nodes` of the YAML holds; else one process runs all */
+    const char *node;               /* with cuts: the node to plan for; NULL: all of them */
+    int replica;                    /* which of its processes: 0, 1, ... */
+    const char *runtime;            /* folder for sockets of nodes that do not say where they listen; NULL: that of
+                                       $MILLRACE_RUNTIME, else one of the pipeline's own */
     int workers;                    /* 0: as the spec says, else one for each usable core */
     bool offline;
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */

@@ -34,9 +34,10 @@ static const char *objection(search *s, int d) {
         return "is disabled";
     if (mr_plan_is_cuda(device) && !type->cuda && !s->b->plan->assumed)
         return "has no kernel for it in this version";
-    if (mr_plan_probe(s->b, device))
+    bool here = !mr_plan_is_elsewhere(s->b, s->v);
+    if (here && mr_plan_probe(s->b, device))
         return "is not there";
-    if (type->check_device && !s->b->params.offline && !device->assumed &&
+    if (here && type->check_device && !s->b->params.offline && !device->assumed &&
         type->check_device(s->b->plan->vertices[s->v].options, device->name)) {
         snprintf(s->words, sizeof s->words, "cannot do it: %s", mr_message());
         return s->words;
@@ -100,7 +101,7 @@ static int take_first(search *s) {
 
 /* Where a device without a CUDA variant was taken, since it is only assumed. */
 static void warn_of_kernels(mr_plan_builder *b, int v) {
-    for (size_t i = 0; i < b->plan->vertices[v].device_count; i++)
+    for (size_t i = 0; !mr_plan_is_elsewhere(b, v) && i < b->plan->vertices[v].device_count; i++)
         if (mr_plan_is_cuda(&b->plan->devices[b->plan->vertices[v].devices[i]])) {
             mr_plan_check_device(b, b->vertex[v], mr_yaml_get(b->vertex[v]->node, "device")->place,
                                  b->plan->vertices[v].devices[i]);

@@ -62,12 +62,36 @@ int mr_plan_place(mr_plan_builder *builder);          /* devices, and stages on 
 int mr_plan_sizes(mr_plan_builder *builder);          /* queues of joins, output_buffers; may be called again */
 int mr_plan_pools(mr_plan_builder *builder);          /* what pools there are, from output_buffers; also again */
 int mr_plan_place_auto(mr_plan_builder *builder);     /* stages whose device is the planner's choice; needs pools */
+int mr_plan_assign_nodes(mr_plan_builder *builder);   /* which node runs what; after vertices were created */
+int mr_plan_insert_cuts(mr_plan_builder *builder);    /* where nodes meet; numbers vertices and links anew */
 int mr_plan_insert_copies(mr_plan_builder *builder);  /* numbers vertices and links anew */
 int mr_plan_memory(mr_plan_builder *builder);         /* pools, totals and limits */
 
 /* plan.c, plan_order.c: plan->edges from link; in and out from link. */
 int mr_plan_list_edges(mr_plan_builder *builder);
 int mr_plan_list_fans(mr_plan_builder *builder);
+
+/* plan_splice.c: puts vertices into links. */
+typedef struct mr_plan_insertion {
+    bool (*needed)(const mr_plan_builder *builder, const mr_plan_link *link);
+    /* Whether what was put in for one reader of an output port does for another, too. */
+    bool (*shared)(const mr_plan_vertex *reader, const mr_plan_vertex *other);
+    int count; /* vertices that are put in, one behind the other */
+    /* Fills them; their ports are wired by who calls. MR_ERROR_MEMORY. */
+    int (*make)(mr_plan_builder *builder, const mr_plan_link *link, mr_plan_vertex *vertices, mr_spec_vertex *specs);
+} mr_plan_insertion;
+/* MR_OK or MR_ERROR_MEMORY. */
+int mr_plan_splice(mr_plan_builder *builder, const mr_plan_insertion *insertion);
+
+/* plan_endpoints.c: where each process of each node listens, and with which keys; after the cuts were made.
+ * MR_ERROR_MEMORY. */
+int mr_plan_assign_endpoints(mr_plan_builder *builder);
+
+/* plan_nodes.c: whether a stage or source is another process's than that which is planned for: what it needs may not
+ * be on this machine. */
+bool mr_plan_is_elsewhere(const mr_plan_builder *builder, int vertex);
+/* The same, and what it reads is not here either: it is asked without opening anything. */
+bool mr_plan_is_unseen(const mr_plan_builder *builder, int vertex);
 
 /* plan_devices.c */
 bool mr_plan_is_cuda(const mr_plan_device *device);
@@ -81,6 +105,10 @@ void mr_plan_name_device(mr_plan_builder *builder, mr_plan_vertex *vertex);
 bool mr_plan_settle_reserve(mr_plan_vertex *vertex);
 /* The least of its limit and its memory; 0: neither is known. */
 uint64_t mr_plan_most_bytes(const mr_plan_device *device);
+/* plan_memory.c: most bytes of a whole frame with its tensors, as a copy or a cut holds it; false where that is not
+ * known, with what is. */
+bool mr_plan_frame_bytes(const mr_format_set *set, const mr_planned_result *results, bool more_results,
+                         uint64_t *bytes);
 /* plan_memory.c: about what the vertex takes of its device's memory, with what is brought there for it. */
 uint64_t mr_plan_estimate(const mr_plan_builder *builder, int vertex);
 

@@ -1,5 +1,5 @@
 /* Copies that the planner puts in where frames go from one memory to another: one for each output port and device
- * that reads it. The graph is numbered anew, with each copy before the first stage that reads it. */
+ * that reads it. */
 #include <string.h>
 
 #include "engine/config/plan_builder.h"
@@ -7,26 +7,6 @@
 #include "millrace/status.h"
 
 enum { COPY_QUEUE = 2, COPY_IN_FLIGHT = 2 };
-
-/* A copy that was put in, and the next one of the same producer. */
-typedef struct made_copy {
-    int from_port;
-    const mr_plan_vertex *reader; /* the first stage that reads it: another on the same devices reads it too */
-    int position;                 /* in the new numbering */
-    struct made_copy *next;
-} made_copy;
-
-/* The graph being built anew. */
-typedef struct rebuild {
-    mr_plan_builder *b;
-    made_copy **copies; /* of each old vertex */
-    int *position;      /* of each old vertex */
-    int count, room;    /* vertices */
-    mr_plan_vertex *vertices;
-    const mr_spec_vertex **specs;
-    size_t link_count, link_room;
-    mr_plan_link *link;
-} rebuild;
 
 /* ---- whether a link needs one ---------------------------------------------------------------------------------- */
 
@@ -136,6 +116,7 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
         .turn = works->turn,
         .source_count = from->source_count,
         .sources = from->sources,
+        .node = works->node,
     };
     *spec = (mr_spec_vertex){
         .id = id, .place = to->mark, .place_text = to->place, .type = &mr_copy_stage, .options = options};
@@ -143,89 +124,7 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
     return fill_ends(b, copy, link);
 }
 
-/* ---- the new graph --------------------------------------------------------------------------------------------- */
-
-static void add_link(rebuild *r, mr_plan_link link) {
-    r->link[r->link_count++] = link;
-}
-
-static made_copy *find_copy(const rebuild *r, const mr_plan_link *link) {
-    made_copy *copy = r->copies[link->from];
-    while (copy && (copy->from_port != link->from_port ||
-                    !mr_plan_same_devices(copy->reader, &r->b->plan->vertices[link->to])))
-        copy = copy->next;
-    return copy;
-}
-
-static int add_copy(rebuild *r, const mr_plan_link *link) {
-    made_copy *copy = mr_arena_alloc(r->b->arena, sizeof *copy);
-    mr_spec_vertex *spec = mr_arena_alloc(r->b->arena, sizeof *spec);
-    if (!copy || !spec || make_copy(r->b, link, &r->vertices[r->count], spec))
-        return MR_ERROR_MEMORY;
-    *copy = (made_copy){.from_port = link->from_port,
-                        .reader = &r->b->plan->vertices[link->to],
-                        .position = r->count,
-                        .next = r->copies[link->from]};
-    r->copies[link->from] = copy;
-    r->specs[r->count++] = spec;
-    add_link(r, (mr_plan_link){.from = r->position[link->from],
-                               .from_port = link->from_port,
-                               .to = copy->position,
-                               .place = link->place});
-    return MR_OK;
-}
-
-/* Adds an old vertex, behind the copies that it is the first to read. */
-static int add_vertex(rebuild *r, int v) {
-    mr_plan_builder *b = r->b;
-    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
-        const mr_plan_link *link = &b->link[b->in.item[i]];
-        if (needs_copy(b, link) && !find_copy(r, link) && add_copy(r, link))
-            return MR_ERROR_MEMORY;
-    }
-    r->position[v] = r->count;
-    r->vertices[r->count] = b->plan->vertices[v];
-    r->specs[r->count++] = b->vertex[v];
-    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
-        mr_plan_link link = b->link[b->in.item[i]];
-        const made_copy *copy = needs_copy(b, &link) ? find_copy(r, &link) : NULL;
-        link.from = copy ? copy->position : r->position[link.from];
-        link.from_port = copy ? 0 : link.from_port;
-        link.to = r->position[v];
-        add_link(r, link);
-    }
-    return MR_OK;
-}
-
-static int adopt(rebuild *r) {
-    mr_plan_builder *b = r->b;
-    mr_plan *plan = b->plan;
-    plan->vertices = r->vertices;
-    plan->vertex_count = (size_t)r->count;
-    b->count = r->count;
-    b->vertex = r->specs;
-    b->link = r->link;
-    b->link_count = r->link_count;
-    return mr_plan_list_edges(b) || mr_plan_list_fans(b) ? MR_ERROR_MEMORY : MR_OK;
-}
-
 int mr_plan_insert_copies(mr_plan_builder *b) {
-    rebuild r = {.b = b};
-    size_t needed = 0;
-    for (size_t i = 0; i < b->link_count; i++)
-        needed += needs_copy(b, &b->link[i]);
-    if (needed == 0)
-        return MR_OK;
-    size_t most = (size_t)b->count + needed;
-    r.copies = mr_arena_array(b->arena, (size_t)b->count, sizeof(made_copy *));
-    r.position = mr_arena_array(b->arena, (size_t)b->count, sizeof *r.position);
-    r.vertices = mr_arena_array(b->arena, most, sizeof *r.vertices);
-    r.specs = mr_arena_array(b->arena, most, sizeof(mr_spec_vertex *));
-    r.link = mr_arena_array(b->arena, b->link_count + needed, sizeof *r.link);
-    if (!r.copies || !r.position || !r.vertices || !r.specs || !r.link)
-        return MR_ERROR_MEMORY;
-    for (int v = 0; v < b->count; v++)
-        if (add_vertex(&r, v))
-            return MR_ERROR_MEMORY;
-    return adopt(&r);
+    return mr_plan_splice(b, &(mr_plan_insertion){.needed = needs_copy, .shared = mr_plan_same_devices, .count = 1,
+                                                  .make = make_copy});
 }

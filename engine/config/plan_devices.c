@@ -226,6 +226,10 @@ static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
         mr_plan_error(b, place, "write device: cpu, or leave cpu out of the list",
                       "stages.%s.device: the processors cannot share a stage with other devices", spec->id);
     /* Of a kernel that is missing one word is enough. */
+    if (mr_plan_is_elsewhere(b, v)) {
+        devices[vertex->device_count++] = d;
+        return MR_OK;
+    }
     if (vertex->device_count == 0 || !mr_plan_is_cuda(device) || !spec->type || spec->type->cuda)
         mr_plan_check_device(b, spec, place, d);
     devices[vertex->device_count++] = d;
@@ -282,7 +286,8 @@ static int place_reserve(mr_plan_builder *b, int v) {
             mr_plan_error(b, place, "name another device, or cpu",
                           "stages.%s.on_device_error: the stage computes on %s itself", spec->id,
                           b->plan->devices[d].name);
-    mr_plan_check_device(b, spec, place, d);
+    if (!mr_plan_is_elsewhere(b, v))
+        mr_plan_check_device(b, spec, place, d);
     vertex->reserve = d;
     vertex->has_reserve = true;
     return MR_OK;
@@ -316,7 +321,9 @@ static int place_named(mr_plan_builder *b, int v) {
         return MR_ERROR_MEMORY;
     vertex->devices = device;
     mr_plan_name_device(b, vertex);
-    mr_plan_check_device(b, spec, place_of(spec, 0), *device);
+    /* What is not here its own node finds out. */
+    if (!mr_plan_is_elsewhere(b, v))
+        mr_plan_check_device(b, spec, place_of(spec, 0), *device);
     return MR_OK;
 }
 
@@ -328,7 +335,8 @@ bool mr_plan_is_auto(const mr_spec_vertex *spec) {
 static void ask_types(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
-    if (b->params.offline || !spec->type || !spec->type->check_device || spec->broken || mr_plan_is_auto(spec))
+    if (b->params.offline || !spec->type || !spec->type->check_device || spec->broken || mr_plan_is_auto(spec) ||
+        mr_plan_is_elsewhere(b, v))
         return;
     for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
         int d = mr_plan_part(vertex, i);

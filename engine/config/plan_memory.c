@@ -29,9 +29,8 @@ static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
     return most > 0 || set->payload == MR_PAYLOAD_PACKET || set->payload == MR_PAYLOAD_RESULTS;
 }
 
-/* Most bytes of a whole frame with its tensors, as a copy holds it. False where that is not known. */
-static bool frame_bytes(const mr_format_set *set, const mr_planned_result *results, bool more_results,
-                        uint64_t *bytes) {
+bool mr_plan_frame_bytes(const mr_format_set *set, const mr_planned_result *results, bool more_results,
+                         uint64_t *bytes) {
     *bytes = 0;
     bool known = add_payload(set, bytes) && !more_results;
     for (; results; results = results->next)
@@ -41,7 +40,7 @@ static bool frame_bytes(const mr_format_set *set, const mr_planned_result *resul
 }
 
 static bool input_bytes(const mr_planned_input *input, uint64_t *bytes) {
-    return frame_bytes(&input->set, input->results, input->more_results, bytes);
+    return mr_plan_frame_bytes(&input->set, input->results, input->more_results, bytes);
 }
 
 bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *bytes) {
@@ -49,8 +48,10 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
     *bytes = mr_aligned_bytes(output->buffer_bytes);
     if (output->buffer_bytes)
         return true;
+    if (vertex->type == &mr_cut_in_stage)
+        return mr_plan_frame_bytes(&output->set, output->results, output->more_results, bytes) ? *bytes > 0 : true;
     if (vertex->copy) {
-        if (!frame_bytes(&output->set, output->results, output->more_results, bytes))
+        if (!mr_plan_frame_bytes(&output->set, output->results, output->more_results, bytes))
             *bytes = 0;
         return true;
     }
@@ -174,9 +175,15 @@ static void add_pool(mr_plan *plan, const mr_plan_vertex *vertex, const mr_plan_
     }
 }
 
-static void add_up(mr_plan *plan) {
+/* What one process of a node takes. */
+static void add_up_node(mr_plan *plan, int node) {
+    plan->host = plan->pinned = (mr_plan_bytes){0};
+    for (size_t d = 0; d < plan->device_count; d++)
+        plan->devices[d].memory = (mr_plan_bytes){0};
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
+        if (vertex->node != node)
+            continue;
         for (size_t i = 0; i < vertex->output_count; i++)
             add_pool(plan, vertex, &vertex->pools[i]);
         add_pool(plan, vertex, &vertex->scratch);
@@ -186,6 +193,34 @@ static void add_up(mr_plan *plan) {
     }
     plan->devices[0].memory = (mr_plan_bytes){.bytes = plus(plan->host.bytes, plan->pinned.bytes),
                                               .unknown = plan->host.unknown || plan->pinned.unknown};
+}
+
+static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
+    most->bytes = other->bytes > most->bytes ? other->bytes : most->bytes;
+    most->unknown = most->unknown || other->unknown;
+}
+
+/* Of a plan of all nodes, the most that any one process takes: they need not be on one machine. */
+static int add_up_all(mr_plan_builder *b) {
+    mr_plan *plan = b->plan;
+    mr_plan_bytes host = {0}, pinned = {0};
+    mr_plan_bytes *most = mr_arena_array(b->arena, plan->device_count, sizeof *most);
+    if (!most)
+        return MR_ERROR_MEMORY;
+    for (int n = 0; n < (int)plan->node_count; n++) {
+        add_up_node(plan, n);
+        plan->nodes[n].host = plan->host;
+        plan->nodes[n].pinned = plan->pinned;
+        raise(&host, &plan->host);
+        raise(&pinned, &plan->pinned);
+        for (size_t d = 0; d < plan->device_count; d++)
+            raise(&most[d], &plan->devices[d].memory);
+    }
+    plan->host = host;
+    plan->pinned = pinned;
+    for (size_t d = 0; d < plan->device_count; d++)
+        plan->devices[d].memory = most[d];
+    return MR_OK;
 }
 
 /* ---- limits ---------------------------------------------------------------------------------------------------- */
@@ -292,7 +327,13 @@ static void check_limit(mr_plan_builder *b, int d) {
 int mr_plan_memory(mr_plan_builder *b) {
     if (mr_plan_pools(b))
         return MR_ERROR_MEMORY;
-    add_up(b->plan);
+    if (b->plan->node_count > 0 && add_up_all(b))
+        return MR_ERROR_MEMORY;
+    if (b->plan->node >= 0) {
+        for (size_t d = 1; d < b->plan->device_count; d++)
+            b->plan->devices[d].used = false;
+        add_up_node(b->plan, b->plan->node);
+    }
     for (int d = 0; d < (int)b->plan->device_count; d++)
         check_limit(b, d);
     return MR_OK;

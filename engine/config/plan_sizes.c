@@ -120,6 +120,9 @@ int mr_plan_sizes(mr_plan_builder *b) {
         int64_t making = (int64_t)vertex->in_flight * vertex->batch;
         int64_t after = behind[v].per_source * sources + behind[v].in_all;
         vertex->output_buffers = (int)cap(vertex->retained + making + after);
+        /* What comes over a cut is let in by its window, wherever it is then held. */
+        if (vertex->type == &mr_cut_in_stage)
+            vertex->output_buffers = vertex->retained;
         if (mr_plan_parts(vertex) > 1 && !vertex->copy)
             vertex->staging.count = count_staging(vertex, making, after);
     }

@@ -132,11 +132,26 @@ static void put_pairs(yajl_gen json, const mr_option *option) {
     yajl_gen_map_close(json);
 }
 
+/* One of a few words in place of a map. */
+static void put_word_or_map(yajl_gen json, const mr_option *brief) {
+    mr_json_open_array(json, "anyOf");
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "type", "object");
+    yajl_gen_map_close(json);
+    mr_json_open_map(json, NULL);
+    put_choices(json, brief);
+    yajl_gen_map_close(json);
+    yajl_gen_array_close(json);
+}
+
 /* What stands in place of a map is held to the field it is short for: limits of numbers, patterns and properties each
  * look at values of their own type only, so that they may stand side by side. */
 static void put_map(yajl_gen json, const mr_option *option) {
-    if (option->brief)
-        put_plain(json, mr_option_find(option->fields, option->brief), "object");
+    const mr_option *brief = mr_option_find(option->fields, option->brief ? option->brief : "");
+    if (brief && brief->kind == MR_OPTION_ENUM)
+        put_word_or_map(json, brief);
+    else if (brief)
+        put_plain(json, brief, "object");
     else
         mr_json_text(json, "type", "object");
     put_fields(json, option->fields);

@@ -82,12 +82,17 @@ static const mr_option top_options[] = {
     {.name = "stages", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
      .max = MR_SPEC_MAX_STAGES,
      .fields = mr_stage_keys, .help = "what is done with them: a map from ids to stages"},
+    {.name = "nodes", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_NODES,
+     .fields = mr_node_keys,
+     .help = "which processes run which stages, on this machine or others; without it one process runs all: a map "
+             "from names to nodes"},
     MR_OPTIONS_END,
 };
 
 const mr_option *mr_spec_keys(mr_spec_level level) {
     const mr_option *const tables[] = {[MR_SPEC_PIPELINE] = top_options, [MR_SPEC_SOURCE] = mr_source_keys,
-                                       [MR_SPEC_STAGE] = mr_stage_keys, [MR_SPEC_DEVICE] = mr_device_keys};
+                                       [MR_SPEC_STAGE] = mr_stage_keys, [MR_SPEC_DEVICE] = mr_device_keys,
+                                       [MR_SPEC_NODE] = mr_node_keys};
     return tables[level];
 }
 
@@ -226,7 +231,8 @@ static int read_spec(mr_spec_parser *p) {
         return status;
     if (read_top(p) || mr_spec_read_devices(p) ||
         read_section(p, "sources", true, MR_SPEC_MAX_SOURCES, &spec->source_count, &spec->sources) ||
-        read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p))
+        read_section(p, "stages", false, MR_SPEC_MAX_STAGES, &spec->stage_count, &spec->stages) || check_ids(p) ||
+        mr_spec_read_nodes(p))
         return MR_ERROR_MEMORY;
     return MR_OK;
 }

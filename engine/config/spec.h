@@ -23,6 +23,8 @@ enum {
     MR_SPEC_MAX_SOURCES = 10000,
     MR_SPEC_MAX_STAGES = 1000,
     MR_SPEC_MAX_DEVICES = 256,
+    MR_SPEC_MAX_NODES = 64,
+    MR_SPEC_MAX_REPLICAS = 64, /* processes of one node */
     MR_SPEC_MAX_PORTS = 16 /* inputs of a join */
 };
 
@@ -37,8 +39,14 @@ enum {
 #define MR_SPEC_DEVICE_UUID "^cuda:GPU-[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 
 /* The keys of a pipeline's top level, those that every source and every stage has beside the options of its type, and
- * those of a device under `devices`: the tables that parsing reads. */
-typedef enum mr_spec_level { MR_SPEC_PIPELINE, MR_SPEC_SOURCE, MR_SPEC_STAGE, MR_SPEC_DEVICE } mr_spec_level;
+ * those of a device under `devices` and of a node under `nodes`: the tables that parsing reads. */
+typedef enum mr_spec_level {
+    MR_SPEC_PIPELINE,
+    MR_SPEC_SOURCE,
+    MR_SPEC_STAGE,
+    MR_SPEC_DEVICE,
+    MR_SPEC_NODE
+} mr_spec_level;
 const mr_option *mr_spec_keys(mr_spec_level level);
 
 /* What a link does when its queue is full. */
@@ -66,12 +74,26 @@ typedef struct mr_spec_batch {
     int64_t timeout_ns; /* 0: none */
 } mr_spec_batch;
 
+/* How frames come into a stage from another node. */
+typedef struct mr_spec_cut {
+    bool given;
+    int mode;              /* mr_cut_mode */
+    int64_t window;        /* frames; 0: not said */
+    int64_t memory_bytes;  /* 0: not said */
+    int compress;          /* mr_cut_compression */
+    int checksum;          /* 1: of the payload, too */
+    bool in_line;          /* no shared memory, where both nodes are on one machine */
+    int64_t lease_ns;      /* 0: none */
+    const char *dead_letters; /* NULL: none */
+} mr_spec_cut;
+
 /* The keys that every stage has, beside type, input and join. */
 typedef struct mr_spec_common {
     mr_strings device; /* names of devices or of entries under `devices`, or "auto" alone */
     const char *on_device_error; /* "drop", or the device that takes over */
     mr_spec_queue queue;
     mr_spec_batch batch;
+    mr_spec_cut cut;
     int64_t in_flight; /* 0: not said */
     int64_t deadline_ns; /* of sources; 0: none */
     int on_error;      /* mr_on_error */
@@ -85,6 +107,19 @@ typedef struct mr_spec_device {
     int64_t memory_bytes; /* most that buffers may take there; 0: no limit */
     bool enabled;
 } mr_spec_device;
+
+/* An entry of `nodes`: who runs what. Whether its stages exist is the plan's to find. */
+typedef struct mr_spec_node {
+    const char *id;
+    mr_place place;          /* of its id */
+    const mr_yaml *node;     /* its map; places of its keys are found there */
+    mr_strings stages, sources;
+    const char *listen;      /* endpoint that it binds; NULL: one in the runtime folder */
+    const char *address;     /* endpoint that others connect to; NULL: `listen` */
+    const char *key;         /* file with its secret key; NULL: none */
+    const char *public_key;  /* file with the public one; NULL: beside `key` */
+    int64_t replicas;        /* processes that run it */
+} mr_spec_node;
 
 /* A source or a stage. */
 typedef struct mr_spec_vertex {
@@ -111,6 +146,8 @@ typedef struct mr_spec {
     const mr_stage_type *const *types;
     size_t device_count;
     mr_spec_device *devices;
+    size_t node_count;         /* 0: one process runs all */
+    mr_spec_node *nodes;
     size_t source_count;
     mr_spec_vertex *sources;
     size_t stage_count;

@@ -1,5 +1,5 @@
-/* Between the files that make a spec (spec.c, spec_devices.c, spec_stage.c, override.c); nobody else includes
- * this. */
+/* Between the files that make a spec (spec.c, spec_devices.c, spec_nodes.c, spec_stage.c,
+ * override.c); nobody else includes this. */
 #ifndef MILLRACE_CONFIG_SPEC_PARSER_H
 #define MILLRACE_CONFIG_SPEC_PARSER_H
 
@@ -29,6 +29,8 @@ typedef struct mr_spec_parser {
 extern const mr_option mr_source_keys[], mr_stage_keys[];
 /* spec_devices.c: those of an entry of `devices`. */
 extern const mr_option mr_device_keys[];
+/* spec_nodes.c: those of an entry of `nodes`; and what `cut` of a stage holds. */
+extern const mr_option mr_node_keys[], mr_cut_keys[];
 
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
@@ -41,6 +43,9 @@ bool mr_spec_id_is_plain(const char *id);
  * MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_read_devices(mr_spec_parser *parser);
 void mr_spec_check_device(const mr_spec_parser *parser, mr_spec_vertex *vertex);
+
+/* spec_nodes.c: the section `nodes`. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
+int mr_spec_read_nodes(mr_spec_parser *parser);
 
 /* spec_stage.c: reads one source or stage whose id and node are set. MR_OK or MR_ERROR_MEMORY. */
 int mr_spec_read_vertex(mr_spec_parser *parser, mr_spec_vertex *vertex);

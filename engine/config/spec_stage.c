@@ -175,6 +175,8 @@ const mr_option mr_stage_keys[] = {
      .brief = "size", .help = "the queue of each link into the stage"},
     {.name = "batch", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, batch), .fields = batch_fields,
      .brief = "size", .help = "how many frames the stage takes at once"},
+    {.name = "cut", .kind = MR_OPTION_MAP, .offset = offsetof(mr_spec_common, cut), .fields = mr_cut_keys,
+     .brief = "mode", .help = "how frames come in from stages of another node (see nodes)"},
     {.name = "in_flight", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_common, in_flight), .min = 1, .max = 256,
      .unit = "calls", .help = "calls of one instance whose work may be under way at once"},
     {.name = "on_error", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_common, on_error), .fallback = "drop",

@@ -22,6 +22,10 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
         .deterministic = params->seed != 0,
         .assume_count = params->assume_count,
         .assume = params->assume,
+        .cuts = params->cuts,
+        .node = params->node,
+        .replica = params->replica,
+        .runtime = params->runtime,
     };
     return mr_plan_load(plan, &spec, &how, diagnostics);
 }
@@ -33,6 +37,8 @@ int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, m
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
     made->offline = params->offline || params->assume_count > 0;
     int status = mr_pipeline_plan(&made->plan, params, diagnostics);
+    if (!status && made->plan->node < 0)
+        made->offline = true;
     if (!status && params->profile)
         status = mr_plan_discard_output(made->plan, params->profile);
     if (!status && !made->offline)
@@ -92,7 +98,9 @@ int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_fun
 
 int mr_pipeline_start(mr_pipeline *pipeline) {
     if (pipeline->offline)
-        return mr_fail(MR_ERROR_USAGE, "a pipeline that was only proven (offline) cannot be started");
+        return mr_fail(MR_ERROR_USAGE, pipeline->plan->node < 0
+                                           ? "nodes are started one by one: name the one that this process runs"
+                                           : "a pipeline that was only proven (offline) cannot be started");
     return mr_graph_start(pipeline->graph);
 }
 

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
     const mr_spec_params spec = {.types = mr_stage_types(), .path = "dir/fuzz.yaml", .text = text};
-    const mr_plan_params params = {.workers = 2, .offline = true};
+    const mr_plan_params params = {.workers = 2, .offline = true, .cuts = true};
     int status = mr_plan_load(&plan, &spec, &params, &diagnostics);
     if ((status == MR_OK) != (plan != NULL) || (status != MR_OK && diagnostics.errors == 0))
         abort();

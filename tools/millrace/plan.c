@@ -14,13 +14,14 @@
 #include "tools/millrace/signals.h"
 #include "tools/millrace/table.h"
 
-enum { WORKERS = 256, OFFLINE, PROFILE, JSON, MOST_WORKERS = 1024 };
+enum { WORKERS = 256, OFFLINE, PROFILE, JSON, NODE, MOST_WORKERS = 1024 };
 static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 86400;
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_ASSUMPTIONS,
     {"workers", required_argument, NULL, WORKERS},
+    {"node", required_argument, NULL, NODE},
     {"offline", no_argument, NULL, OFFLINE},
     {"profile", optional_argument, NULL, PROFILE},
     MR_COMPLAINTS_OPTIONS,
@@ -31,8 +32,8 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "plan",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                     [--assume DEVICES]... [--offline | --profile [SECONDS]] [--deny-warnings]\n"
-                "                     [--json]",
+                "                     [--node NAME] [--assume DEVICES]... [--offline | --profile [SECONDS]]\n"
+                "                     [--deny-warnings] [--json]",
     .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
             "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
             "every copy, every thread, and the most memory that frames can take. Media are opened as far as it\n"
@@ -40,6 +41,7 @@ static const mr_usage usage = {
             MR_OVERRIDE_HELP
             MR_OVERRIDE_ASSUMPTIONS_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
+            "  --node NAME        of a pipeline with nodes, only what this one does\n"
             "  --offline          opens neither media nor models: what only they tell stays open\n"
             "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
             "                     writes thrown away, and adds what was measured: the cost of each stage, what\n"
@@ -54,7 +56,7 @@ static const mr_usage usage = {
 };
 
 typedef struct arguments {
-    const char *path;
+    const char *path, *node;
     mr_overrides overrides;
     int workers;
     double seconds; /* to profile for; 0: not at all */
@@ -89,6 +91,9 @@ static int take_option(arguments *to, int option, char **argv) {
             return mr_usage_error(&usage, "--workers takes a number from 1 to %d, not \"%s\"", MOST_WORKERS, optarg);
         to->workers = (int)workers;
         return 0;
+    case NODE:
+        to->node = optarg;
+        return 0;
     case OFFLINE:
         to->offline = true;
         return 0;
@@ -120,6 +125,8 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     if (to->seconds > 0 && (to->offline || to->overrides.assume_count))
         return mr_usage_error(&usage, "--profile runs the pipeline, which %s rules out",
                               to->offline ? "--offline" : "--assume");
+    if (to->seconds > 0 && to->node)
+        return mr_usage_error(&usage, "--profile runs all stages in one process, so --node is of no use");
     to->path = argv[optind];
     *done = false;
     return 0;
@@ -152,7 +159,10 @@ static int print(const arguments *from, const mr_plan *plan, const mr_profile *p
 
 static mr_pipeline_params params_of(const arguments *from) {
     mr_pipeline_params params = {
-        .types = mr_stage_types(), .path = from->path, .workers = from->workers, .offline = from->offline};
+        .types = mr_stage_types(), .path = from->path, .workers = from->workers, .offline = from->offline,
+        .node = from->node};
+    /* What is profiled runs in this process. */
+    params.cuts = from->seconds <= 0;
     mr_overrides_apply(&from->overrides, &params);
     return params;
 }

@@ -34,15 +34,35 @@ typedef struct mr_plan_thread {
     const char *stage; /* whose it is; NULL: of all. Of a device: its name */
 } mr_plan_thread;
 
-/* Calls for each, in an order that depends on the plan only. */
+/* Calls for each of a process of that node, in an order that depends on the plan only. */
 typedef void mr_plan_thread_function(void *context, const mr_plan_thread *thread);
-void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, void *context);
+void mr_plan_threads(const mr_plan *plan, int node, mr_plan_thread_function *function, void *context);
+
+/* How many nodes are to be told of: one where there are none, or only one of them is planned for; and the i-th. */
+size_t mr_plan_told_nodes(const mr_plan *plan);
+int mr_plan_told_node(const mr_plan *plan, size_t i);
+/* Whether the vertex belongs to one of them, and whether it is the author's own. */
+bool mr_plan_is_told(const mr_plan *plan, const mr_plan_vertex *vertex);
+bool mr_plan_is_authored(const mr_plan_vertex *vertex);
+/* Whether a link lies within a process and does not lead into a cut, which is told of as such. */
+bool mr_plan_is_inner(const mr_plan *plan, const mr_plan_edge *edge);
+/* Whether a stage of the node computes there. */
+bool mr_plan_node_uses(const mr_plan *plan, int node, int device);
+/* Calls for each file or folder that stages of a node name. */
+typedef void mr_plan_file_function(void *context, const mr_plan_vertex *vertex, const mr_option *option,
+                                   const char *path);
+void mr_plan_files(const mr_plan *plan, int node, mr_plan_file_function *function, void *context);
 
 /* A source that a program is to push frames into would be waited for without end: MR_ERROR_USAGE. */
 int mr_plan_refuse_external(const mr_plan *plan);
 
 /* plan_text.c: tables no wider than `width`. MR_OK or MR_ERROR_MEMORY. */
 int mr_plan_print(const mr_plan *plan, int width, FILE *stream);
+/* plan_nodes.c: cuts, and what each process needs; nothing where there are no nodes. */
+int mr_plan_print_cuts(const mr_plan *plan, int width, FILE *stream);
+void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream);
+void mr_plan_put_cuts(yajl_gen json, const mr_plan *plan);
+void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node);
 /* plan_json.c: the members of one JSON object. */
 void mr_plan_put_json(yajl_gen json, const mr_plan *plan);
 

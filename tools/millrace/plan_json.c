@@ -65,14 +65,19 @@ static void put_format(yajl_gen json, const char *key, const mr_format_set *set)
     yajl_gen_map_close(json);
 }
 
+static void put_node(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *vertex) {
+    mr_json_text(json, "node", plan->node_count > 0 ? plan->nodes[vertex->node].id : NULL);
+}
+
 /* ---- sources and stages ---------------------------------------------------------------------------------------- */
 
-static void put_source(yajl_gen json, const mr_plan_vertex *source) {
+static void put_source(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *source) {
     bool lasts = source->frames > 0 && source->rate > 0;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", source->id);
     mr_json_text(json, "type", source->type->name);
     mr_json_text(json, "place", source->place);
+    put_node(json, plan, source);
     put_format(json, "format", &source->outputs[0].set);
     mr_json_key(json, "rate");
     if (source->rate > 0)
@@ -140,6 +145,7 @@ static void put_stage(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *
     mr_json_text(json, "id", stage->id);
     mr_json_text(json, "type", stage->type->name);
     mr_json_text(json, "place", stage->place);
+    put_node(json, plan, stage);
     put_devices_of(json, plan, stage);
     mr_json_text(json, "entry", entries[stage->entry]);
     put_instances(json, plan, stage);
@@ -202,12 +208,16 @@ static void put_thread(void *context, const mr_plan_thread *thread) {
 
 static void put_processes(yajl_gen json, const mr_plan *plan) {
     mr_json_open_array(json, "processes");
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "name", "millrace");
-    mr_json_open_array(json, "threads");
-    mr_plan_threads(plan, put_thread, json);
-    yajl_gen_array_close(json);
-    yajl_gen_map_close(json);
+    for (size_t i = 0; i < mr_plan_told_nodes(plan); i++) {
+        int node = mr_plan_told_node(plan, i);
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "name", plan->node_count > 0 ? plan->nodes[node].id : "millrace");
+        mr_json_open_array(json, "threads");
+        mr_plan_threads(plan, node, put_thread, json);
+        yajl_gen_array_close(json);
+        mr_plan_put_needs(json, plan, node);
+        yajl_gen_map_close(json);
+    }
     yajl_gen_array_close(json);
 }
 
@@ -250,22 +260,25 @@ void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
     mr_json_bool(json, "assumed", plan->assumed);
     mr_json_open_array(json, "sources");
     for (size_t v = 0; v < plan->source_count; v++)
-        put_source(json, &plan->vertices[v]);
+        if (mr_plan_is_told(plan, &plan->vertices[v]))
+            put_source(json, plan, &plan->vertices[v]);
     yajl_gen_array_close(json);
     mr_json_open_array(json, "stages");
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].copy == MR_COPY_NONE)
+        if (mr_plan_is_authored(&plan->vertices[v]) && mr_plan_is_told(plan, &plan->vertices[v]))
             put_stage(json, plan, &plan->vertices[v]);
     yajl_gen_array_close(json);
     mr_json_open_array(json, "links");
     for (size_t e = 0; e < plan->edge_count; e++)
-        put_link(json, plan, &plan->edges[e]);
+        if (mr_plan_is_inner(plan, &plan->edges[e]))
+            put_link(json, plan, &plan->edges[e]);
     yajl_gen_array_close(json);
     mr_json_open_array(json, "copies");
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].copy != MR_COPY_NONE)
+        if (plan->vertices[v].copy != MR_COPY_NONE && mr_plan_is_told(plan, &plan->vertices[v]))
             put_copy(json, plan, &plan->vertices[v]);
     yajl_gen_array_close(json);
+    mr_plan_put_cuts(json, plan);
     put_processes(json, plan);
     put_memory(json, plan);
 }

@@ -1,6 +1,7 @@
 /* What the tables and the JSON of `millrace plan` both tell of a plan. */
 #include <string.h>
 
+#include "engine/config/option.h"
 #include "tools/millrace/plan.h"
 
 size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge) {
@@ -48,10 +49,51 @@ int64_t mr_plan_only(mr_bounds bounds) {
 
 int mr_plan_refuse_external(const mr_plan *plan) {
     for (size_t s = 0; s < plan->source_count; s++)
-        if (plan->vertices[s].type->external)
+        if (plan->vertices[s].type->external && mr_plan_is_told(plan, &plan->vertices[s]))
             return mr_fail(MR_ERROR_USAGE, "source %s is of type %s: only a program of its own can run this",
                            plan->vertices[s].id, plan->vertices[s].type->name);
     return MR_OK;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
+
+size_t mr_plan_told_nodes(const mr_plan *plan) {
+    return plan->node < 0 ? plan->node_count : 1;
+}
+
+int mr_plan_told_node(const mr_plan *plan, size_t i) {
+    return plan->node < 0 ? (int)i : plan->node;
+}
+
+bool mr_plan_is_told(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    return plan->node < 0 || vertex->node == plan->node;
+}
+
+bool mr_plan_is_authored(const mr_plan_vertex *vertex) {
+    return vertex->copy == MR_COPY_NONE && !mr_cut_of(vertex->type, vertex->options);
+}
+
+bool mr_plan_is_inner(const mr_plan *plan, const mr_plan_edge *edge) {
+    const mr_plan_vertex *from = &plan->vertices[edge->from], *to = &plan->vertices[edge->to];
+    return from->node == to->node && mr_plan_is_told(plan, to) && to->type != &mr_cut_out_stage;
+}
+
+static void tell_files(const mr_plan_vertex *vertex, const mr_option *table, const char *fields,
+                       mr_plan_file_function *function, void *context) {
+    for (const mr_option *option = table; option && option->name; option++) {
+        if (option->elsewhere)
+            continue;
+        if (option->kind == MR_OPTION_MAP)
+            tell_files(vertex, option->fields, fields + option->offset, function, context);
+        else if (option->file != MR_FILE_NONE && option->file != MR_FILE_NAME && mr_option_string(option, fields))
+            function(context, vertex, option, mr_option_string(option, fields));
+    }
+}
+
+void mr_plan_files(const mr_plan *plan, int node, mr_plan_file_function *function, void *context) {
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (plan->vertices[v].node == node && mr_plan_is_authored(&plan->vertices[v]))
+            tell_files(&plan->vertices[v], plan->vertices[v].type->options, plan->vertices[v].options, function, context);
 }
 
 /* ---- threads --------------------------------------------------------------------------------------------------- */
@@ -64,7 +106,15 @@ static void tell(mr_plan_thread_function *function, void *context, const char *n
         function(context, &thread);
 }
 
-void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, void *context) {
+bool mr_plan_node_uses(const mr_plan *plan, int node, int device) {
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        for (size_t i = 0; plan->vertices[v].node == node && i < mr_plan_parts(&plan->vertices[v]); i++)
+            if (mr_plan_part(&plan->vertices[v], i) == device)
+                return true;
+    return false;
+}
+
+void mr_plan_threads(const mr_plan *plan, int node, mr_plan_thread_function *function, void *context) {
     tell(function, context, "millrace", 1, "main", NULL);
     tell(function, context, "mr-signals", 1, "signals", NULL);
     for (int i = 0; i < plan->workers; i++) {
@@ -73,13 +123,13 @@ void mr_plan_threads(const mr_plan *plan, mr_plan_thread_function *function, voi
     }
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
-        int instances = vertex->instances;
+        int instances = vertex->node == node ? vertex->instances : 0;
         tell(function, context, vertex->id, vertex->blocking ? instances : 0, vertex->is_source ? "source" : "stage",
              vertex->id);
         tell(function, context, "", vertex->threads * instances, "library", vertex->id);
     }
     for (size_t d = 1; d < plan->device_count; d++)
-        tell(function, context, plan->devices[d].name, plan->devices[d].used, "device", plan->devices[d].name);
+        tell(function, context, plan->devices[d].name, mr_plan_node_uses(plan, node, (int)d), "device", plan->devices[d].name);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ static const char *bytes_or_none(uint64_t bytes, char text[MR_WORDS]) {
 /* ---- sources --------------------------------------------------------------------------------------------------- */
 
 static bool alike(const mr_plan_vertex *a, const mr_plan_vertex *b) {
-    return a->type == b->type && a->rate == b->rate && a->paced == b->paced && a->frames == b->frames &&
+    return a->type == b->type && a->node == b->node && a->rate == b->rate && a->paced == b->paced && a->frames == b->frames &&
            same_set(&a->outputs[0].set, &b->outputs[0].set);
 }
 
@@ -74,16 +74,24 @@ static int print_sources(const mr_plan *plan, int width, FILE *stream) {
                                         {0}};
     mr_table table = {.columns = columns};
     size_t rows = 0, at = 0;
-    for (; at < plan->source_count && rows < MOST_ROWS; rows++) {
+    while (at < plan->source_count && rows < MOST_ROWS) {
         size_t last = at;
+        if (!mr_plan_is_told(plan, &plan->vertices[at])) {
+            at++;
+            continue;
+        }
+        rows++;
         while (last + 1 < plan->source_count && alike(&plan->vertices[at], &plan->vertices[last + 1]))
             last++;
         add_source(&table, &plan->vertices[at], &plan->vertices[last]);
         at = last + 1;
     }
-    int status = mr_table_print(&table, width, stream);
+    /* A node need not read any. */
+    int status = rows ? mr_table_print(&table, width, stream) : MR_OK;
     if (at < plan->source_count)
         fprintf(stream, "  and %zu more sources (--json has all)\n", plan->source_count - at);
+    if (rows)
+        fputc('\n', stream);
     return status;
 }
 
@@ -128,24 +136,28 @@ static void add_stage(mr_table *table, const mr_plan *plan, const mr_plan_vertex
     else
         mr_table_add(table, "%d", stage->batch);
     mr_table_add(table, "%d", stage->in_flight);
+    if (plan->node_count > 0)
+        mr_table_add(table, "%s", plan->nodes[stage->node].id);
 }
 
 static int print_stages(const mr_plan *plan, int width, FILE *stream) {
-    static const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE},
-                                        {"type", .cut = MR_CUT_MIDDLE},
-                                        {"times", .right = true},
-                                        {"device", .cut = MR_CUT_LINES},
-                                        {.title = "threads"},
-                                        {"batch", .right = true},
-                                        {"in flight", .right = true},
-                                        {0}};
+    /* The last one only where there are nodes. */
+    const mr_column columns[] = {{"stage", .cut = MR_CUT_MIDDLE},
+                                 {"type", .cut = MR_CUT_MIDDLE},
+                                 {"times", .right = true},
+                                 {"device", .cut = MR_CUT_LINES},
+                                 {"threads", .cut = MR_CUT_LINES},
+                                 {"batch", .right = true},
+                                 {"in flight", .right = true},
+                                 {.title = plan->node_count > 0 ? "node" : NULL},
+                                 {0}};
     mr_table table = {.columns = columns};
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].copy == MR_COPY_NONE)
+        if (mr_plan_is_authored(&plan->vertices[v]) && mr_plan_is_told(plan, &plan->vertices[v]))
             add_stage(&table, plan, &plan->vertices[v]);
     int status = mr_table_print(&table, width, stream);
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].device_reason)
+        if (plan->vertices[v].device_reason && mr_plan_is_told(plan, &plan->vertices[v]))
             mr_print_wrapped(width, stream, "%s is on %s: %s", plan->vertices[v].id, plan->vertices[v].device,
                              plan->vertices[v].device_reason);
     return status;
@@ -171,7 +183,7 @@ static const char *to_name(const mr_plan *plan, const mr_plan_edge *edge, char t
 
 /* Sources that go the same way with the same thing are one row. */
 static bool like_links(const mr_plan *plan, const mr_plan_edge *a, const mr_plan_edge *b) {
-    return a->to == b->to && a->to_port == b->to_port && plan->vertices[a->from].is_source &&
+    return mr_plan_is_inner(plan, b) && a->to == b->to && a->to_port == b->to_port && plan->vertices[a->from].is_source &&
            plan->vertices[b->from].is_source && same_set(mr_plan_edge_set(plan, a), mr_plan_edge_set(plan, b));
 }
 
@@ -211,6 +223,8 @@ static int print_links(const mr_plan *plan, int width, FILE *stream) {
     size_t rows = 0, left_out = 0;
     for (size_t at = 0; at < plan->edge_count; at++) {
         size_t first = at;
+        if (!mr_plan_is_inner(plan, &plan->edges[at]))
+            continue;
         if (plan->vertices[plan->edges[at].from].is_source && rows++ >= MOST_ROWS) {
             left_out++;
             continue;
@@ -266,7 +280,8 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
                                         {0}};
     mr_table table = {.columns = columns};
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].copy != MR_COPY_NONE || brings_in(plan, (int)v))
+        if (mr_plan_is_told(plan, &plan->vertices[v]) &&
+            (plan->vertices[v].copy != MR_COPY_NONE || brings_in(plan, (int)v)))
             add_copy(&table, plan, &plan->vertices[v]);
     if (table.count == 0 && !table.out_of_memory) {
         fprintf(stream, "  no copies: every stage reads what the one before it has written\n");
@@ -311,15 +326,21 @@ static void list_thread(void *context, const mr_plan_thread *thread) {
         fprintf(list->stream, "%s%s", before, thread->name);
 }
 
-static int print_process(const mr_plan *plan, int width, FILE *stream) {
+static int print_process(const mr_plan *plan, int node, int width, FILE *stream) {
     thread_list list = {.plan = plan};
     list.stream = open_memstream(&list.text, &list.bytes);
     if (!list.stream)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a list of threads");
-    mr_plan_threads(plan, list_thread, &list);
+    mr_plan_threads(plan, node, list_thread, &list);
     fclose(list.stream);
-    mr_print_wrapped(width, stream, "one process with %d threads: %s", list.threads, list.text);
+    if (plan->node_count == 0)
+        mr_print_wrapped(width, stream, "one process with %d threads: %s", list.threads, list.text);
+    else
+        mr_print_wrapped(width, stream, "node %s: %d process%s with %d threads%s: %s", plan->nodes[node].id,
+                         plan->nodes[node].replicas, plan->nodes[node].replicas == 1 ? "" : "es", list.threads,
+                         plan->nodes[node].replicas == 1 ? "" : " each", list.text);
     free(list.text);
+    mr_plan_print_needs(plan, node, width, stream);
     return MR_OK;
 }
 
@@ -345,7 +366,8 @@ static void print_device(const mr_plan_device *device, FILE *stream) {
 }
 
 static void print_memory(const mr_plan *plan, FILE *stream) {
-    fprintf(stream, "  memory for frames that millrace allocates:\n");
+    fprintf(stream, "  memory for frames that millrace allocates%s:\n",
+            plan->node < 0 ? ", in the process that takes most" : "");
     print_bound("host", &plan->host, stream);
     fputc('\n', stream);
     if (plan->pinned.bytes || plan->pinned.unknown) {
@@ -364,13 +386,14 @@ int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
             plan->workers == 1 ? "" : "s", plan->assumed ? ", for hardware that is assumed" : "");
     fprintf(stream, "digest %.*s\n\n", SHOWN_DIGEST, plan->spec->digest);
     int status = print_sources(plan, width, stream);
-    fputc('\n', stream);
     status = status ? status : print_stages(plan, width, stream);
     fputc('\n', stream);
     status = status ? status : print_links(plan, width, stream);
     fputc('\n', stream);
     status = status ? status : print_copies(plan, width, stream);
-    status = status ? status : print_process(plan, width, stream);
+    status = status ? status : mr_plan_print_cuts(plan, width, stream);
+    for (size_t i = 0; i < mr_plan_told_nodes(plan); i++)
+        status = status ? status : print_process(plan, mr_plan_told_node(plan, i), width, stream);
     print_memory(plan, stream);
     return status;
 }

@@ -64,7 +64,7 @@ static size_t columns_of(const char *text) {
 }
 
 /* How much of a cell goes on one line: all of it, or up to the last blank, or "|", that there is room for. */
-static size_t line_of(const char *cell, mr_cut cut, size_t width) {
+static size_t line_of(const char *cell, mr_shortening cut, size_t width) {
     size_t length = strlen(cell), found = 0;
     if (cut != MR_CUT_LINES || length <= width)
         return length;
@@ -109,7 +109,7 @@ static size_t total(const size_t *widths, size_t columns) {
 
 /* The widest column that gives way like that and is wider than it must be, and than `most`; `columns` where there is
  * none. */
-static size_t widest(const mr_table *table, size_t columns, const size_t *widths, const size_t *least, mr_cut how,
+static size_t widest(const mr_table *table, size_t columns, const size_t *widths, const size_t *least, mr_shortening how,
                      size_t most) {
     size_t found = columns;
     for (size_t c = 0; c < columns; c++)

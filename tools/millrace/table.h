@@ -16,16 +16,16 @@
 #include <stddef.h>
 #include <stdio.h>
 
-typedef enum mr_cut {
+typedef enum mr_shortening {
     MR_CUT_NEVER,
     MR_CUT_LINES,  /* broken into lines, at blanks and behind "|" */
     MR_CUT_MIDDLE  /* names: both ends tell them apart */
-} mr_cut;
+} mr_shortening;
 
 typedef struct mr_column {
     const char *title;
     bool right; /* numbers */
-    mr_cut cut;
+    mr_shortening cut;
 } mr_column;
 
 typedef struct mr_table {

@@ -53,6 +53,12 @@ typedef struct mr_pipeline_params {
     const char *const *inputs;
     const char *output;      /* replaces the path of the only sink that has one; NULL: as written */
     int workers;             /* threads that run stages; 0: as the YAML says, else one for each usable core */
+    bool cuts;               /* `nodes` of the YAML holds; else this process runs all, whatever stands there */
+    const char *node;        /* with cuts: the node that this process runs; NULL: all are planned, and none can be
+                                started */
+    int replica;             /* with node: which of its processes this is: 0, 1, ... */
+    const char *runtime;     /* with cuts: folder for the sockets of nodes that do not say where they listen; NULL:
+                                $MILLRACE_RUNTIME, else one of the pipeline's own */
     size_t assume_count;     /* plan for hardware that need not be there: "cuda:8x80GiB" (eight with so much memory
                                 each), "sim:2". Such a pipeline is only proven, as with `offline` */
     const char *const *assume;

@@ -1,0 +1,291 @@
+/* Cuts: where a link goes from one node to another, the planner puts the two ends of a cut. There is one for each output
+ * port and node that reads it. */
+#include <string.h>
+
+#include "engine/config/plan_builder.h"
+#include "engine/config/value.h"
+#include "millrace/status.h"
+
+enum {
+    FEW_FRAMES = 16,    /* the window of frames of SMALL_BYTES or more, or of unknown size */
+    MANY_FRAMES = 256,  /* and of smaller ones */
+    SMALL_BYTES = 65536,
+    CUT_QUEUE = 4,
+    MORE_PEERS = 8,     /* connections that may overlap while peers come back */
+    ENVELOPE_BYTES = 1 << 20,
+    UNKNOWN_BYTES = 1 << 28 /* most of one message where the size of frames is not known */
+};
+static const int64_t heartbeat_ns = 1000000000, handshake_ns = 5000000000, retry_ns = 200000000, stop_ns = 5000000000;
+
+static bool crosses(const mr_plan_builder *b, const mr_plan_link *link) {
+    return b->plan->vertices[link->from].node != b->plan->vertices[link->to].node;
+}
+
+static bool same_node(const mr_plan_vertex *reader, const mr_plan_vertex *other) {
+    return reader->node == other->node;
+}
+
+/* ---- one cut --------------------------------------------------------------------------------------------------- */
+
+/* Frames come out of a cut as they went in. */
+static int fill_ends(mr_plan_builder *b, mr_plan_vertex *end, const mr_plan_vertex *from, int port) {
+    const mr_planned_output *given = &from->outputs[port];
+    mr_planned_input *input = mr_arena_alloc(b->arena, sizeof *input);
+    mr_planned_output *output = mr_arena_alloc(b->arena, sizeof *output);
+    mr_format *format = mr_arena_alloc(b->arena, sizeof *format);
+    if (!input || !output || !format)
+        return MR_ERROR_MEMORY;
+    *format = mr_format_set_common(&given->set);
+    *input = (mr_planned_input){.port = end->type->inputs[0].name,
+                                .from = from->id,
+                                .set = given->set,
+                                .format = *format,
+                                .results = given->results,
+                                .more_results = given->more_results};
+    *output = (mr_planned_output){
+        .set = given->set, .follows = -1, .results = given->results, .more_results = given->more_results};
+    end->input_count = 1;
+    end->inputs = input;
+    end->outputs = output; /* also of a cut out, for the link to the cut in */
+    end->output_count = end->type->outputs ? 1 : 0;
+    end->formats = format;
+    return MR_OK;
+}
+
+static void fill_end(mr_plan_builder *b, mr_plan_vertex *end, const char *id, const mr_stage_type *type, int node,
+                     const mr_plan_vertex *from, const mr_plan_vertex *reader) {
+    static const int processors[] = {0};
+    *end = (mr_plan_vertex){
+        .id = id,
+        .type = type,
+        .place = reader->place,
+        .mark = reader->mark,
+        .device_count = 1,
+        .devices = processors,
+        .node = node,
+        .instances = 1,
+        .entry = MR_ENTRY_SHARED,
+        .entries = 1,
+        .in_flight = 1,
+        .batch = 1,
+        .queue = CUT_QUEUE,
+        .turn = 1,
+        .source_count = from->source_count,
+        .sources = from->sources,
+    };
+    mr_plan_name_device(b, end);
+}
+
+static mr_cut describe(const mr_plan_builder *b, const char *name, const mr_plan_vertex *from,
+                       const mr_plan_vertex *reader, const mr_spec_cut *said) {
+    return (mr_cut){.name = name,
+                    .pipeline = b->plan->name,
+                    .from_node = b->plan->nodes[from->node].id,
+                    .to_node = b->plan->nodes[reader->node].id,
+                    .mode = (mr_cut_mode)said->mode,
+                    .compression = (mr_cut_compression)said->compress,
+                    .checksum_payload = said->checksum != 0,
+                    .shared_memory = !said->in_line,
+                    .window = (int)said->window,
+                    .window_bytes = (uint64_t)said->memory_bytes,
+                    .max_peers = b->plan->nodes[reader->node].replicas + MORE_PEERS,
+                    .takers = b->plan->nodes[reader->node].replicas,
+                    .lease_ns = said->lease_ns,
+                    .heartbeat_ns = heartbeat_ns,
+                    .handshake_ns = handshake_ns,
+                    .retry_ns = retry_ns,
+                    .stop_ns = stop_ns,
+                    .dead_letters = said->dead_letters};
+}
+
+static int make_cut(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex *ends, mr_spec_vertex *specs) {
+    const mr_plan_vertex *from = &b->plan->vertices[link->from], *reader = &b->plan->vertices[link->to];
+    const char *to = b->plan->nodes[reader->node].id, *dot = link->from_port ? "." : "";
+    const char *port = link->from_port ? from->type->outputs[link->from_port].name : "";
+    const char *out = mr_arena_print(b->arena, "%s%s%s->%s", from->id, dot, port, to);
+    const char *in = mr_arena_print(b->arena, "%s<-%s%s%s", to, from->id, dot, port);
+    mr_cut *cut = mr_arena_alloc(b->arena, sizeof *cut);
+    if (!out || !in || !cut)
+        return MR_ERROR_MEMORY;
+    *cut = describe(b, out, from, reader, &b->vertex[link->to]->common.cut);
+    fill_end(b, &ends[0], out, &mr_cut_out_stage, from->node, from, reader);
+    fill_end(b, &ends[1], in, &mr_cut_in_stage, reader->node, from, reader);
+    for (int i = 0; i < 2; i++) {
+        ends[i].options = cut;
+        specs[i] = (mr_spec_vertex){.id = ends[i].id, .place = reader->mark, .place_text = reader->place,
+                                    .type = ends[i].type, .options = cut};
+        if (fill_ends(b, &ends[i], i ? &ends[0] : from, i ? 0 : link->from_port))
+            return MR_ERROR_MEMORY;
+    }
+    if (cut->mode == MR_CUT_LIVE)
+        ends[0].policy = MR_POLICY_DROP_OLDEST;
+    return MR_OK;
+}
+
+/* ---- how much is under way ------------------------------------------------------------------------------------- */
+
+static mr_place place_in_cut(const mr_spec_vertex *reader, const char *key) {
+    const mr_yaml *cut = mr_yaml_get(reader->node, "cut"), *said = mr_yaml_get(cut, key);
+    return said ? said->place : cut ? cut->place : reader->place;
+}
+
+/* How many frames batches may gather on one way behind each vertex, its own included, before any of them is settled.
+ * A batch with a timeout leaves without what the window holds back. */
+static void look_behind(const mr_plan_builder *b, int *gathered) {
+    for (int v = b->count - 1; v >= 0; v--) {
+        const mr_plan_vertex *vertex = &b->plan->vertices[v];
+        for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+            int to = b->link[b->out.item[i]].to;
+            gathered[v] = gathered[to] > gathered[v] ? gathered[to] : gathered[v];
+        }
+        gathered[v] += vertex->batch > 1 && vertex->batch_timeout_ns == 0 ? vertex->batch : 0;
+    }
+}
+
+static void refuse_memory(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut) {
+    char text[64];
+    mr_plan_error(b, place_in_cut(reader, "memory"), "allow more memory, or take `memory` away",
+                  "stages.%s.cut.memory: one frame from \"%s\" may take %s", reader->id, cut->from_node,
+                  mr_value_print_about(cut->frame_bytes, text, sizeof text));
+}
+
+/* A window that is smaller than a batch behind it would never let the batch fill. */
+static void set_window(mr_plan_builder *b, const mr_spec_vertex *reader, mr_cut *cut, int gathered) {
+    uint64_t room = cut->window_bytes && cut->frame_bytes ? cut->window_bytes / cut->frame_bytes : 0;
+    bool by_memory = room > 0 && (cut->window == 0 || room < (uint64_t)cut->window);
+    int said = by_memory ? (room < 65536 ? (int)room : 65536) : cut->window;
+    if (cut->window_bytes && cut->frame_bytes > cut->window_bytes) {
+        refuse_memory(b, reader, cut);
+        return;
+    }
+    if (said && said < gathered)
+        mr_plan_error(b, place_in_cut(reader, by_memory ? "memory" : "window"),
+                      "make it larger, or the batch smaller, or give the batch a timeout",
+                      "stages.%s.cut: %d frame%s may be under way from \"%s\", and batches behind wait for %d: they "
+                      "would never be full",
+                      reader->id, said, said == 1 ? "" : "s", cut->from_node, gathered);
+    bool small = cut->frame_bytes < SMALL_BYTES && (cut->frame_bytes || cut->max_message_bytes);
+    int usual = small ? MANY_FRAMES : FEW_FRAMES;
+    cut->window = said ? said : usual > gathered ? usual : gathered;
+    if (cut->window_bytes == 0)
+        cut->window_bytes = cut->frame_bytes * (uint64_t)cut->window;
+}
+
+/* What a frame takes on its way; packets and results alone are small, whatever their exact size. */
+static void set_bytes(const mr_plan_vertex *out, mr_cut *cut) {
+    const mr_planned_input *input = &out->inputs[0];
+    bool known = mr_plan_frame_bytes(&input->set, input->results, input->more_results, &cut->frame_bytes);
+    bool bounded = known && cut->frame_bytes > 0;
+    /* 0 until the window is set: nothing is known of what comes. */
+    cut->max_message_bytes = known ? cut->frame_bytes + ENVELOPE_BYTES : 0;
+    if (!bounded)
+        cut->frame_bytes = 0;
+}
+
+static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const int *gathered) {
+    mr_plan_vertex *out = &b->plan->vertices[entry->out], *in = &b->plan->vertices[entry->in];
+    const mr_spec_vertex *reader = b->vertex[b->link[b->out.item[b->out.start[entry->in]]].to];
+    set_bytes(out, cut);
+    set_window(b, reader, cut, gathered[entry->in]);
+    if (cut->frame_bytes == 0)
+        cut->max_message_bytes = UNKNOWN_BYTES;
+    out->in_flight = cut->window;
+    /* All that comes has been granted: none of it may find the queue full. */
+    in->queue = cut->window * b->plan->nodes[entry->from].replicas;
+    in->retained = in->queue;
+}
+
+/* ---- what is wrong --------------------------------------------------------------------------------------------- */
+
+static bool same_wish(const mr_spec_cut *a, const mr_spec_cut *b) {
+    bool letters = a->dead_letters && b->dead_letters ? strcmp(a->dead_letters, b->dead_letters) == 0
+                                                      : a->dead_letters == b->dead_letters;
+    return a->mode == b->mode && a->window == b->window && a->memory_bytes == b->memory_bytes &&
+           a->compress == b->compress && a->checksum == b->checksum && a->in_line == b->in_line &&
+           a->lease_ns == b->lease_ns && letters;
+}
+
+/* Readers of one port in one node share a cut, so they cannot want different ones. */
+static void check_wishes(mr_plan_builder *b, int v) {
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        const mr_plan_link *one = &b->link[b->out.item[i]];
+        for (int k = b->out.start[v]; k < i && crosses(b, one); k++) {
+            const mr_plan_link *other = &b->link[b->out.item[k]];
+            if (one->from_port != other->from_port || one->to == other->to ||
+                b->plan->vertices[one->to].node != b->plan->vertices[other->to].node ||
+                same_wish(&b->vertex[one->to]->common.cut, &b->vertex[other->to]->common.cut))
+                continue;
+            mr_plan_error(b, place_in_cut(b->vertex[one->to], "mode"), "write the same `cut` for both",
+                          "stages.%s.cut: \"%s\" takes the same frames of \"%s\" in the same node, and has another "
+                          "`cut`",
+                          b->vertex[one->to]->id, b->vertex[other->to]->id, b->vertex[v]->id);
+            return;
+        }
+    }
+}
+
+static void warn_of_wish(mr_plan_builder *b, int v) {
+    const mr_spec_vertex *spec = b->vertex[v];
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+        if (crosses(b, &b->link[b->in.item[i]]))
+            return;
+    mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_in_cut(spec, "mode"), "take `cut` away",
+                "stages.%s.cut: all that it takes comes from its own node", spec->id);
+}
+
+/* Processes that share work each see only a part of it. */
+static void check_shared_work(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    const mr_plan_node *node = &b->plan->nodes[vertex->node];
+    if (node->replicas < 2 || vertex->is_source || vertex->entry == MR_ENTRY_STATELESS)
+        return;
+    mr_plan_error(b, vertex->mark, "move it to a node of one process",
+                  "stages.%s: %s, so the %d processes of the node \"%s\" cannot share its work", vertex->id,
+                  vertex->entry == MR_ENTRY_PER_SOURCE ? "it remembers earlier frames of each source"
+                                                       : "it remembers earlier frames",
+                  node->replicas, node->id);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------------------------- */
+
+static int list_cuts(mr_plan_builder *b) {
+    mr_plan *plan = b->plan;
+    size_t most = plan->vertex_count;
+    plan->cuts = mr_arena_array(b->arena, most, sizeof *plan->cuts);
+    if (!plan->cuts)
+        return MR_ERROR_MEMORY;
+    for (int v = 0; v + 1 < b->count; v++)
+        if (plan->vertices[v].type == &mr_cut_out_stage)
+            plan->cuts[plan->cut_count++] = (mr_plan_cut){.cut = plan->vertices[v].options,
+                                                          .from = plan->vertices[v].node,
+                                                          .to = plan->vertices[v + 1].node,
+                                                          .out = v,
+                                                          .in = v + 1};
+    return MR_OK;
+}
+
+static int settle_cuts(mr_plan_builder *b) {
+    int *gathered = mr_arena_array(b->arena, (size_t)b->count, sizeof *gathered);
+    if (!gathered)
+        return MR_ERROR_MEMORY;
+    look_behind(b, gathered);
+    for (size_t i = 0; i < b->plan->cut_count; i++)
+        /* Until the plan is done its cuts are the planner's to write. */
+        settle(b, &b->plan->cuts[i], (mr_cut *)(uintptr_t)b->plan->cuts[i].cut, gathered);
+    return MR_OK;
+}
+
+int mr_plan_insert_cuts(mr_plan_builder *b) {
+    if (b->plan->node_count == 0)
+        return MR_OK;
+    for (int v = 0; v < b->count; v++) {
+        check_wishes(b, v);
+        check_shared_work(b, v);
+        if (b->vertex[v]->common.cut.given)
+            warn_of_wish(b, v);
+    }
+    const mr_plan_insertion insertion = {.needed = crosses, .shared = same_node, .count = 2, .make = make_cut};
+    if (mr_plan_splice(b, &insertion) || list_cuts(b) || settle_cuts(b))
+        return MR_ERROR_MEMORY;
+    return mr_plan_assign_endpoints(b);
+}

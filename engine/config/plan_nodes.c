@@ -1,0 +1,246 @@
+/* Which node runs what: the names under `nodes` are found in the graph, and what they leave open is decided. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/config/nearest.h"
+#include "engine/config/option.h"
+#include "engine/config/plan_builder.h"
+#include "millrace/status.h"
+
+enum { NOBODY = -1 };
+
+/* The names being given out; `owner` has the node of each vertex, or NOBODY. */
+typedef struct assignment {
+    mr_plan_builder *b;
+    mr_index vertices; /* id to element of b->vertex */
+    int *owner;
+} assignment;
+
+static const mr_spec_node *node_of(const mr_plan_builder *b, int n) {
+    return &b->spec->nodes[n];
+}
+
+static mr_place item_place(const mr_spec_node *node, const char *key, size_t i) {
+    const mr_yaml *said = mr_yaml_get(node->node, key);
+    if (said->kind != MR_YAML_LIST)
+        return said->place;
+    const mr_yaml *item = said->first;
+    while (i-- > 0)
+        item = item->next;
+    return item->place;
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
+static void unknown_name(const assignment *a, const mr_spec_node *node, bool sources, const char *name,
+                         mr_place place) {
+    char hint[256];
+    mr_nearest nearest = {.wanted = name};
+    for (int v = 0; v < a->b->count && !mr_diagnostics_full(a->b->diagnostics); v++)
+        if (a->b->vertex[v]->is_source == sources)
+            mr_nearest_offer(&nearest, a->b->vertex[v]->id);
+    mr_plan_error(a->b, place,
+                  mr_nearest_hint(&nearest, hint, sizeof hint,
+                                  sources ? "its sources are ids under `sources`" : "its stages are ids under `stages`"),
+                  "nodes.%s.%s: there is no %s \"%s\"", node->id, sources ? "sources" : "stages",
+                  sources ? "source" : "stage", name);
+}
+
+static void take_name(const assignment *a, int n, bool sources, size_t i) {
+    const mr_spec_node *node = node_of(a->b, n);
+    const char *key = sources ? "sources" : "stages", *name = (sources ? &node->sources : &node->stages)->item[i];
+    mr_place place = item_place(node, key, i);
+    const mr_spec_vertex **found = mr_index_get(&a->vertices, name);
+    if (!found || (*found)->is_source != sources) {
+        if (found)
+            mr_plan_error(a->b, place, sources ? "name it under `stages`" : "name it under `sources`",
+                          "nodes.%s.%s: \"%s\" is a %s", node->id, key, name, sources ? "stage" : "source");
+        else
+            unknown_name(a, node, sources, name, place);
+        return;
+    }
+    int *owner = &a->owner[found - a->b->vertex];
+    if (*owner == n)
+        mr_plan_error(a->b, place, "name it once", "nodes.%s.%s: \"%s\" is named twice", node->id, key, name);
+    else if (*owner != NOBODY)
+        mr_plan_error(a->b, place, "keep one of them; `replicas` runs a node in several processes",
+                      "nodes.%s.%s: \"%s\" is in the node \"%s\" already", node->id, key, name,
+                      node_of(a->b, *owner)->id);
+    else
+        *owner = n;
+}
+
+static void take_names(const assignment *a) {
+    for (int n = 0; n < (int)a->b->spec->node_count; n++) {
+        const mr_spec_node *node = node_of(a->b, n);
+        for (size_t i = 0; i < node->stages.count; i++)
+            take_name(a, n, false, i);
+        for (size_t i = 0; i < node->sources.count; i++)
+            take_name(a, n, true, i);
+    }
+}
+
+/* ---- what is left ---------------------------------------------------------------------------------------------- */
+
+/* A source that nobody names is read where its frames are wanted. */
+static void follow_readers(const assignment *a, int v) {
+    const mr_plan_builder *b = a->b;
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        int reader = a->owner[b->link[b->out.item[i]].to];
+        if (reader == NOBODY || reader == a->owner[v])
+            continue;
+        if (a->owner[v] != NOBODY) {
+            mr_plan_error(a->b, b->vertex[v]->place, "name it under `sources` of one of them",
+                          "sources.%s: the nodes \"%s\" and \"%s\" both take its frames", b->vertex[v]->id,
+                          node_of(b, a->owner[v])->id, node_of(b, reader)->id);
+            return;
+        }
+        a->owner[v] = reader;
+    }
+}
+
+static void refuse_ownerless(const assignment *a, int v) {
+    const mr_spec_vertex *spec = a->b->vertex[v];
+    if (!spec->is_source) {
+        mr_plan_error(a->b, spec->place, "name it under `stages` of a node", "stages.%s: no node runs it", spec->id);
+        return;
+    }
+    /* A source that nobody reads is warned of elsewhere, and runs in the first node. */
+    a->owner[v] = 0;
+}
+
+static int take_all(assignment *a) {
+    mr_plan_builder *b = a->b;
+    a->owner = mr_arena_array(b->arena, (size_t)b->count, sizeof *a->owner);
+    if (!a->owner)
+        return MR_ERROR_MEMORY;
+    for (int v = 0; v < b->count; v++) {
+        a->owner[v] = NOBODY;
+        if (mr_index_put(&a->vertices, b->arena, b->vertex[v]->id, &b->vertex[v]))
+            return MR_ERROR_MEMORY;
+    }
+    size_t before = b->diagnostics->errors;
+    take_names(a);
+    bool found = b->diagnostics->errors == before;
+    for (int v = 0; v < b->count && found; v++) {
+        if (a->owner[v] == NOBODY && b->vertex[v]->is_source)
+            follow_readers(a, v);
+        if (a->owner[v] == NOBODY)
+            refuse_ownerless(a, v);
+    }
+    return MR_OK;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
+
+static int make_nodes(mr_plan_builder *b) {
+    mr_plan *plan = b->plan;
+    plan->nodes = mr_arena_array(b->arena, b->spec->node_count, sizeof *plan->nodes);
+    if (!plan->nodes)
+        return MR_ERROR_MEMORY;
+    plan->node_count = b->spec->node_count;
+    for (size_t n = 0; n < plan->node_count; n++) {
+        const mr_spec_node *from = &b->spec->nodes[n];
+        plan->nodes[n] = (mr_plan_node){.id = from->id,
+                                        .mark = from->place,
+                                        .replicas = (int)from->replicas,
+                                        .key = from->key,
+                                        .public_key = from->public_key};
+    }
+    return MR_OK;
+}
+
+/* The node that is planned for. */
+static void choose_node(mr_plan_builder *b) {
+    char hint[256];
+    mr_plan *plan = b->plan;
+    plan->node = -1;
+    plan->replica = b->params.replica;
+    if (!b->params.node)
+        return;
+    mr_nearest nearest = {.wanted = b->params.node};
+    for (size_t n = 0; n < plan->node_count; n++) {
+        mr_nearest_offer(&nearest, plan->nodes[n].id);
+        if (strcmp(plan->nodes[n].id, b->params.node) == 0)
+            plan->node = (int)n;
+    }
+    mr_place file = {.file = b->spec->file};
+    if (plan->node < 0)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, file,
+                    mr_nearest_hint(&nearest, hint, sizeof hint, "nodes are named under `nodes`"),
+                    "there is no node \"%s\"", b->params.node);
+    else if (plan->replica >= plan->nodes[plan->node].replicas)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, plan->nodes[plan->node].mark, NULL,
+                    "the node \"%s\" has %d process%s: there is no number %d", b->params.node,
+                    plan->nodes[plan->node].replicas, plan->nodes[plan->node].replicas == 1 ? "" : "es",
+                    plan->replica);
+}
+
+static void count_parts(mr_plan_builder *b, const int *owner) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        vertex->node = owner[v] == NOBODY ? 0 : owner[v];
+        mr_plan_node *node = &b->plan->nodes[vertex->node];
+        *(vertex->is_source ? &node->source_count : &node->stage_count) += 1;
+    }
+}
+
+/* A source is read once, whatever number of processes there are. */
+static void refuse_several_readers(mr_plan_builder *b) {
+    for (size_t n = 0; n < b->plan->node_count; n++) {
+        const mr_plan_node *node = &b->plan->nodes[n];
+        if (node->replicas > 1 && node->source_count > 0)
+            mr_plan_error(b, node->mark, "read sources in a node of one process, and give their frames to this one",
+                          "nodes.%s: it reads sources, so that several processes would each read all of them",
+                          node->id);
+    }
+}
+
+int mr_plan_assign_nodes(mr_plan_builder *b) {
+    assignment a = {.b = b};
+    if (b->params.node && b->spec->node_count == 0)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){.file = b->spec->file},
+                    "add nodes: {camera: {stages: [...]}}", "there is no node \"%s\": the pipeline has no nodes",
+                    b->params.node);
+    if (b->spec->node_count == 0)
+        return MR_OK;
+    if (take_all(&a))
+        return MR_ERROR_MEMORY;
+    /* Nodes that are wrong are told of in any case, and forgotten where one process runs all. */
+    if (!b->params.cuts)
+        return MR_OK;
+    if (make_nodes(b))
+        return MR_ERROR_MEMORY;
+    choose_node(b);
+    count_parts(b, a.owner);
+    refuse_several_readers(b);
+    return MR_OK;
+}
+
+/* ---- what is not here ------------------------------------------------------------------------------------------ */
+
+bool mr_plan_is_elsewhere(const mr_plan_builder *b, int v) {
+    return b->plan->node_count > 0 && b->plan->node >= 0 && b->plan->vertices[v].node != b->plan->node;
+}
+
+/* Whether all that the options of a stage name to be read is here: cameras and the like are not asked twice. */
+static bool all_here(const mr_option *table, const char *fields) {
+    for (const mr_option *option = table; option && option->name; option++) {
+        if (option->elsewhere)
+            continue;
+        if (option->kind == MR_OPTION_MAP && !all_here(option->fields, fields + option->offset))
+            return false;
+        if (option->file != MR_FILE_READ || !mr_option_string(option, fields))
+            continue;
+        const char *path = mr_option_path(option, fields);
+        if (!path || access(path, R_OK))
+            return false;
+    }
+    return true;
+}
+
+bool mr_plan_is_unseen(const mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    return mr_plan_is_elsewhere(b, v) && !all_here(vertex->type->options, vertex->options);
+}

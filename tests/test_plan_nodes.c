@@ -1,0 +1,189 @@
+/* Plans of several nodes: who runs what, and what is decided about the links between them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "millrace/status.h"
+#include "tests/support/fakes.h"
+
+static const char text[] = "version: 1\npipeline: p\n"
+                           "sources:\n"
+                           "  lobby: {type: pattern, format: RGB24 64x48}\n"
+                           "  hall: {type: pattern, format: RGB24 64x48}\n"
+                           "stages:\n"
+                           "  small: {type: shrink, input: sources.*, size: 32x16}\n"
+                           "  learn: {input: small, batch: 24, cut: {mode: live, compress: lz4, checksum: payload}}\n"
+                           "  more: {type: learn, input: small, cut: {mode: live, compress: lz4, checksum: payload}}\n"
+                           "  out: {type: write, input: learn}\n"
+                           "  sink: {type: trash, input: more}\n"
+                           "nodes:\n"
+                           "  camera: {stages: [small], listen: 'tcp://127.0.0.1:7001', key: keys/camera.key}\n"
+                           "  worker: {stages: [learn, more], key: keys/worker.key}\n"
+                           "  center: {stages: [out, sink], key: keys/center.key, public_key: center.txt}\n";
+
+static mr_plan *load(const char *yaml, const mr_plan_params *how) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {
+        .types = fake_types, .path = "dir/p.yaml", .text = yaml, .default_source_type = "camera"};
+    mr_plan_params params = *how;
+    params.workers = 2;
+    params.cuts = true;
+    params.runtime = "/run/test";
+    int status = mr_plan_load(&plan, &spec, &params, &diagnostics);
+    mr_diagnostics_print(&diagnostics, stderr);
+    assert_int_equal(status, MR_OK);
+    mr_diagnostics_fini(&diagnostics);
+    return plan;
+}
+
+static const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (strcmp(plan->vertices[v].id, id) == 0)
+            return &plan->vertices[v];
+    fail_msg("no vertex %s", id);
+    return NULL;
+}
+
+static void links_between_nodes_become_cuts(void **state) {
+    (void)state;
+    mr_plan *plan = load(text, &(mr_plan_params){0});
+    assert_int_equal(plan->node, -1);
+    assert_int_equal(plan->node_count, 3);
+    /* What two stages of one node read comes over one cut. */
+    assert_int_equal(plan->cut_count, 3);
+    const mr_plan_cut *first = &plan->cuts[0];
+    assert_string_equal(first->cut->name, "small->worker");
+    assert_string_equal(plan->vertices[first->out].id, "small->worker");
+    assert_string_equal(plan->vertices[first->in].id, "worker<-small");
+    assert_int_equal(plan->vertices[first->out].node, 0);
+    assert_int_equal(plan->vertices[first->in].node, 1);
+    assert_string_equal(plan->cuts[1].cut->name, "learn->center");
+    assert_string_equal(plan->cuts[2].cut->name, "more->center");
+    assert_int_equal(vertex(plan, "lobby")->node, 0);
+    assert_int_equal(vertex(plan, "learn")->node, 1);
+    mr_plan_destroy(&plan);
+}
+
+static void a_cut_says_all_that_its_ends_need(void **state) {
+    (void)state;
+    mr_plan *plan = load(text, &(mr_plan_params){.node = "camera"});
+    const mr_cut *cut = plan->cuts[0].cut;
+    assert_int_equal(plan->node, 0);
+    assert_string_equal(cut->from_node, "camera");
+    assert_string_equal(cut->to_node, "worker");
+    assert_string_equal(cut->node, "camera");
+    assert_string_equal(cut->pipeline, "p");
+    assert_int_equal(cut->mode, MR_CUT_LIVE);
+    assert_int_equal(plan->vertices[plan->cuts[0].out].policy, MR_POLICY_DROP_OLDEST);
+    assert_int_equal(cut->compression, MR_CUT_LZ4);
+    assert_true(cut->checksum_payload && cut->shared_memory);
+    assert_string_equal(cut->listen, "tcp://127.0.0.1:7001");
+    assert_int_equal(cut->connect_count, 1);
+    assert_string_equal(cut->connect[0], "tcp://127.0.0.1:7001");
+    assert_string_equal(cut->key, "dir/keys/camera.key");
+    assert_int_equal(cut->allow_count, 1);
+    assert_string_equal(cut->allow[0], "dir/keys/worker.pub");
+    assert_int_equal(cut->source_count, 2);
+    assert_string_equal(cut->source_ids[1], "hall");
+    /* f32 3x16x32. */
+    assert_int_equal(cut->frame_bytes, 3 * 16 * 32 * 4);
+    assert_int_equal(cut->window, 256);
+    assert_int_equal(cut->window_bytes, 256 * cut->frame_bytes);
+    mr_plan_destroy(&plan);
+}
+
+static void nodes_that_do_not_say_listen_in_the_runtime_folder(void **state) {
+    (void)state;
+    mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
+    assert_string_equal(plan->cuts[1].cut->listen, "ipc:///run/test/worker.1");
+    assert_string_equal(plan->cuts[2].cut->connect[0], "ipc:///run/test/worker.2");
+    assert_string_equal(plan->cuts[2].cut->key, "dir/keys/center.key");
+    assert_string_equal(plan->cuts[2].cut->allow[0], "dir/keys/worker.pub");
+    assert_string_equal(plan->nodes[2].public_key, "dir/center.txt");
+    /* Nothing reads from it. */
+    assert_null(plan->nodes[2].listen);
+    mr_plan_destroy(&plan);
+}
+
+static void without_cuts_one_process_runs_all(void **state) {
+    (void)state;
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    assert_int_equal(fake_load(&plan, text, &diagnostics), MR_OK);
+    assert_int_equal(plan->node_count, 0);
+    assert_int_equal(plan->cut_count, 0);
+    assert_int_equal(plan->node, 0);
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        assert_true(mr_plan_is_here(plan, &plan->vertices[v]));
+    mr_diagnostics_fini(&diagnostics);
+    mr_plan_destroy(&plan);
+}
+
+static void a_window_has_room_for_the_batches_behind_it(void **state) {
+    (void)state;
+    static const char large[] = "version: 1\npipeline: p\n"
+                                "sources:\n  lobby: {type: pattern, format: RGB24 640x480}\n"
+                                "stages:\n"
+                                "  small: {type: shrink, input: lobby, size: 320x240}\n"
+                                "  again: {type: same, input: small, cut: {memory: 30MiB}}\n"
+                                "  learn: {input: again, batch: 24}\n"
+                                "  out: {type: write, input: learn}\n"
+                                "nodes:\n"
+                                "  a: {stages: small}\n  b: {stages: again}\n  c: {stages: [learn, out]}\n";
+    mr_plan *plan = load(large, &(mr_plan_params){.node = "c"});
+    const uint64_t frame = 3 * 240 * 320 * 4;
+    assert_int_equal(plan->cuts[0].cut->frame_bytes, frame);
+    assert_int_equal(plan->cuts[0].cut->window, (30 << 20) / frame);
+    assert_int_equal(plan->cuts[1].cut->window, 24);
+    /* All that has come over a cut, and is not settled, is in buffers of the cut in. */
+    const mr_plan_vertex *in = &plan->vertices[plan->cuts[1].in];
+    assert_int_equal(in->pools[0].count, 24);
+    assert_int_equal(in->pools[0].bytes, frame);
+    assert_int_equal(in->queue, 24);
+    assert_int_equal(plan->vertices[plan->cuts[1].out].in_flight, 24);
+    /* What this process takes is that, and what it makes of it; what others take is theirs. */
+    assert_int_equal(plan->host.bytes, plan->nodes[2].host.bytes);
+    assert_true(plan->nodes[1].host.bytes >= 34 * frame);
+    mr_plan_destroy(&plan);
+}
+
+static void processes_of_one_node_listen_side_by_side(void **state) {
+    (void)state;
+    static const char shared[] = "version: 1\npipeline: p\n"
+                                 "sources:\n  lobby: {type: pattern, format: RGB24 64x48}\n"
+                                 "stages:\n"
+                                 "  small: {type: shrink, input: lobby, size: 32x24}\n"
+                                 "  again: {type: same, input: small}\n"
+                                 "  out: {type: write, input: again}\n"
+                                 "nodes:\n"
+                                 "  a: {stages: small}\n"
+                                 "  b: {stages: again, replicas: 3, listen: 'tcp://127.0.0.1:7100'}\n"
+                                 "  c: {stages: [out]}\n";
+    mr_plan *plan = load(shared, &(mr_plan_params){.node = "b", .replica = 2});
+    const mr_cut *cut = plan->cuts[1].cut;
+    assert_string_equal(cut->node, "b.3");
+    assert_string_equal(cut->listen, "tcp://127.0.0.1:7102");
+    assert_int_equal(cut->connect_count, 3);
+    assert_string_equal(cut->connect[0], "tcp://127.0.0.1:7100");
+    assert_string_equal(cut->connect[1], "tcp://127.0.0.1:7101");
+    assert_true(plan->cuts[0].cut->max_peers >= 3);
+    assert_int_equal(plan->vertices[plan->cuts[1].in].queue, 3 * cut->window);
+    mr_plan_destroy(&plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_between_nodes_become_cuts),
+        cmocka_unit_test(a_cut_says_all_that_its_ends_need),
+        cmocka_unit_test(nodes_that_do_not_say_listen_in_the_runtime_folder),
+        cmocka_unit_test(without_cuts_one_process_runs_all),
+        cmocka_unit_test(a_window_has_room_for_the_batches_behind_it),
+        cmocka_unit_test(processes_of_one_node_listen_side_by_side),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
