@@ -70,7 +70,7 @@ typedef enum mr_message_kind {
 
 /* The fields mean what proto/millrace.proto says of those of the same names. Strings are never NULL, but for those of
  * items and of what was settled. */
-typedef struct mr_message {
+typedef struct mr_cut_message {
     mr_message_kind kind;
     uint32_t version;
     uint64_t session, number;
@@ -113,6 +113,6 @@ typedef struct mr_message {
             const char *text;
         } bye;
     };
-} mr_message;
+} mr_cut_message;
 
 #endif

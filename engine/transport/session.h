@@ -63,6 +63,8 @@ typedef struct mr_session_timing {
     int64_t silence_ns; /* who was not heard so long is lost; several beats */
     int64_t stall_ns;   /* sender: who owes and makes no progress so long is lost; 0: never */
     int64_t report_ns;  /* receiver: an outcome is reported at the latest so long after it was told */
+    int64_t alone_ns;   /* sender: how long a frame under suspicion is kept alone, at most: it may wait for others in a
+                           batch */
 } mr_session_timing;
 
 /* What both ends must agree on, or say of themselves. Copied, but for strings, which outlive the session. */
@@ -74,6 +76,7 @@ typedef struct mr_session_self {
     const char *memory;     /* proto: Hello.memory and Welcome.memory; "" without */
     uint8_t digest[MR_DIGEST_BYTES]; /* of the pipeline, the same at both ends */
     size_t source_count;    /* of the pipeline */
+    size_t lane_count;      /* of them, those whose frames go over this cut: so many ENDs will come */
     mr_session_timing timing;
 } mr_session_self;
 
@@ -90,6 +93,7 @@ typedef enum mr_peer_change {
 } mr_peer_change;
 
 typedef enum mr_action_kind {
+    MR_ACTION_NONE,
     MR_ACTION_SEND,      /* both: this message to that peer */
     MR_ACTION_PEER,      /* both: tell the log */
     MR_ACTION_SETTLE,    /* sender: that is what became of this item; its frame is the caller's again */
@@ -102,7 +106,7 @@ typedef enum mr_action_kind {
 typedef struct mr_action {
     mr_action_kind kind;
     uint32_t peer;      /* SEND and PEER. Sender: the route of the peer's last message. Receiver: which sender */
-    mr_message message; /* SEND */
+    mr_cut_message message; /* SEND */
     mr_cut_item item;   /* SETTLE and SET_ASIDE */
     mr_settled settled; /* SETTLE and SET_ASIDE: outcome, stage, reason; count 1 */
     struct {
@@ -133,7 +137,7 @@ typedef struct mr_sender mr_sender;
 
 typedef struct mr_sender_params {
     mr_session_self self;
-    uint64_t run;          /* proto: Welcome.run */
+    uint64_t run;          /* proto: Welcome.run; 0: not known here, whichever it is */
     bool live;
     uint32_t receivers;    /* that are planned: it has finished when so many have seen every END */
     uint32_t most_peers;   /* admitted at once; at most MR_CUT_MOST_PEERS */
@@ -156,7 +160,7 @@ bool mr_sender_has_room(const mr_sender *sender, uint64_t bytes);
  * cut has nobody to send it to, a mark other than END is settled at once. */
 int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns);
 /* A message has come; `route` is the transport's number for who sent it. */
-int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_message *message, int64_t now_ns);
+int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns);
 /* What has come is no message; counted and answered. */
 void mr_sender_malformed(mr_sender *sender, uint32_t route);
 /* The transport saw this connection close. */
@@ -195,7 +199,7 @@ void mr_receiver_destroy(mr_receiver **receiver);
 
 /* A message has come from that sender. Of ITEMS, those that are `fresh` are then to be given to the graph, in order;
  * all frames are the caller's. On failure none is. */
-int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_message *message, int64_t now_ns);
+int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns);
 void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender);
 /* The transport saw this connection close. */
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns);
@@ -205,7 +209,8 @@ void mr_receiver_take(mr_receiver *receiver, uint64_t ticket);
  * of what is settled already, or of another run, are ignored. */
 void mr_receiver_settle(mr_receiver *receiver, uint64_t ticket, mr_note outcome, const char *stage,
                         const char *reason, int64_t now_ns);
-/* Work was done at this end: anything that rises as the graph works. */
+/* Work was done at this end: anything that rises, as long as no call of a stage hangs. A graph that waits for input is
+ * well, and makes progress by being asked. */
 void mr_receiver_progress(mr_receiver *receiver, uint64_t progress);
 bool mr_receiver_next(mr_receiver *receiver, int64_t now_ns, mr_action *action);
 int64_t mr_receiver_wake_ns(const mr_receiver *receiver);

@@ -1,0 +1,252 @@
+/* What comes from senders. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/transport/receiver_parts.h"
+#include "millrace/status.h"
+
+receiver_event *receiver_tell(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text) {
+    if (receiver->event_count < RECEIVER_EVENTS)
+        receiver->event_count++;
+    receiver_event *e = &receiver->events[(receiver->event_first + receiver->event_count - 1) % RECEIVER_EVENTS];
+    *e = (receiver_event){.action = {.kind = MR_ACTION_PEER, .peer = (uint32_t)(from - receiver->origins)}};
+    e->action.of.change = change;
+    e->action.of.incarnation = from->incarnation;
+    snprintf(e->text, sizeof e->text, "%s", text);
+    return e;
+}
+
+void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text) {
+    if (from->state != SENDER_THERE)
+        return;
+    from->state = SENDER_AWAY;
+    from->session = 0;
+    from->pending_count = 0;
+    receiver_tell(receiver, from, change, text);
+}
+
+static void begin_run(mr_receiver *receiver, uint64_t run) {
+    if (!run || run == receiver->run)
+        return;
+    if (receiver->run) {
+        table_clear(receiver);
+        for (uint32_t i = 0; i < receiver->params.senders; i++) {
+            origin *from = &receiver->origins[i];
+            from->untaken_frames = from->untaken_bytes = 0;
+            memset(from->ended, 0, receiver->params.self.source_count * sizeof *from->ended);
+        }
+        receiver_event *e = receiver_tell(receiver, receiver->origins, MR_PEER_JOINED, "");
+        e->action = (mr_action){.kind = MR_ACTION_NEW_RUN, .run = run};
+    }
+    receiver->run = run;
+}
+
+/* The first report of a session: all that is claimed, in whatever order. */
+static void report_all(mr_receiver *receiver, origin *from) {
+    uint32_t sender = (uint32_t)(from - receiver->origins);
+    from->pending_count = 0;
+    for (uint32_t i = 0; i < receiver->places; i++) {
+        const entry *e = &receiver->table[i];
+        const mr_settled range = {*claim_of(receiver, (int32_t)i, sender), 1,
+                                  e->state == ENTRY_SETTLED ? e->outcome : MR_NOTE_NONE, e->stage, e->reason};
+        if (e->state != ENTRY_FREE && range.first)
+            receiver_report(receiver, from, &range);
+    }
+    from->urgent = from->ends_changed = true;
+}
+
+static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+    if (from->state != SENDER_AWAY || message->welcome.attempt != from->attempt || !from->attempt)
+        return MR_OK; /* late */
+    if (message->welcome.version < MR_PROTOCOL_OLDEST || message->welcome.version > MR_PROTOCOL_NEWEST ||
+        !message->session)
+        return mr_fail(MR_ERROR_PROTOCOL, "a welcome in version %u, of session %llu", message->welcome.version,
+                       (unsigned long long)message->session);
+    begin_run(receiver, message->welcome.run);
+    if (from->incarnation && from->incarnation != message->welcome.incarnation)
+        table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
+    from->state = SENDER_THERE;
+    from->incarnation = message->welcome.incarnation;
+    from->session = message->session;
+    from->sent_number = from->heard_number = 0;
+    from->heard_ns = from->said_ns = receiver->now_ns;
+    from->used_frames = from->used_bytes = from->told_frames = from->told_bytes = 0;
+    /* What the graph has not taken of former sessions is still in the way. */
+    uint64_t frames = receiver->params.credit_frames, bytes = receiver->params.credit_bytes;
+    from->granted_frames = frames - (from->untaken_frames < frames ? from->untaken_frames : frames);
+    from->granted_bytes = bytes - (from->untaken_bytes < bytes ? from->untaken_bytes : bytes);
+    receiver->counts.sessions++;
+    report_all(receiver, from);
+    receiver_event *e = receiver_tell(receiver, from, MR_PEER_JOINED, "");
+    snprintf(e->memory, sizeof e->memory, "%s", message->welcome.memory);
+    return MR_OK;
+}
+
+static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+    bool ours = message->session ? message->session == from->session : message->reject.attempt == from->attempt;
+    mr_reject_reason reason = message->reject.reason;
+    if (!ours || from->state == SENDER_REFUSED || from->state == SENDER_LEFT)
+        return MR_OK;
+    receiver->counts.rejected++;
+    if (reason == MR_REJECT_STALE || reason == MR_REJECT_MALFORMED) {
+        receiver_break(receiver, from, MR_PEER_BROKEN, message->reject.text);
+        return MR_OK;
+    }
+    if (reason != MR_REJECT_FULL) {
+        from->state = SENDER_REFUSED;
+        from->session = 0;
+    }
+    receiver_event *e = receiver_tell(receiver, from, MR_PEER_REJECTED, message->reject.text);
+    e->action.of.reason = reason;
+    return MR_OK;
+}
+
+/* ---- items ----------------------------------------------------------------------------------------------------- */
+
+static bool is_over(const mr_receiver *receiver, uint32_t source) {
+    for (uint32_t i = 0; i < receiver->params.senders; i++)
+        if (!receiver->origins[i].ended[source])
+            return false;
+    return true;
+}
+
+/* What is wrong with the items of a message; NULL: nothing. Looked at as a whole, before any of it counts. */
+static const char *find_fault(const mr_receiver *receiver, const origin *from, const mr_cut_message *message) {
+    uint64_t frames = 0, bytes = 0;
+    for (size_t i = 0; i < message->items.count; i++) {
+        const mr_cut_item *item = &message->items.item[i];
+        if (item->identity.source >= receiver->params.self.source_count)
+            return "an item of a source that there is not";
+        if ((item->kind == MR_CUT_END) != (item->position == 0))
+            return "an item without a position";
+        frames += item->kind == MR_CUT_FRAME;
+        bytes += item->kind == MR_CUT_FRAME ? item->bytes : 0;
+    }
+    /* Sums of what one message can hold do not overflow. */
+    if (frames > from->told_frames - from->used_frames || bytes > from->told_bytes - from->used_bytes)
+        return "more frames or bytes than were granted";
+    if (message->items.count > receiver->params.memory || receiver->held + frames > receiver->params.memory)
+        return "more frames than can be remembered";
+    return NULL;
+}
+
+/* A copy of what is here already: its credit comes back at once, its outcome when there is one. */
+static void hear_again(mr_receiver *receiver, origin *from, const mr_cut_item *item, int32_t place) {
+    const entry *e = &receiver->table[place];
+    *claim_of(receiver, place, (uint32_t)(from - receiver->origins)) = item->position;
+    receiver->counts.again += item->kind == MR_CUT_FRAME;
+    if (item->kind == MR_CUT_FRAME) {
+        from->granted_frames++;
+        from->granted_bytes += item->bytes;
+    }
+    const mr_settled range = {item->position, 1, e->outcome, e->stage, e->reason};
+    if (e->state == ENTRY_SETTLED)
+        receiver_report(receiver, from, &range);
+    from->urgent = true;
+}
+
+/* Marks are settled with their coming, and so is a frame that comes behind the end. */
+static void hear_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
+    bool frame = item->kind == MR_CUT_FRAME, late = is_over(receiver, item->identity.source);
+    int32_t place = table_add(receiver, item, (uint32_t)(from - receiver->origins));
+    item->ticket = (uint64_t)receiver->table[place].generation << 32 | (uint32_t)place;
+    item->fresh = !late;
+    if (frame) {
+        from->untaken_frames++;
+        from->untaken_bytes += item->bytes;
+        receiver->counts.frames += !late;
+    }
+    if (late && frame) {
+        mr_receiver_settle(receiver, item->ticket, MR_NOTE_DROPPED, receiver->params.self.name, "after the end",
+                           receiver->now_ns);
+    } else if (!frame) {
+        table_settle(receiver, place, MR_NOTE_DELIVERED, NULL, NULL);
+        const mr_settled range = {item->position, 1, MR_NOTE_DELIVERED, NULL, NULL};
+        receiver_report(receiver, from, &range);
+    }
+}
+
+/* The end is given on once, when no sender has more. */
+static void hear_end(mr_receiver *receiver, origin *from, mr_cut_item *item) {
+    bool before = is_over(receiver, item->identity.source);
+    from->ended[item->identity.source] = true;
+    from->ends_changed = from->urgent = true;
+    item->fresh = !before && is_over(receiver, item->identity.source);
+}
+
+static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *message) {
+    const char *fault = find_fault(receiver, from, message);
+    if (fault) {
+        receiver->counts.malformed++;
+        receiver_break(receiver, from, MR_PEER_BROKEN, fault);
+        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s breaks the protocol: %s", receiver->params.self.cut, fault);
+    }
+    for (size_t i = 0; i < message->items.count; i++) {
+        mr_cut_item *item = &message->items.item[i];
+        item->fresh = false;
+        if (item->kind == MR_CUT_END) {
+            hear_end(receiver, from, item);
+            continue;
+        }
+        if (item->kind == MR_CUT_FRAME) {
+            from->used_frames++;
+            from->used_bytes += item->bytes;
+        }
+        int32_t place = table_find(receiver, item, (uint32_t)(from - receiver->origins));
+        if (place == NOWHERE)
+            hear_new(receiver, from, item);
+        else
+            hear_again(receiver, from, item, place);
+    }
+    return MR_OK;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
+
+static void hear_bye(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+    receiver_break(receiver, from, MR_PEER_LEFT, message->bye.text);
+    from->hello_ns = receiver->now_ns + receiver->params.self.timing.hello_ns;
+}
+
+int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns) {
+    origin *from = &receiver->origins[sender];
+    receiver->now_ns = now_ns;
+    for (size_t i = 0; message->kind == MR_MESSAGE_ITEMS && i < message->items.count; i++)
+        message->items.item[i].fresh = false;
+    if (message->kind == MR_MESSAGE_WELCOME)
+        return hear_welcome(receiver, from, message);
+    if (message->kind == MR_MESSAGE_REJECT)
+        return hear_reject(receiver, from, message);
+    if (from->state != SENDER_THERE || message->session != from->session) {
+        receiver->counts.stale++;
+        return MR_OK;
+    }
+    if (message->number <= from->heard_number)
+        return MR_OK; /* It has come twice. */
+    if (message->number != from->heard_number + 1) {
+        receiver_break(receiver, from, MR_PEER_BROKEN, "messages were lost");
+        return MR_OK;
+    }
+    from->heard_number = message->number;
+    from->heard_ns = now_ns;
+    if (message->kind == MR_MESSAGE_ITEMS)
+        return hear_items(receiver, from, message);
+    if (message->kind == MR_MESSAGE_BYE) {
+        hear_bye(receiver, from, message);
+    } else if (message->kind != MR_MESSAGE_BEAT) {
+        receiver->counts.malformed++;
+        receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");
+        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends what only receivers send", receiver->params.self.cut);
+    }
+    return MR_OK;
+}
+
+void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender) {
+    receiver->counts.malformed++;
+    receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "what has come is no message");
+}
+
+void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
+    receiver->now_ns = now_ns;
+    receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "the connection was closed");
+}

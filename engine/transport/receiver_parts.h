@@ -1,0 +1,99 @@
+/* What the files of the receiver share; see session.h for what it does.
+ *
+ * Frames and marks that came are entries of a table: held, while the graph works on them, and then remembered with
+ * their outcome until their place is needed. An entry knows under which position each sender has sent it (a claim),
+ * and every sender is told the outcome. */
+#ifndef MILLRACE_TRANSPORT_RECEIVER_PARTS_H
+#define MILLRACE_TRANSPORT_RECEIVER_PARTS_H
+
+#include "engine/transport/session.h"
+
+enum { RECEIVER_EVENTS = 128, RECEIVER_TEXT = 192, NOWHERE = -1 };
+
+typedef enum entry_state { ENTRY_FREE, ENTRY_HELD, ENTRY_SETTLED } entry_state;
+
+typedef struct entry {
+    entry_state state;
+    mr_cut_kind kind;
+    mr_identity identity;
+    bool taken;          /* the graph has it, its credit came back */
+    uint32_t sender;     /* that gave the copy which went to the graph */
+    uint64_t bytes;
+    uint32_t generation; /* of the place; part of tickets */
+    mr_note outcome;
+    const char *stage, *reason;
+    int32_t next;        /* in its bucket, or among the free ones */
+    int32_t later;       /* settled after it */
+} entry;
+
+typedef enum sender_state { SENDER_AWAY, SENDER_THERE, SENDER_REFUSED, SENDER_LEFT } sender_state;
+
+/* One process that sends, as it is seen here. */
+typedef struct origin {
+    sender_state state;
+    uint64_t attempt, incarnation, session;
+    uint64_t sent_number, heard_number;
+    int64_t hello_ns;      /* when HELLO may be said again */
+    int64_t heard_ns, said_ns;
+    uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* of the session */
+    uint64_t told_frames, told_bytes; /* of what was granted */
+    uint64_t untaken_frames, untaken_bytes; /* in the graph's queue, from any session of it */
+    mr_settled *pending;   /* to be reported */
+    size_t pending_count;
+    int64_t pending_ns;    /* since when there is something to report */
+    bool urgent;           /* something that is not to wait */
+    bool bye;              /* to be said */
+    bool *ended;           /* by source */
+    bool ends_changed;
+} origin;
+
+typedef struct receiver_event {
+    mr_action action;
+    char text[RECEIVER_TEXT], memory[RECEIVER_TEXT];
+} receiver_event;
+
+struct mr_receiver {
+    mr_receiver_params params;
+    entry *table;
+    uint64_t *claims;     /* places x senders: positions; 0: none */
+    int32_t *bucket;
+    uint32_t places, buckets;
+    int32_t free, oldest, newest; /* the settled ones, in the order in which they were */
+    uint32_t held;        /* frames */
+    origin *origins;
+    uint32_t *ended;      /* the list of a report */
+    receiver_event *events;
+    uint32_t event_first, event_count;
+    uint64_t run, progress, work;
+    int64_t now_ns;
+    bool withdrawn, closing;
+    char closing_text[RECEIVER_TEXT];
+    mr_session_counts counts;
+};
+
+static inline uint64_t *claim_of(mr_receiver *receiver, int32_t place, uint32_t sender) {
+    return &receiver->claims[(size_t)place * receiver->params.senders + sender];
+}
+
+/* ---- receiver_table.c ------------------------------------------------------------------------------------------ */
+
+/* The entry that an item from that sender is one more copy of; NOWHERE: it is new. */
+int32_t table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
+/* A held entry for an item; NOWHERE: all places are held. Forgets the longest settled one where none is free. */
+int32_t table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
+/* From held to settled. */
+void table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage, const char *reason);
+/* Another process sends from there: its positions are others. */
+void table_forget_claims(mr_receiver *receiver, uint32_t sender);
+/* Forgets everything: tickets mean nothing any more. */
+void table_clear(mr_receiver *receiver);
+
+/* ---- receiver.c ------------------------------------------------------------------------------------------------ */
+
+/* Has a range reported, joined to the last one where it continues it. False: there is no room for more. */
+bool receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range);
+receiver_event *receiver_tell(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text);
+/* The session is over: HELLO again, at once where that was not said a moment ago. */
+void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);
+
+#endif

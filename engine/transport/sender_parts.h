@@ -1,0 +1,121 @@
+/* What the files of the sender share; see session.h for what it does.
+ *
+ * Items lie in a ring by position: [base, next). One is queued (to be sent), leased (sent to a peer, or held by it) or
+ * settled; the ring moves on over settled ones whose action was taken. Peers are kept by name, also while they are
+ * away, since what they had in hand is theirs until they are buried. */
+#ifndef MILLRACE_TRANSPORT_SENDER_PARTS_H
+#define MILLRACE_TRANSPORT_SENDER_PARTS_H
+
+#include "engine/transport/session.h"
+
+enum { SENDER_EVENTS = 256, SENDER_TEXT = 192 };
+
+typedef enum slot_state { SLOT_SETTLED, SLOT_QUEUED, SLOT_LEASED } slot_state;
+
+typedef struct slot {
+    mr_cut_item item;
+    mr_settled settled;
+    slot_state state;
+    bool sent;       /* once at least */
+    bool vouched;    /* in a first report: its peer has it */
+    bool set_aside;
+    uint32_t deaths; /* of processes that had it in hand; above 0 it goes alone */
+    uint32_t peer;   /* LEASED */
+    uint64_t had;    /* bit n: peer n has been sent it */
+} slot;
+
+typedef struct peer {
+    bool used;
+    char name[MR_PEER_NAME];
+    uint32_t route;
+    uint64_t incarnation, attempt;
+    uint64_t session;  /* 0: away */
+    bool resumed;      /* its first report has come */
+    bool withdrawn;
+    bool closed;       /* while away: the transport saw the connection close */
+    uint64_t sent_number, heard_number;
+    int64_t heard_ns, said_ns;
+    uint64_t granted_frames, granted_bytes, used_frames, used_bytes; /* of the session */
+    uint32_t leased;        /* frames and marks in hand */
+    uint32_t suspects;      /* of them, frames under suspicion */
+    int64_t alone_until_ns; /* while it has suspects, and nothing else may follow */
+    bool stalled;           /* it gets nothing more before it makes progress, */
+    uint64_t stalled_at;    /* from here on */
+    uint64_t progress;
+    int64_t progress_ns;    /* when it last made any, or began to owe */
+    uint32_t *lane_leased;  /* by source */
+    bool *end_told, *end_confirmed; /* by source; of this incarnation */
+    size_t ends_confirmed;
+} peer;
+
+typedef struct lane {
+    bool ended;
+    const char *reason;
+    uint32_t queued, unsettled; /* items */
+    bool waits_for_key;         /* live: packets are of no use before the next key frame */
+} lane;
+
+/* An action that waits to be taken, where it is not found by looking: PEER, and all messages but items and beats. */
+typedef struct event {
+    mr_action action;
+    char name[MR_PEER_NAME], memory[SENDER_TEXT], text[SENDER_TEXT];
+} event;
+
+struct mr_sender {
+    mr_sender_params params;
+    slot *ring;
+    uint64_t room, base, next; /* room: a power of two */
+    uint64_t first_queued;     /* nothing before it is queued */
+    uint32_t frames, queued_frames;   /* not settled; of them queued */
+    uint64_t bytes, queued_bytes;
+    uint64_t *settled;         /* positions whose action was not yet taken; a ring of `room` */
+    uint64_t settled_first, settled_count;
+    peer *peers;
+    lane *lanes;
+    size_t lanes_ended;
+    event *events;
+    uint32_t event_first, event_count;
+    mr_cut_item *batch;
+    uint64_t last_session, progress;
+    int64_t suspect_since_ns;  /* the first queued frame goes alone and waits for an idle peer since then; 0: none */
+    int64_t now_ns;            /* as last told */
+    bool closing;
+    mr_session_counts counts;
+};
+
+static inline slot *slot_at(const mr_sender *sender, uint64_t position) {
+    return &sender->ring[position & (sender->room - 1)];
+}
+
+static inline bool is_there(const peer *p) {
+    return p->used && p->session && p->resumed;
+}
+
+static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
+    return (uint32_t)(p - sender->peers);
+}
+
+/* ---- sender_ring.c: what becomes of items ---------------------------------------------------------------------- */
+
+/* Settles an item that is not; a suspicion goes with it. */
+void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason);
+/* Leases a queued item to a peer. */
+void sender_lease(mr_sender *sender, uint64_t position, peer *p);
+/* Takes an item from its peer, to be sent again; a live cut drops it. */
+void sender_take_back(mr_sender *sender, uint64_t position);
+/* All that a peer has in hand goes back. With `died`, those that are under suspicion, or else all, are suspected once
+ * more, and set aside where that was once too often. */
+void sender_bury(mr_sender *sender, peer *p, bool died);
+
+/* ---- sender_peers.c: sessions ---------------------------------------------------------------------------------- */
+
+/* The session is over; what the peer has in hand stays with it until it is back or buried. */
+void sender_end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text);
+/* Looks at the clock: who is silent or stalled, who will not come back. */
+void sender_look_at_peers(mr_sender *sender, int64_t now_ns);
+/* A new event with this kind and peer; never NULL: with no room for more, the last one is overwritten. */
+event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route);
+/* The header of a numbered message to a peer. */
+void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action);
+
+#endif

@@ -1,0 +1,356 @@
+/* Sessions of a sender with its peers: what comes from them, and who is lost. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/transport/sender_parts.h"
+#include "millrace/status.h"
+
+event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route) {
+    if (sender->event_count < SENDER_EVENTS)
+        sender->event_count++;
+    event *e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
+    *e = (event){.action = {.kind = kind, .peer = route}};
+    return e;
+}
+
+void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action) {
+    action->kind = MR_ACTION_SEND;
+    action->peer = p->route;
+    action->message = (mr_cut_message){
+        .kind = kind, .version = MR_PROTOCOL_NEWEST, .session = p->session, .number = ++p->sent_number};
+    p->said_ns = sender->now_ns;
+}
+
+static void copy_text(char *to, size_t room, const char *from) {
+    size_t bytes = strnlen(from, room - 1);
+    memcpy(to, from, bytes);
+    to[bytes] = 0;
+}
+
+static void tell(mr_sender *sender, const peer *p, mr_peer_change change, const char *text) {
+    event *e = sender_event(sender, MR_ACTION_PEER, p->route);
+    e->action.of.change = change;
+    e->action.of.incarnation = p->incarnation;
+    copy_text(e->name, sizeof e->name, p->name);
+    copy_text(e->text, sizeof e->text, text);
+}
+
+static void reject(mr_sender *sender, uint32_t route, uint64_t session, uint64_t attempt, mr_reject_reason reason,
+                   const char *text) {
+    event *e = sender_event(sender, MR_ACTION_SEND, route);
+    e->action.message = (mr_cut_message){.kind = MR_MESSAGE_REJECT, .version = MR_PROTOCOL_NEWEST, .session = session};
+    e->action.message.reject.reason = reason;
+    e->action.message.reject.attempt = attempt;
+    copy_text(e->text, sizeof e->text, text);
+}
+
+void sender_end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text) {
+    if (!p->session)
+        return;
+    p->session = 0;
+    p->resumed = false;
+    tell(sender, p, change, text);
+}
+
+/* ---- hello ----------------------------------------------------------------------------------------------------- */
+
+static peer *peer_by_name(mr_sender *sender, const char *name) {
+    for (uint32_t i = 0; i < sender->params.most_peers; i++)
+        if (sender->peers[i].used && strcmp(sender->peers[i].name, name) == 0)
+            return &sender->peers[i];
+    return NULL;
+}
+
+static peer *peer_by_session(mr_sender *sender, uint64_t session) {
+    for (uint32_t i = 0; session && i < sender->params.most_peers; i++)
+        if (sender->peers[i].used && sender->peers[i].session == session)
+            return &sender->peers[i];
+    return NULL;
+}
+
+/* Makes a record another process's: what the former one had been told and had been sent is nothing to it. */
+static void take_record(mr_sender *sender, peer *p, const mr_cut_message *hello) {
+    peer kept = *p;
+    size_t sources = sender->params.self.source_count;
+    memset(kept.end_told, 0, sources * sizeof *kept.end_told);
+    memset(kept.end_confirmed, 0, sources * sizeof *kept.end_confirmed);
+    *p = (peer){.used = true, .incarnation = hello->hello.incarnation, .lane_leased = kept.lane_leased,
+                .end_told = kept.end_told, .end_confirmed = kept.end_confirmed};
+    copy_text(p->name, sizeof p->name, hello->hello.name);
+    for (uint64_t position = sender->base; position != sender->next; position++)
+        slot_at(sender, position)->had &= ~(UINT64_C(1) << index_of(sender, p));
+    /* Whoever begins in the middle of packets can decode none before a key frame. */
+    for (size_t i = 0; sender->params.live && i < sources; i++)
+        sender->lanes[i].waits_for_key = true;
+}
+
+static peer *free_record(mr_sender *sender) {
+    peer *away = NULL;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (!p->used)
+            return p;
+        if (!p->session && !p->leased && !away)
+            away = p;
+    }
+    return away;
+}
+
+static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
+    p->route = route;
+    p->attempt = hello->hello.attempt;
+    p->session = ++sender->last_session;
+    p->resumed = p->withdrawn = p->closed = false;
+    p->sent_number = p->heard_number = 0;
+    p->granted_frames = p->granted_bytes = p->used_frames = p->used_bytes = 0;
+    p->heard_ns = p->said_ns = p->progress_ns = sender->now_ns;
+    p->progress = 0;
+    sender->counts.sessions++;
+    for (uint64_t position = sender->base; p->leased && position != sender->next; position++)
+        slot_at(sender, position)->vouched = false;
+    event *e = sender_event(sender, MR_ACTION_SEND, route);
+    e->action.message = (mr_cut_message){.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = p->session};
+    e->action.message.welcome.version = MR_PROTOCOL_NEWEST;
+    e->action.message.welcome.attempt = p->attempt;
+    e->action.message.welcome.incarnation = sender->params.self.incarnation;
+    e->action.message.welcome.run = sender->params.run;
+    e->action.message.welcome.beat_ns = sender->params.self.timing.beat_ns;
+    e->action.message.welcome.live = sender->params.live;
+    tell(sender, p, MR_PEER_JOINED, "");
+    e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
+    copy_text(e->memory, sizeof e->memory, hello->hello.memory);
+}
+
+/* Why a HELLO is not for this cut; MR_REJECT_UNKNOWN where it is. */
+static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *message, char *text, size_t bytes) {
+    const mr_session_self *self = &sender->params.self;
+    text[0] = 0;
+    if (message->hello.oldest_version > MR_PROTOCOL_NEWEST || message->hello.newest_version < MR_PROTOCOL_OLDEST) {
+        snprintf(text, bytes, "it speaks versions %u to %u, here are %d to %d", message->hello.oldest_version,
+                 message->hello.newest_version, MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST);
+        return MR_REJECT_VERSION;
+    }
+    if (strcmp(message->hello.cut, self->cut) != 0) {
+        snprintf(text, bytes, "this is the cut %s, not %s", self->cut, message->hello.cut);
+        return MR_REJECT_CUT;
+    }
+    if (memcmp(message->hello.digest, self->digest, MR_DIGEST_BYTES) != 0) {
+        snprintf(text, bytes, "node %s runs another pipeline, or another version of it", message->hello.name);
+        return MR_REJECT_DIGEST;
+    }
+    if (strcmp(message->hello.formats, self->formats) != 0) {
+        snprintf(text, bytes, "it takes %s, here is %s", message->hello.formats, self->formats);
+        return MR_REJECT_FORMATS;
+    }
+    if (!message->hello.incarnation || !*message->hello.name || strlen(message->hello.name) >= MR_PEER_NAME) {
+        snprintf(text, bytes, "a name of 1 to %d bytes and an incarnation are needed", MR_PEER_NAME - 1);
+        return MR_REJECT_MALFORMED;
+    }
+    return MR_REJECT_UNKNOWN;
+}
+
+static int refuse(mr_sender *sender, uint32_t route, const mr_cut_message *hello, mr_reject_reason reason,
+                  const char *text) {
+    sender->counts.rejected++;
+    reject(sender, route, 0, hello->hello.attempt, reason, text);
+    peer stranger = {.route = route, .incarnation = hello->hello.incarnation};
+    copy_text(stranger.name, sizeof stranger.name, hello->hello.name);
+    tell(sender, &stranger, MR_PEER_REJECTED, text);
+    sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS].action.of.reason = reason;
+    return MR_OK;
+}
+
+static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *message) {
+    char text[SENDER_TEXT];
+    mr_reject_reason reason = judge(sender, message, text, sizeof text);
+    if (reason)
+        return refuse(sender, route, message, reason, text);
+    if (sender->closing)
+        return refuse(sender, route, message, MR_REJECT_FULL, "this node is about to end");
+    peer *p = peer_by_name(sender, message->hello.name);
+    if (p && p->incarnation == message->hello.incarnation) {
+        if (message->hello.attempt <= p->attempt)
+            return MR_OK; /* It has come twice, or late. */
+        sender_end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
+    } else if (p) {
+        if (p->session && message->hello.incarnation < p->incarnation)
+            return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is here");
+        sender_end_session(sender, p, MR_PEER_RESTARTED, "another process has come in its place");
+        sender_bury(sender, p, true);
+        take_record(sender, p, message);
+    } else {
+        p = free_record(sender);
+        if (!p)
+            return refuse(sender, route, message, MR_REJECT_FULL, "as many receivers as may come are here");
+        take_record(sender, p, message);
+    }
+    welcome(sender, p, route, message);
+    return MR_OK;
+}
+
+/* ---- reports --------------------------------------------------------------------------------------------------- */
+
+/* A frame that was taken from a peer that is back, and that nobody else has been sent since, is its again. */
+static void vouch(mr_sender *sender, peer *p, uint64_t position) {
+    slot *s = slot_at(sender, position);
+    if (s->state == SLOT_QUEUED && !p->stalled)
+        sender_lease(sender, position, p);
+    s->vouched = s->vouched || s->peer == index_of(sender, p);
+}
+
+static void settle_range(mr_sender *sender, peer *p, const mr_settled *range, bool first_report) {
+    uint64_t from = range->first < sender->base ? sender->base : range->first;
+    for (uint64_t position = from; position < range->first + range->count; position++) {
+        slot *s = slot_at(sender, position);
+        if (s->state == SLOT_SETTLED || !(s->had >> index_of(sender, p) & 1))
+            continue;
+        if (range->outcome != MR_NOTE_NONE)
+            sender_settle(sender, position, range->outcome, range->stage, range->reason);
+        else if (first_report)
+            vouch(sender, p, position);
+    }
+}
+
+/* What a peer that is back does not have, it has not got. */
+static void resume(mr_sender *sender, peer *p) {
+    uint32_t index = index_of(sender, p);
+    for (uint64_t position = sender->base; position != sender->next && p->leased; position++) {
+        slot *s = slot_at(sender, position);
+        if (s->state == SLOT_LEASED && s->peer == index && !s->vouched)
+            sender_take_back(sender, position);
+    }
+    memcpy(p->end_told, p->end_confirmed, sender->params.self.source_count * sizeof *p->end_told);
+    p->resumed = true;
+}
+
+static bool is_sound(const mr_sender *sender, const peer *p, const mr_cut_message *message) {
+    if (message->report.granted_frames < p->granted_frames || message->report.granted_bytes < p->granted_bytes)
+        return false;
+    for (size_t i = 0; i < message->report.settled_count; i++) {
+        const mr_settled *range = &message->report.settled[i];
+        if (!range->first || !range->count || range->first >= sender->next ||
+            range->count > sender->next - range->first)
+            return false;
+    }
+    for (size_t i = 0; i < message->report.ended_count; i++)
+        if (message->report.ended[i] >= sender->params.self.source_count)
+            return false;
+    return true;
+}
+
+static void confirm_end(peer *p, uint32_t source) {
+    p->ends_confirmed += !p->end_confirmed[source];
+    p->end_confirmed[source] = true;
+}
+
+static int break_protocol(mr_sender *sender, peer *p, const char *what) {
+    sender->counts.malformed++;
+    reject(sender, p->route, p->session, 0, MR_REJECT_MALFORMED, what);
+    sender_end_session(sender, p, MR_PEER_BROKEN, what);
+    return mr_fail(MR_ERROR_PROTOCOL, "node %s breaks the protocol: %s", p->name, what);
+}
+
+static int hear_report(mr_sender *sender, peer *p, const mr_cut_message *message) {
+    if (!is_sound(sender, p, message))
+        return break_protocol(sender, p, "its report takes back credit or settles what was never sent");
+    bool first = !p->resumed;
+    p->stalled = p->stalled && message->report.progress == p->stalled_at;
+    for (size_t i = 0; i < message->report.settled_count; i++)
+        settle_range(sender, p, &message->report.settled[i], first);
+    for (size_t i = 0; i < message->report.ended_count; i++)
+        if (p->end_told[message->report.ended[i]])
+            confirm_end(p, message->report.ended[i]);
+    if (first)
+        resume(sender, p);
+    p->granted_frames = message->report.granted_frames;
+    p->granted_bytes = message->report.granted_bytes;
+    p->withdrawn = message->report.withdrawn;
+    if (message->report.progress != p->progress)
+        p->progress_ns = sender->now_ns;
+    p->progress = message->report.progress;
+    return MR_OK;
+}
+
+static int hear_bye(mr_sender *sender, peer *p, const mr_cut_message *message) {
+    sender_end_session(sender, p, MR_PEER_LEFT, message->bye.text);
+    sender_bury(sender, p, false);
+    return MR_OK;
+}
+
+int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns) {
+    sender->now_ns = now_ns;
+    if (message->kind == MR_MESSAGE_HELLO)
+        return hear_hello(sender, route, message);
+    peer *p = peer_by_session(sender, message->session);
+    if (!p) {
+        sender->counts.stale++;
+        if (message->kind != MR_MESSAGE_REJECT)
+            reject(sender, route, message->session, 0, MR_REJECT_STALE, "there is no such session");
+        return MR_OK;
+    }
+    if (message->kind == MR_MESSAGE_REJECT) {
+        sender->counts.rejected++;
+        sender_end_session(sender, p, MR_PEER_BROKEN, message->reject.text);
+        return MR_OK;
+    }
+    if (message->number <= p->heard_number)
+        return MR_OK;
+    if (message->number != p->heard_number + 1) {
+        reject(sender, route, p->session, 0, MR_REJECT_STALE, "messages were lost");
+        sender_end_session(sender, p, MR_PEER_BROKEN, "messages were lost");
+        return MR_OK;
+    }
+    p->heard_number = message->number;
+    p->heard_ns = now_ns;
+    p->route = route;
+    if (message->kind == MR_MESSAGE_REPORT)
+        return hear_report(sender, p, message);
+    if (message->kind == MR_MESSAGE_BYE)
+        return hear_bye(sender, p, message);
+    return break_protocol(sender, p, "a receiver sends hellos, reports and byes, and nothing else");
+}
+
+void mr_sender_malformed(mr_sender *sender, uint32_t route) {
+    sender->counts.malformed++;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (p->used && p->session && p->route == route) {
+            reject(sender, route, p->session, 0, MR_REJECT_MALFORMED, "what has come is no message");
+            sender_end_session(sender, p, MR_PEER_BROKEN, "what has come is no message");
+            return;
+        }
+    }
+}
+
+/* ---- who is lost ----------------------------------------------------------------------------------------------- */
+
+void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns) {
+    sender->now_ns = now_ns;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (!p->used || p->route != route)
+            continue;
+        p->closed = true;
+        sender_end_session(sender, p, MR_PEER_BROKEN, "the connection was closed");
+    }
+}
+
+void sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
+    const mr_session_timing *timing = &sender->params.self.timing;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (!p->used || (!p->session && !p->leased))
+            continue;
+        if (now_ns - p->heard_ns >= timing->silence_ns) {
+            sender_end_session(sender, p, MR_PEER_SILENT, "nothing was heard of it");
+            sender_bury(sender, p, p->closed);
+        } else if (p->session && p->leased && timing->stall_ns && now_ns - p->progress_ns >= timing->stall_ns) {
+            reject(sender, p->route, p->session, 0, MR_REJECT_STALE, "no progress was made");
+            p->stalled = true;
+            p->stalled_at = p->progress;
+            sender_end_session(sender, p, MR_PEER_STALLED, "it has frames and makes no progress");
+            sender_bury(sender, p, true);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+/* What becomes of the items of a sender: queued, leased, taken back, settled. */
+#include "engine/transport/sender_parts.h"
+
+static void leave_queue(mr_sender *sender, slot *s) {
+    sender->lanes[s->item.identity.source].queued--;
+    if (s->item.kind == MR_CUT_FRAME) {
+        sender->queued_frames--;
+        sender->queued_bytes -= s->item.bytes;
+    }
+}
+
+static void leave_peer(mr_sender *sender, slot *s) {
+    peer *p = &sender->peers[s->peer];
+    p->leased--;
+    p->lane_leased[s->item.identity.source]--;
+    p->suspects -= s->deaths > 0;
+}
+
+void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason) {
+    slot *s = slot_at(sender, position);
+    if (s->state == SLOT_QUEUED)
+        leave_queue(sender, s);
+    else
+        leave_peer(sender, s);
+    s->state = SLOT_SETTLED;
+    s->settled = (mr_settled){.first = position, .count = 1, .outcome = outcome, .stage = stage, .reason = reason};
+    sender->lanes[s->item.identity.source].unsettled--;
+    if (s->item.kind == MR_CUT_FRAME) {
+        sender->frames--;
+        sender->bytes -= s->item.bytes;
+    }
+    sender->settled[(sender->settled_first + sender->settled_count++) & (sender->room - 1)] = position;
+}
+
+void sender_lease(mr_sender *sender, uint64_t position, peer *p) {
+    slot *s = slot_at(sender, position);
+    leave_queue(sender, s);
+    s->state = SLOT_LEASED;
+    s->peer = index_of(sender, p);
+    s->had |= UINT64_C(1) << s->peer;
+    if (!p->leased)
+        p->progress_ns = sender->now_ns;
+    p->leased++;
+    p->lane_leased[s->item.identity.source]++;
+    p->suspects += s->deaths > 0;
+}
+
+/* Packets that follow one that is lost could not be decoded. */
+static void lose(mr_sender *sender, uint64_t position) {
+    const mr_cut_item *item = &slot_at(sender, position)->item;
+    bool packet = item->kind == MR_CUT_FRAME && item->packet;
+    if (packet)
+        sender->lanes[item->identity.source].waits_for_key = true;
+    sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "connection lost");
+}
+
+void sender_take_back(mr_sender *sender, uint64_t position) {
+    slot *s = slot_at(sender, position);
+    if (sender->params.live) {
+        lose(sender, position);
+        return;
+    }
+    leave_peer(sender, s);
+    s->state = SLOT_QUEUED;
+    sender->lanes[s->item.identity.source].queued++;
+    if (s->item.kind == MR_CUT_FRAME) {
+        sender->queued_frames++;
+        sender->queued_bytes += s->item.bytes;
+    }
+    if (position < sender->first_queued)
+        sender->first_queued = position;
+}
+
+/* True where that was once too often. The frame is leased: whoever takes it back counts the suspicion anew. */
+static bool suspect(mr_sender *sender, slot *s) {
+    peer *p = &sender->peers[s->peer];
+    p->suspects += s->deaths == 0;
+    s->deaths++;
+    return sender->params.deaths && s->deaths >= sender->params.deaths && !sender->params.live;
+}
+
+void sender_bury(mr_sender *sender, peer *p, bool died) {
+    uint32_t index = index_of(sender, p), suspects = p->suspects;
+    for (uint64_t position = sender->base; position != sender->next && p->leased; position++) {
+        slot *s = slot_at(sender, position);
+        if (s->state != SLOT_LEASED || s->peer != index)
+            continue;
+        bool accused = died && s->item.kind == MR_CUT_FRAME && (!suspects || s->deaths);
+        if (accused && suspect(sender, s)) {
+            s->set_aside = true;
+            sender->counts.set_aside++;
+            sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "set aside");
+        } else {
+            sender_take_back(sender, position);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+/* The protocol of cuts: random schedules in a simulated world, and what single messages are answered with. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/support/cut_world.h"
+
+static uint64_t from_environment(const char *name, uint64_t otherwise) {
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* Runs schedules from the seed MILLRACE_SEED on, MILLRACE_SCHEDULES of each kind. */
+static world_result run_schedules(bool live, const world_faults *faults) {
+    uint64_t first = from_environment("MILLRACE_SEED", 1), count = from_environment("MILLRACE_SCHEDULES", 10000);
+    world_result sum = {0};
+    for (uint64_t i = 0; i < count; i++)
+        world_run(first + i, live, faults, &sum);
+    printf("%llu schedules: %llu delivered, %llu dropped, %llu absorbed, %llu lost, %llu set aside; %llu sent again, "
+           "%llu came twice, %llu sessions, %llu innocent\n",
+           (unsigned long long)count, (unsigned long long)sum.delivered, (unsigned long long)sum.dropped,
+           (unsigned long long)sum.absorbed, (unsigned long long)sum.lost, (unsigned long long)sum.set_aside,
+           (unsigned long long)sum.resent, (unsigned long long)sum.duplicates, (unsigned long long)sum.sessions,
+           (unsigned long long)sum.innocent);
+    return sum;
+}
+
+#define SCHEDULES(name, is_live, ...)                                                                                  \
+    static void name(void **state) {                                                                                   \
+        (void)state;                                                                                                   \
+        static const world_faults faults = {__VA_ARGS__};                                                              \
+        run_schedules(is_live, &faults);                                                                               \
+    }
+
+SCHEDULES(test_quiet, false, .batches = false)
+SCHEDULES(test_lost_and_repeated_messages, false, .loss = true, .duplicates = true)
+SCHEDULES(test_damage_and_closed_connections, false, .damage = true, .closing = true)
+SCHEDULES(test_receivers_that_die, false, .receivers_die = true, .closing = true)
+SCHEDULES(test_senders_that_die, false, .senders_die = true, .loss = true)
+SCHEDULES(test_processes_that_stand_still, false, .pauses = true, .loss = true)
+SCHEDULES(test_frames_that_kill, false, .poison = true, .closing = true)
+
+/* Where processes die of nothing else, next to nothing else is set aside: only what waited in vain to go alone. */
+static void test_only_what_kills_is_set_aside(void **state) {
+    (void)state;
+    static const world_faults faults = {.poison = true};
+    world_result sum = run_schedules(false, &faults);
+    assert_true(sum.innocent * 100 <= sum.set_aside);
+}
+
+SCHEDULES(test_batches, false, .batches = true, .receivers_die = true, .loss = true)
+SCHEDULES(test_garbage, false, .garbage = true, .damage = true, .closing = true)
+SCHEDULES(test_everything, false, .loss = true, .duplicates = true, .damage = true, .closing = true,
+          .receivers_die = true, .senders_die = true, .pauses = true, .garbage = true)
+SCHEDULES(test_live_quiet, true, .batches = false)
+SCHEDULES(test_live_with_everything, true, .loss = true, .duplicates = true, .damage = true, .closing = true,
+          .receivers_die = true, .pauses = true, .garbage = true)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quiet),
+        cmocka_unit_test(test_lost_and_repeated_messages),
+        cmocka_unit_test(test_damage_and_closed_connections),
+        cmocka_unit_test(test_receivers_that_die),
+        cmocka_unit_test(test_senders_that_die),
+        cmocka_unit_test(test_processes_that_stand_still),
+        cmocka_unit_test(test_frames_that_kill),
+        cmocka_unit_test(test_only_what_kills_is_set_aside),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_live_quiet),
+        cmocka_unit_test(test_live_with_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
