@@ -11,7 +11,8 @@ static bool create_origins(mr_receiver *receiver) {
         origin *from = &receiver->origins[i];
         from->pending = mr_calloc(receiver->places, sizeof *from->pending);
         from->ended = mr_calloc(receiver->params.self.source_count, sizeof *from->ended);
-        if (!from->pending || !from->ended)
+        from->end_heard = mr_calloc(receiver->params.self.source_count, sizeof *from->end_heard);
+        if (!from->pending || !from->ended || !from->end_heard)
             return false;
     }
     return receiver->origins != NULL;
@@ -50,6 +51,7 @@ void mr_receiver_destroy(mr_receiver **receiver) {
     for (uint32_t i = 0; gone->origins && i < gone->params.senders; i++) {
         mr_free(gone->origins[i].pending);
         mr_free(gone->origins[i].ended);
+        mr_free(gone->origins[i].end_heard);
     }
     mr_free(gone->origins);
     mr_free(gone->table);

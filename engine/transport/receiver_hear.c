@@ -63,8 +63,10 @@ static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_messag
         return mr_fail(MR_ERROR_PROTOCOL, "a welcome in version %u, of session %llu", message->welcome.version,
                        (unsigned long long)message->session);
     begin_run(receiver, message->welcome.run);
-    if (from->incarnation && from->incarnation != message->welcome.incarnation)
+    if (from->incarnation != message->welcome.incarnation) {
         table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
+        memset(from->end_heard, 0, receiver->params.self.source_count * sizeof *from->end_heard);
+    }
     from->state = SENDER_THERE;
     from->incarnation = message->welcome.incarnation;
     from->session = message->session;
@@ -169,7 +171,7 @@ static void hear_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
 /* The end is given on once, when no sender has more. */
 static void hear_end(mr_receiver *receiver, origin *from, mr_cut_item *item) {
     bool before = is_over(receiver, item->identity.source);
-    from->ended[item->identity.source] = true;
+    from->ended[item->identity.source] = from->end_heard[item->identity.source] = true;
     from->ends_changed = from->urgent = true;
     item->fresh = !before && is_over(receiver, item->identity.source);
 }

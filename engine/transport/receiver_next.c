@@ -66,7 +66,7 @@ static bool must_report(const mr_receiver *receiver, const origin *from) {
 static size_t list_ends(mr_receiver *receiver, const origin *from) {
     size_t count = 0;
     for (uint32_t i = 0; from->ends_changed && i < receiver->params.self.source_count; i++)
-        if (from->ended[i])
+        if (from->end_heard[i])
             receiver->ended[count++] = i;
     return count;
 }

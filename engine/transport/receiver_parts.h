@@ -43,7 +43,8 @@ typedef struct origin {
     int64_t pending_ns;    /* since when there is something to report */
     bool urgent;           /* something that is not to wait */
     bool bye;              /* to be said */
-    bool *ended;           /* by source */
+    bool *ended;           /* by source: nothing more of it comes from there */
+    bool *end_heard;       /* by source: its END has come from the present process, as is reported */
     bool ends_changed;
 } origin;
 

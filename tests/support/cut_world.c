@@ -169,6 +169,7 @@ static letter *arrive(world *w, channel *c) {
 static void reconnect(world *w, worker *r, bool told) {
     cut_channel(w, &r->to_sender);
     cut_channel(w, &r->from_sender);
+    w->died += told; /* who does not come back soon is taken for dead */
     if (told && w->sender_up)
         mr_sender_lost(w->sender, r->route, w->now_ns);
     if (told && r->up)
