@@ -27,11 +27,11 @@ enum { MR_WIRE_BLOCKS = 256 }; /* most payload parts of one message */
 
 /* One part. With `buffer`, the bytes lie in it and stay as long as somebody refers to it, so that they need not be
  * copied to be sent; else they are only there until the writer's next call. */
-typedef struct mr_part {
+typedef struct mr_wire_part {
     const uint8_t *data;
     size_t bytes;
     mr_buffer *buffer;
-} mr_part;
+} mr_wire_part;
 
 /* Where bytes lie in shared memory, in the words of who lends it. */
 typedef struct mr_shared_slot {
@@ -59,7 +59,7 @@ void mr_wire_writer_destroy(mr_wire_writer **writer);
 /* Writes a message: *count parts at *parts, the envelope first. They stay until the next call. `now_ns`: the clock of
  * the frames' times. MR_ERROR_MEMORY; MR_ERROR_DATA (a frame that no message can hold: a payload that is not in host
  * memory, more planes or results than there may be). */
-int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t now_ns, const mr_part **parts,
+int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t now_ns, const mr_wire_part **parts,
                   size_t *count);
 
 /* Bytes of payload that a frame puts on the wire: what credit in bytes counts, before compression. */
@@ -92,6 +92,6 @@ void mr_wire_reader_destroy(mr_wire_reader **reader);
  * The message stays until the reader's next call. The frames of its items are new, with one reference each, which is
  * the caller's; their receipts are NULL, their times by the clock that says `now_ns`. Nothing is left to be freed
  * where it fails: MR_ERROR_PROTOCOL, MR_ERROR_MEMORY. */
-int mr_wire_read(mr_wire_reader *reader, const mr_part *parts, size_t count, int64_t now_ns, mr_cut_message *message);
+int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count, int64_t now_ns, mr_cut_message *message);
 
 #endif
