@@ -44,10 +44,34 @@ static int add_device(mr_plan_builder *b, const mr_plan_device *device) {
     return (int)plan->device_count++;
 }
 
+/* A GPU that is named once by its number and once by its UUID is one device. Which one a UUID means only its driver
+ * knows, which is not asked of a plan that opens nothing. NULL without memory. */
+static const char *one_name(mr_plan_builder *b, const char *full) {
+    char text[MR_DEVICE_NAME];
+    if (b->params.offline || !full)
+        return full;
+    mr_device_number(full, text);
+    return strcmp(text, full) == 0 ? full : mr_arena_print(b->arena, "%s", text);
+}
+
+static void refuse_twice(mr_plan_builder *b, const mr_spec_device *from, const mr_plan_device *other) {
+    mr_plan_error(b, from->place, "keep one of them", "devices.%s: %s is %s, which is called \"%s\" already (%s:%d:%d)",
+                  from->id, from->device, other->name, other->alias, other->mark.file, other->mark.line,
+                  other->mark.column);
+}
+
 static int list_named(mr_plan_builder *b) {
     for (size_t i = 0; i < b->spec->device_count; i++) {
         const mr_spec_device *from = &b->spec->devices[i];
-        const mr_plan_device device = {.name = from->device,
+        const char *name = one_name(b, from->device);
+        int known = name ? find_device(b, name) : MR_ERROR_MEMORY;
+        if (!name)
+            return MR_ERROR_MEMORY;
+        if (known > 0) {
+            refuse_twice(b, from, &b->plan->devices[known]);
+            continue;
+        }
+        const mr_plan_device device = {.name = name,
                                        .alias = from->id,
                                        .mark = from->place,
                                        .enabled = from->enabled,
@@ -174,7 +198,7 @@ static int named(mr_plan_builder *b, const char *name) {
     int found = find_device(b, name);
     if (found >= 0)
         return found;
-    const char *full = mr_device_full_name(b->arena, name);
+    const char *full = one_name(b, mr_device_full_name(b->arena, name));
     found = full ? find_device(b, full) : MR_ERROR_MEMORY;
     return !full || found >= 0 ? found : add_device(b, &(mr_plan_device){.name = full, .enabled = true});
 }

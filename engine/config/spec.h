@@ -174,7 +174,7 @@ typedef struct mr_spec_params {
 int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
 void mr_spec_destroy(mr_spec **spec);
 
-/* A device's name with its number: "cuda" is "cuda:0". NULL without memory. */
+/* A device's name with its number: "cuda" is "cuda:0"; a UUID in small letters. NULL without memory. */
 const char *mr_device_full_name(mr_arena *arena, const char *name);
 
 #endif

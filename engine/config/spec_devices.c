@@ -1,5 +1,6 @@
 /* `devices:` of the YAML: names, limits and states for what the machine has; and what stages may write as `device`.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "engine/config/nearest.h"
@@ -32,7 +33,17 @@ const mr_option mr_device_keys[] = {
     MR_OPTIONS_END,
 };
 
+/* The digits of a UUID mean the same in either case, and drivers print small ones. */
+static const char *small_uuid(mr_arena *arena, const char *name) {
+    char *small = mr_arena_print(arena, "%s", name);
+    for (size_t i = strlen("cuda:GPU-"); small && small[i]; i++)
+        small[i] = (char)tolower((unsigned char)small[i]);
+    return small;
+}
+
 const char *mr_device_full_name(mr_arena *arena, const char *name) {
+    if (strncmp(name, "cuda:GPU-", strlen("cuda:GPU-")) == 0)
+        return small_uuid(arena, name);
     size_t kind = strcspn(name, ":?");
     bool numbered = name[kind] == ':' || strcmp(name, "cpu") == 0;
     return numbered ? name : mr_arena_print(arena, "%.*s:0%s", (int)kind, name, name + kind);

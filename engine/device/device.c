@@ -80,6 +80,15 @@ int mr_device_check_name(const char *name) {
     return index_of(name, "cuda", &rest) >= 0 && !*rest ? MR_OK : unknown_device(name);
 }
 
+const char *mr_device_number(const char *name, char text[MR_DEVICE_NAME]) {
+    int index;
+    if (strncmp(name, "cuda:", 5) == 0 && mr_gpu_is_uuid(name + 5) && cuda_index(name, &index) == MR_OK)
+        snprintf(text, MR_DEVICE_NAME, "cuda:%d", index);
+    else
+        snprintf(text, MR_DEVICE_NAME, "%s", name);
+    return text;
+}
+
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual) {
     const char *rest = "";
     *device = NULL;

@@ -92,6 +92,9 @@ enum { MR_DEVICE_NAME = 256 };
 int mr_device_open(mr_device **device, const char *name, uint64_t seed, bool manual);
 /* Whether a name is well formed; whether there is such a device shows when it is opened. */
 int mr_device_check_name(const char *name);
+/* A GPU has two names. Writes that with its number where `name` gives its UUID and there is such a GPU here, else the
+ * name as it is (well formed, and shorter than MR_DEVICE_NAME); returns `text`. */
+const char *mr_device_number(const char *name, char text[MR_DEVICE_NAME]);
 /* Whether there is such a device on this machine, and how many bytes of memory it has (0: not told). The
  * name is well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. */
 int mr_device_probe(const char *name, uint64_t *memory_bytes);

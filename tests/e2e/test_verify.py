@@ -85,6 +85,16 @@ class Verify(Case):
         self.assertEqual((told["on"], told["against"], told["within"]), ("sim:1", "sim:2", True))
         self.assertEqual(self.output(told, "small")["frames"], 10)
 
+    def test_decoders_are_compared_by_software(self):
+        """A GPU's decoder gives another layout; what the file wants of it is set aside, and said again it holds."""
+        pipeline = self.pipeline().replace("decode: {input: lobby}", "decode: {input: lobby, hardware: require}")
+        told = self.verify(pipeline, "--against", "sim:0", "--frames", "5")
+        self.assertEqual(self.output(told, "decode")["frames"], 5)
+        done = call([MILLRACE, "verify", self.folder / "pipeline.yaml", "--against", "sim:0",
+                     "--set", "stages.decode.hardware=require"])
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertIn("hardware: require needs a CUDA device", done.stderr)
+
     def test_sources_keep_step_and_nothing_is_dropped(self):
         """A source that keeps to the clock, with a deadline and a queue that drops, beside one that is much longer."""
         pipeline = """

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/config/option.h"
 #include "engine/device/device.h"
+#include "engine/device/gpu.h"
 #include "engine/flow/pipeline.h"
 #include "tools/millrace/aside.h"
 #include "tools/millrace/complaints.h"
@@ -40,6 +42,8 @@ static const mr_usage usage = {
         "classes by their index and score. It tells the largest and the mean error, of floats in units in the last\n"
         "place (ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for being\n"
         "late: queues block. Memory does not grow with the length of the input.\n\n"
+        "Both sides decode by software, since the decoder of a GPU lays pictures out in another way; with\n"
+        "--set stages.ID.hardware=auto they do as they can, and what comes behind is compared all the same.\n\n"
         "  --on DEVICE        the device whose answers are taken as right; by default cpu\n"
         "  --against DEVICE   the other one; by default the first GPU that can be used, else sim:0\n"
         "  --frames N         compares the first N frames that each source gives; by default all\n"
@@ -55,6 +59,7 @@ typedef struct arguments {
     const char *path;
     mr_overrides overrides;
     const char *device[MR_SIDES];
+    char gpu[MR_DEVICE_NAME]; /* its name, where it is the default */
     long long frames, workers;
     double tolerance;
     bool json;
@@ -99,12 +104,28 @@ static int take_option(arguments *to, int option) {
     }
 }
 
-static void choose_devices(arguments *to) {
+/* The name of the first GPU that nothing stands against; false where there is none. */
+static bool find_gpu(char name[MR_DEVICE_NAME]) {
+    mr_gpu_access access;
+    mr_gpus gpus;
     uint64_t bytes;
+    bool found = false;
+    mr_gpu_access_open(&access);
+    int count = mr_gpus_probe(&access, &gpus) ? 0 : gpus.count;
+    for (int i = 0; i < count && !found; i++) {
+        snprintf(name, MR_DEVICE_NAME, "cuda:%d", gpus.gpu[i].index);
+        found = mr_gpu_usable(&gpus, &gpus.gpu[i]) && mr_device_probe(name, &bytes) == MR_OK;
+    }
+    mr_gpus_fini(&gpus);
+    mr_gpu_access_close(&access);
+    return found;
+}
+
+static void choose_devices(arguments *to) {
     if (!to->device[0])
         to->device[0] = "cpu";
     if (!to->device[1])
-        to->device[1] = mr_device_probe("cuda:0", &bytes) == MR_OK ? "cuda:0" : "sim:0";
+        to->device[1] = find_gpu(to->gpu) ? to->gpu : "sim:0";
 }
 
 /* Answers an exit code; *done where the command is over. */
@@ -156,6 +177,24 @@ static void settings_fini(settings *gone, size_t given) {
     free(gone->item);
 }
 
+static bool is_set(const settings *by, const char *id, const char *option) {
+    char key[256];
+    snprintf(key, sizeof key, "stages.%s.%s", id, option);
+    for (size_t i = 0; i < by->count; i++)
+        if (strcmp(by->item[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* A GPU's decoder lays its pictures out in another way than decoding by software does, so that they cannot be compared
+ * as they are: both sides decode by software, unless the command line says otherwise. */
+static int set_hardware(settings *to, const mr_plan_vertex *vertex) {
+    const mr_option *hardware = mr_option_find(vertex->type->options, "hardware");
+    if (!hardware || hardware->kind != MR_OPTION_ENUM || is_set(to, vertex->id, "hardware"))
+        return MR_OK;
+    return set(to, "off", "stages.", vertex->id, ".hardware");
+}
+
 /* The stage computes on the device where it can, and loses nothing. */
 static int set_stage(settings *to, const mr_plan_vertex *vertex, const char *device) {
     char quoted[MR_DEVICE_NAME + 2];
@@ -163,6 +202,8 @@ static int set_stage(settings *to, const mr_plan_vertex *vertex, const char *dev
     snprintf(quoted, sizeof quoted, "\"%s\"", mr_verify_moves(vertex->type, device) ? device : "cpu");
     if (mr_plan_works_on_devices(vertex->type))
         status = set(to, quoted, "stages.", vertex->id, ".device");
+    if (!status)
+        status = set_hardware(to, vertex);
     if (!status && vertex->policy != MR_POLICY_BLOCK)
         status = set(to, "block", "stages.", vertex->id, ".queue.when_full");
     return status;
@@ -182,7 +223,7 @@ static int set_source(settings *to, const mr_plan *plan, const mr_plan_vertex *v
 
 static int settings_init(settings *to, const arguments *from, const mr_verify *verify, const mr_plan *plan,
                          int side) {
-    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 2 * plan->vertex_count};
+    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 3 * plan->vertex_count};
     to->item = calloc(to->room + 1, sizeof *to->item);
     if (!to->item)
         return mr_fail(MR_ERROR_MEMORY, "no memory for settings");

@@ -1,0 +1,43 @@
+/* Stands in for libcuda.so.1: a driver that shows two GPUs, which can be asked for their UUIDs and for nothing else. */
+#include <string.h>
+
+enum { GPUS = 2, VERSION = 13000, INVALID_DEVICE = 101 };
+
+int cuInit(unsigned flags);
+int cuDriverGetVersion(int *version);
+int cuDeviceGetCount(int *count);
+int cuDeviceGet(int *device, int ordinal);
+int cuDeviceGetAttribute(int *value, int attribute, int device);
+int cuDeviceGetUuid_v2(unsigned char uuid[16], int device);
+
+int cuInit(unsigned flags) {
+    (void)flags;
+    return 0;
+}
+
+int cuDriverGetVersion(int *version) {
+    *version = VERSION;
+    return 0;
+}
+
+int cuDeviceGetCount(int *count) {
+    *count = GPUS;
+    return 0;
+}
+
+int cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return ordinal < GPUS ? 0 : INVALID_DEVICE;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)attribute;
+    *value = 0;
+    return device < GPUS ? 0 : INVALID_DEVICE;
+}
+
+/* GPU-a0a0..., GPU-a1a1... */
+int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
+    memset(uuid, 0xa0 + device, 16);
+    return device < GPUS ? 0 : INVALID_DEVICE;
+}
