@@ -25,6 +25,8 @@ typedef struct planning {
     const char *assume[3];
     size_t assume_count;
     bool online;
+    mr_measured_cost costs[4];
+    size_t cost_count;
 } planning;
 
 static const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
@@ -38,7 +40,8 @@ static const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
 static int plan_text(mr_plan **plan, const char *text, const planning *how, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {.types = how->types, .path = "p.yaml", .text = text, .default_source_type = "push"};
     const mr_plan_params params = {
-        .workers = 2, .offline = !how->online, .assume_count = how->assume_count, .assume = how->assume};
+        .workers = 2, .offline = !how->online, .assume_count = how->assume_count, .assume = how->assume,
+        .cost_count = how->cost_count, .costs = how->costs};
     return mr_plan_load(plan, &spec, &params, diagnostics);
 }
 
@@ -117,6 +120,80 @@ static void auto_minds_memory(void **state) {
     assert_string_equal(vertex(plan, "a")->device_reason,
                         "the first device that can take it (sim:0 has not memory enough)");
     mr_plan_destroy(&plan);
+}
+
+#define THREE "devices: {a1: {device: sim:1}, a2: {device: sim:2}, a3: {device: sim:3}}\n"
+#define TWO_GROUPS                                                                                                    \
+    HEAD THREE "sources: {on: {format: RGB24 640x480}}\n"                                                           \
+         "stages:\n"                                                                                                \
+         "  a: {type: preprocess, input: on, size: 8, device: auto}\n"                                              \
+         "  b: {type: sharpness, input: on, device: auto}\n"                                                        \
+         "  c: {type: hog, input: b, size: 64x64, device: auto}\n"                                                  \
+         "  out: {type: 'null', input: [a, c]}\n"
+
+/* Three devices, 12 ms: even shares are 4 ms. */
+static void auto_balances_what_was_measured(void **state) {
+    (void)state;
+    const planning how = {.costs = {{"a", 3e6}, {"b", 1e6}, {"c", 8e6}}, .cost_count = 3};
+    mr_plan *plan = load(TWO_GROUPS, how, "");
+    assert_string_equal(vertex(plan, "b")->device_names, "sim:1, sim:2");
+    assert_string_equal(vertex(plan, "b")->device_reason,
+                        "spread over 2 devices, since 9 ms of the 12 ms that a frame takes on devices are here");
+    assert_string_equal(vertex(plan, "c")->device_names, "sim:1, sim:2");
+    assert_string_equal(vertex(plan, "c")->device_reason, "with b, so that nothing is copied between them");
+    assert_string_equal(vertex(plan, "a")->device_names, "sim:3");
+    assert_string_equal(vertex(plan, "a")->device_reason,
+                        "the device with least to do: 0 ms a frame before, 3 ms more with this");
+    assert_int_equal(vertex(plan, "b")->in_flight, vertex(plan, "a")->in_flight);
+    mr_plan_destroy(&plan);
+}
+
+static void auto_minds_what_is_placed_already(void **state) {
+    (void)state;
+    const planning how = {.costs = {{"a", 4e6}, {"b", 3e6}, {"c", 1e6}}, .cost_count = 3};
+    mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
+                              "  a: {type: preprocess, input: in, size: 8, device: a1}\n"
+                              "  b: {type: preprocess, input: in, size: 16, device: auto}\n"
+                              "  c: {type: sharpness, input: in, device: auto}\n"
+                              "  d: {type: motion, input: in, device: auto}\n"
+                              "  out: {type: 'null', input: [a, b, c, d]}\n", how, "");
+    assert_string_equal(vertex(plan, "b")->device_names, "sim:2");
+    assert_string_equal(vertex(plan, "c")->device_names, "sim:3");
+    /* What was not measured is placed last, without a claim. */
+    assert_string_equal(vertex(plan, "d")->device_names, "sim:3");
+    assert_string_equal(vertex(plan, "d")->device_reason,
+                        "the device with least to do; what it costs was not measured");
+    mr_plan_destroy(&plan);
+}
+
+/* What remembers earlier frames is not spread, whatever it costs; nor is what keeps up with its source anyway. */
+static void auto_spreads_no_more_than_it_may_and_must(void **state) {
+    (void)state;
+    const planning how = {.costs = {{"a", 9e6}, {"b", 1e6}}, .cost_count = 2, .online = true};
+    mr_plan *plan = load(HEAD THREE SOURCE "stages:\n"
+                              "  a: {type: preprocess, input: in, size: 64x64, device: auto}\n"
+                              "  b: {type: motion, input: in, device: auto}\n"
+                              "  out: {type: 'null', input: [a, b]}\n",
+                         (planning){.costs = {{"a", 1e6}, {"b", 9e6}}, .cost_count = 2}, "");
+    assert_string_equal(vertex(plan, "b")->device_names, "sim:1");
+    assert_string_equal(vertex(plan, "a")->device_names, "sim:2");
+    mr_plan_destroy(&plan);
+    static const char paced[] = HEAD THREE
+        "sources: {in: {type: 'null', rate: %dfps, format: RGB24 640x480}}\n"
+        "stages:\n"
+        "  a: {type: preprocess, input: in, size: 64x64, device: auto}\n"
+        "  out: {type: 'null', input: a}\n";
+    static const struct {
+        int rate;
+        const char *devices;
+    } cases[] = {{30, "sim:1"}, {100, "sim:1, sim:2"}, {1000, "sim:1, sim:2, sim:3"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, paced, cases[i].rate);
+        plan = load(text, how, "");
+        assert_string_equal(vertex(plan, "a")->device_names, cases[i].devices);
+        mr_plan_destroy(&plan);
+    }
 }
 
 static void a_list_leaves_out_what_is_disabled(void **state) {
@@ -493,6 +570,9 @@ int main(void) {
         cmocka_unit_test(auto_stays_with_its_neighbours),
         cmocka_unit_test(auto_without_devices_takes_the_processors),
         cmocka_unit_test(auto_minds_memory),
+        cmocka_unit_test(auto_balances_what_was_measured),
+        cmocka_unit_test(auto_minds_what_is_placed_already),
+        cmocka_unit_test(auto_spreads_no_more_than_it_may_and_must),
         cmocka_unit_test(a_list_leaves_out_what_is_disabled),
         cmocka_unit_test(copies_are_shared_and_named),
         cmocka_unit_test(what_is_assumed_is_planned_with),

@@ -45,7 +45,7 @@ static void set_vertex(mr_plan_builder *b, int v) {
 }
 
 /* What hangs on how the stage may be entered, which its negotiation has decided. */
-static void set_calls(mr_plan_builder *b, int v) {
+void mr_plan_set_calls(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     int64_t wanted = b->vertex[v]->common.in_flight;
     if (b->params.deterministic)
@@ -137,7 +137,7 @@ static int build(mr_plan_builder *b) {
     if (b->diagnostics->errors > errors || b->spec->broken)
         return MR_OK;
     for (int v = 0; v < b->count; v++)
-        set_calls(b, v);
+        mr_plan_set_calls(b, v);
     if (mr_plan_insert_cuts(b))
         return MR_ERROR_MEMORY;
     if (b->diagnostics->errors > errors)

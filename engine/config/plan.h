@@ -197,6 +197,8 @@ typedef struct mr_plan_params {
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
     size_t assume_count;            /* plan for hardware that need not be there: "cuda:8x80GiB", "sim:2" */
     const char *const *assume;
+    size_t cost_count;              /* not 0: `device: auto` balances by these */
+    const mr_measured_cost *costs;
 } mr_plan_params;
 
 /* The devices on which the vertex has state and pools: its own, and behind them the one in reserve. */

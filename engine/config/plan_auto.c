@@ -1,5 +1,6 @@
-/* `device: auto`: stages are placed one after the other in the order of the graph, each where a neighbour is, so that
- * nothing is copied between them, or on the first device that can take it; else on the processors. */
+/* `device: auto`: stages are placed one after the other in the order of the graph, or, where costs were measured, the
+ * most expensive first: each where a neighbour is, so that nothing is copied between them, or on the first device that
+ * can take it (by costs: plan_balance.c); else on the processors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ typedef struct search {
     int v;
     uint64_t bytes;        /* that it would take */
     const uint64_t *taken; /* by stages placed before, by device */
+    mr_plan_balance *balance;
     char against[1024];
     char words[512]; /* of the last objection, where a stage type raised it */
 } search;
@@ -72,23 +74,34 @@ static bool join_any_neighbour(search *s) {
     return false;
 }
 
-static int take_first(search *s) {
-    mr_plan_builder *b = s->b;
-    mr_plan_vertex *vertex = &b->plan->vertices[s->v];
-    int *device = mr_arena_array(b->arena, 1, sizeof *device);
-    if (!device)
-        return MR_ERROR_MEMORY;
-    for (int d = 1; d < (int)b->plan->device_count && !*device; d++) {
+/* Lists the devices that can take it, up to so many. */
+static size_t list_willing(search *s, int *devices, size_t most) {
+    const mr_plan *plan = s->b->plan;
+    size_t count = 0;
+    for (int d = 1; d < (int)plan->device_count && count < most; d++) {
         /* What only another stage names is that stage's. */
-        if (!b->plan->devices[d].alias && !b->plan->devices[d].assumed)
+        if (!plan->devices[d].alias && !plan->devices[d].assumed)
             continue;
         const char *why = objection(s, d);
         if (why)
-            object(s, b->plan->devices[d].name, why);
+            object(s, plan->devices[d].name, why);
         else
-            *device = d;
+            devices[count++] = d;
     }
-    bool found = *device != 0;
+    return count;
+}
+
+static int take_one(search *s) {
+    mr_plan_builder *b = s->b;
+    mr_plan_vertex *vertex = &b->plan->vertices[s->v];
+    bool by_cost = b->params.cost_count > 0;
+    int *device = mr_arena_array(b->arena, b->plan->device_count, sizeof *device);
+    if (!device)
+        return MR_ERROR_MEMORY;
+    size_t willing = list_willing(s, device, by_cost ? b->plan->device_count : 1);
+    bool found = willing > 0;
+    if (found && by_cost)
+        return mr_plan_balance_take(b, s->balance, s->v, device, willing);
     if (!found && !*s->against)
         object(s, "no other device", "is named under devices");
     vertex->devices = device;
@@ -109,34 +122,43 @@ static void warn_of_kernels(mr_plan_builder *b, int v) {
         }
 }
 
-static int place_auto(mr_plan_builder *b, int v, uint64_t *taken) {
+static int place_auto(mr_plan_builder *b, mr_plan_balance *balance, int v, const uint64_t *taken) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
-    search s = {.b = b, .v = v, .bytes = mr_plan_estimate(b, v), .taken = taken};
+    search s = {.b = b, .v = v, .bytes = mr_plan_estimate(b, v), .taken = taken, .balance = balance};
     if (!mr_plan_works_on_devices(vertex->type)) {
         vertex->device_reason = mr_arena_print(b->arena, "%s works nowhere else", vertex->type->name);
-    } else if (!join_any_neighbour(&s) && take_first(&s)) {
+    } else if (!join_any_neighbour(&s) && take_one(&s)) {
         return MR_ERROR_MEMORY;
     }
+    mr_plan_set_calls(b, v);
     mr_plan_settle_reserve(vertex);
     mr_plan_name_device(b, vertex);
     warn_of_kernels(b, v);
     return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;
 }
 
+static void take_memory(mr_plan_builder *b, int v, uint64_t *taken) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    uint64_t bytes = mr_plan_estimate(b, v);
+    for (size_t i = 0; i < vertex->device_count; i++)
+        taken[vertex->devices[i]] += bytes;
+}
+
 int mr_plan_place_auto(mr_plan_builder *b) {
     uint64_t *taken = mr_arena_array(b->arena, b->plan->device_count, sizeof *taken);
-    if (!taken)
+    bool *placed = mr_arena_array(b->arena, (size_t)b->count, sizeof *placed);
+    mr_plan_balance balance;
+    if (!taken || !placed || mr_plan_balance_begin(b, &balance))
         return MR_ERROR_MEMORY;
-    for (int turn = 0; turn < 2; turn++)
-        for (int v = 0; v < b->count; v++) {
-            const mr_plan_vertex *vertex = &b->plan->vertices[v];
-            /* First what stages that name their device take there. */
-            if (mr_plan_is_auto(b->vertex[v]) != (turn == 1))
-                continue;
-            if (turn == 1 && place_auto(b, v, taken))
-                return MR_ERROR_MEMORY;
-            for (size_t i = 0; i < vertex->device_count; i++)
-                taken[vertex->devices[i]] += mr_plan_estimate(b, v);
-        }
+    /* First what stages that name their device take there. */
+    for (int v = 0; v < b->count; v++)
+        if (!mr_plan_is_auto(b->vertex[v]))
+            take_memory(b, v, taken);
+    for (int v; (v = mr_plan_balance_next(b, &balance, placed)) >= 0; placed[v] = true) {
+        if (place_auto(b, &balance, v, taken))
+            return MR_ERROR_MEMORY;
+        take_memory(b, v, taken);
+    }
+    mr_plan_set_turns(b);
     return MR_OK;
 }

@@ -53,6 +53,20 @@ typedef struct mr_plan_builder {
 #define mr_plan_error(builder, place, hint, ...)                                                                     \
     mr_diagnose((builder)->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (place), (hint), __VA_ARGS__)
 
+/* plan_balance.c: what measured costs say of stages whose device is the planner's choice. */
+typedef struct mr_plan_balance {
+    int *group;     /* by vertex: the first of the stages that it is linked with; -1: it has no choice */
+    double *cost;   /* by first vertex: nanoseconds on devices for each frame of the sources */
+    bool *together; /* by first vertex: one of them remembers earlier frames, so that all are on one device */
+    double *load;   /* by device: what is placed there */
+    double total;   /* of all */
+} mr_plan_balance;
+int mr_plan_balance_begin(const mr_plan_builder *builder, mr_plan_balance *balance);
+/* The stage to be placed next: of the most expensive group; -1: all that have a choice are placed. */
+int mr_plan_balance_next(const mr_plan_builder *builder, const mr_plan_balance *balance, const bool *placed);
+/* Places a stage, whose group it is the first of to be placed, on some of `devices`, which become its own. */
+int mr_plan_balance_take(mr_plan_builder *builder, mr_plan_balance *balance, int vertex, int *devices, size_t count);
+
 /* Each answers MR_OK or MR_ERROR_MEMORY and diagnoses all else. */
 int mr_plan_resolve_links(mr_plan_builder *builder);  /* names -> link */
 int mr_plan_order(mr_plan_builder *builder);          /* cycles; vertex and link in topological order; in and out */
@@ -93,7 +107,11 @@ bool mr_plan_is_elsewhere(const mr_plan_builder *builder, int vertex);
 /* The same, and what it reads is not here either: it is asked without opening anything. */
 bool mr_plan_is_unseen(const mr_plan_builder *builder, int vertex);
 
+/* plan.c: entries and calls in flight, which hang on how many devices there are. */
+void mr_plan_set_calls(mr_plan_builder *builder, int vertex);
+
 /* plan_devices.c */
+void mr_plan_set_turns(mr_plan_builder *builder);
 bool mr_plan_is_cuda(const mr_plan_device *device);
 bool mr_plan_is_auto(const mr_spec_vertex *spec);
 /* Whether the device is there, where that can be known, and how much memory it has; a message where it is not. */

@@ -378,7 +378,7 @@ static void ask_types(mr_plan_builder *b, int v) {
 }
 
 /* A batch behind stays whole where all of its frames went to one device. */
-static void set_turns(mr_plan_builder *b) {
+void mr_plan_set_turns(mr_plan_builder *b) {
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         vertex->turn = vertex->batch;
@@ -402,6 +402,6 @@ int mr_plan_place(mr_plan_builder *b) {
             mr_plan_name_device(b, vertex);
         ask_types(b, v);
     }
-    set_turns(b);
+    mr_plan_set_turns(b);
     return MR_OK;
 }

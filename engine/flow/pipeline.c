@@ -26,6 +26,8 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
         .node = params->node,
         .replica = params->replica,
         .runtime = params->runtime,
+        .cost_count = params->cost_count,
+        .costs = params->costs,
     };
     return mr_plan_load(plan, &spec, &how, diagnostics);
 }

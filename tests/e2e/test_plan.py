@@ -364,6 +364,58 @@ stages:
         self.assertEqual(features["batch_peak"], 8)
 
 
+class Costs(Case):
+    """What a profile has measured decides where `device: auto` puts stages: in plans, drawings and runs alike."""
+    TEXT = """
+version: 1
+pipeline: spread
+devices:
+  one: {device: "sim:0?call=2ms"}
+  two: {device: "sim:1?call=2ms"}
+sources:
+  in: {type: "null", format: RGB24 64x64, frames: 400}
+stages:
+  small: {type: preprocess, input: in, size: 32x32, device: auto}
+  done:  {type: "null", input: small}
+"""
+
+    def test_a_profile_balances_later_plans_and_runs(self):
+        path, costs = self.write(self.TEXT), self.folder / "costs.json"
+        first = plan(path, "--profile", "0.5", "--json")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        costs.write_text(first.stdout)
+        measured = {cost["id"]: cost for cost in json.loads(first.stdout)["profile"]["costs"]}
+        self.assertGreaterEqual(measured["small"]["device_ns"], 1e6)
+        self.assertIsNone(measured["done"]["device_ns"])
+        small = next(stage for stage in json.loads(first.stdout)["stages"] if stage["id"] == "small")
+        self.assertEqual(small["devices"], ["sim:0?call=2ms"])
+        again = plan(path, "--costs", costs, "--json")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        small = next(stage for stage in json.loads(again.stdout)["stages"] if stage["id"] == "small")
+        self.assertEqual(small["devices"], ["sim:0?call=2ms", "sim:1?call=2ms"])
+        self.assertIn("spread over 2 devices", small["device_reason"])
+        self.assertEqual(plan(path, "--costs", costs, "--json").stdout, again.stdout)
+        done = call([MILLRACE, "run", path, "--costs", costs, "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        stage = next(stage for stage in json.loads(done.stdout)["stages"] if stage["id"] == "small")
+        self.assertEqual([share["name"] for share in stage["devices"]], small["devices"])
+        self.assertEqual(sum(share["frames"] for share in stage["devices"]), 400)
+        self.assertTrue(all(share["frames"] and share["state"] == "works" for share in stage["devices"]))
+
+    def test_what_is_no_profile_is_refused(self):
+        path = self.write(self.TEXT)
+        unprofiled, broken = self.folder / "plan.json", self.folder / "broken.json"
+        unprofiled.write_text(plan(path, "--json").stdout)
+        broken.write_text("{\"profile\": ")
+        for file, code, said in ((unprofiled, 65, "holds no profile"), (broken, 65, "is no JSON"),
+                                 (self.folder / "none.json", 66, "No such file")):
+            for verb in ("plan", "run", "graph"):
+                done = call([MILLRACE, verb, path, "--costs", file])
+                self.assertEqual(done.returncode, code, (verb, done.stderr))
+                self.assertIn(f"millrace: error: ", done.stderr)
+                self.assertIn(said, done.stderr)
+
+
 class Profile(Case):
     """What a profile says of pipelines whose costs are far apart; no test here asks how fast anything is."""
 

@@ -38,13 +38,15 @@ class Readme(Case):
         self.assertTrue(commands)
         need_models()
         for command in commands:
-            output = self.folder / "lobby.jsonl"
-            words = [{"lobby.mp4": SAMPLES / "realshort.mp4", "lobby.jsonl": output,
-                      "lobby.svg": self.folder / "lobby.svg", "keys": self.folder / "keys", "trace.json": self.folder / "trace.json"}.get(word, word)
-                     for word in shlex.split(command.split(" > ")[0])[1:]]
+            command, _, kept = command.partition(" > ")
+            here = ("lobby.jsonl", "lobby.svg", "keys", "trace.json", "costs.json")
+            files = {"lobby.mp4": SAMPLES / "realshort.mp4", **{name: self.folder / name for name in here}}
+            words = [files.get(word, word) for word in shlex.split(command)[1:]]
             done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True,
                                   env={**os.environ, "MODELS": str(MODELS)})
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
+            if kept in files:
+                files[kept].write_text(done.stdout)
 
     def test_the_plan_is_what_is_printed(self):
         need_models()

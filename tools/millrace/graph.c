@@ -22,6 +22,7 @@ static const struct option options[] = {
     {"online", no_argument, NULL, ONLINE},
     MR_OVERRIDE_INPUTS,
     MR_OVERRIDE_ASSUMPTIONS,
+    MR_OVERRIDE_PLACING,
     MR_USAGE_COMMON,
 };
 
@@ -29,7 +30,7 @@ static const mr_usage usage = {
     .verb = "graph",
     .synopsis = "PIPELINE.yaml [--format text|dot|svg] [--output FILE] [--width N] [--ascii]\n"
                 "                      [--workers N] [--offline | --online] [--set KEY=VALUE]... [--input URI]...\n"
-                "                      [--assume DEVICES]...",
+                "                      [--assume DEVICES]... [--costs FILE]",
     .help = "Draws the pipeline as it is planned: stages and what flows between them, by device. Where the width\n"
             "does not suffice for a line, the box that it leads to names what it takes from. Sources that are\n"
             "alike are drawn as one.\n\n"
@@ -40,7 +41,8 @@ static const mr_usage usage = {
             "  --workers N        as in `run`; by default one for each usable core\n"
             "  --offline          from the file alone, with the formats that it tells (the default)\n"
             "  --online           opens media and models as `run` does, for the formats that they "
-            "tell\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP,
+            "tell\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP
+            MR_OVERRIDE_PLACING_HELP,
     .options = options,
 };
 

@@ -21,6 +21,7 @@ void mr_overrides_fini(mr_overrides *overrides) {
     free(overrides->override);
     free(overrides->input);
     free(overrides->assume);
+    mr_costs_fini(&overrides->costs);
     *overrides = (mr_overrides){0};
 }
 
@@ -44,6 +45,12 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
             *code = mr_usage_error(usage, "%s", mr_message());
         overrides->assume[overrides->assume_count++] = optarg;
         return true;
+    case MR_OVERRIDE_COSTS: {
+        int status = mr_costs_read(&overrides->costs, optarg);
+        if (status)
+            *code = mr_command_failed(status);
+        return true;
+    }
     case MR_OVERRIDE_OUTPUT:
         overrides->output = optarg;
         return true;
@@ -60,4 +67,6 @@ void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *param
     params->output = overrides->output;
     params->assume_count = overrides->assume_count;
     params->assume = overrides->assume;
+    params->cost_count = overrides->costs.count;
+    params->costs = overrides->costs.cost;
 }

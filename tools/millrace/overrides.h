@@ -1,11 +1,13 @@
 /* What the command line changes in a pipeline, the same for run and check: --set, --input and --output; graph, whose
- * --output is its own, takes the first two; and, for verbs that only plan, --assume. */
+ * --output is its own, takes the first two; for verbs that only plan, --assume; and for those that place stages as a
+ * run does, --costs. */
 #ifndef MILLRACE_TOOLS_OVERRIDES_H
 #define MILLRACE_TOOLS_OVERRIDES_H
 
 #include "tools/millrace/command.h"
+#include "tools/millrace/costs.h"
 
-enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME };
+enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS };
 
 /* For a table of options, and for its help. */
 #define MR_OVERRIDE_INPUTS                                                                                       \
@@ -24,11 +26,17 @@ enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE
     "  --assume DEVICES   plans for hardware that need not be there: cuda:8x80GiB is eight GPUs with so much\n"   \
     "                     memory each, sim:2 two simulated ones; may be given several times\n"
 
+/* For verbs that place stages as a run does. */
+#define MR_OVERRIDE_PLACING {"costs", required_argument, NULL, MR_OVERRIDE_COSTS}
+#define MR_OVERRIDE_PLACING_HELP                                                                                 \
+    "  --costs FILE       balances `device: auto` by what `plan --profile --json` has measured and FILE holds\n"
+
 typedef struct mr_overrides {
     mr_override *override;
     const char **input, **assume; /* all have room for as many as there are arguments */
     size_t override_count, input_count, assume_count;
     const char *output;
+    mr_costs costs;
 } mr_overrides;
 
 /* MR_OK or MR_ERROR_MEMORY. */

@@ -20,6 +20,7 @@ static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 864
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_ASSUMPTIONS,
+    MR_OVERRIDE_PLACING,
     {"workers", required_argument, NULL, WORKERS},
     {"node", required_argument, NULL, NODE},
     {"offline", no_argument, NULL, OFFLINE},
@@ -32,7 +33,8 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "plan",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                     [--node NAME] [--assume DEVICES]... [--offline | --profile [SECONDS]]\n"
+                "                     [--node NAME] [--assume DEVICES]... [--costs FILE]\n"
+                "                     [--offline | --profile [SECONDS]]\n"
                 "                     [--deny-warnings] [--json]",
     .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
             "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
@@ -40,6 +42,7 @@ static const mr_usage usage = {
             "takes to know their streams, models as far as their inputs and outputs; nothing is written.\n\n"
             MR_OVERRIDE_HELP
             MR_OVERRIDE_ASSUMPTIONS_HELP
+            MR_OVERRIDE_PLACING_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
             "  --node NAME        of a pipeline with nodes, only what this one does\n"
             "  --offline          opens neither media nor models: what only they tell stays open\n"

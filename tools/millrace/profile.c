@@ -115,6 +115,13 @@ static double foreign_weight(const mr_plan *plan, const mr_summary *first, const
     return sum;
 }
 
+static double device_ns(const mr_stage_summary *stage) {
+    double sum = 0;
+    for (size_t i = 0; i < stage->share_count; i++)
+        sum += (double)stage->shares[i].busy_ns;
+    return sum;
+}
+
 static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_summary *first,
                            const mr_summary *last) {
     double cpu_ns = (last->cpu_s - first->cpu_s) * 1e9;
@@ -134,6 +141,7 @@ static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_su
         bool waits = vertex->blocking && vertex->threads == 0;
         cost->cpu_ns = cpu / frames;
         cost->inside_ns = inside / frames;
+        cost->device_ns = (device_ns(to) - device_ns(from)) / frames;
         /* Where all frames were dropped before it, it is known what the first ones cost. */
         if (cost->frames == 0 && ever > 0) {
             cost->cpu_ns = (double)to->cpu_ns / (double)ever;

@@ -20,6 +20,7 @@ typedef struct mr_stage_cost {
     uint64_t frames;    /* that it took; of a source, gave */
     double cpu_ns;      /* processor time a frame */
     double inside_ns;   /* time a frame inside the stage, waiting included; a batch counts in parts */
+    double device_ns;   /* time a frame of its devices, all together; 0: it has none but the processors */
     double cpu_share;   /* of the processor time of the process, 0 to 1 */
     double utilisation; /* of what its threads can do, 0 to 1 */
 } mr_stage_cost;

@@ -12,12 +12,14 @@ static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",
 
 /* ---- for people ------------------------------------------------------------------------------------------------ */
 
-static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost) {
+static void add_cost(mr_table *table, const char *id, const mr_stage_cost *cost, bool devices) {
     char text[MR_WORDS];
     mr_table_add(table, "%s", id);
     mr_table_add(table, "%llu", (unsigned long long)cost->frames);
     mr_table_add(table, "%s", mr_words_duration((int64_t)cost->cpu_ns, text));
     mr_table_add(table, "%s", mr_words_duration((int64_t)cost->inside_ns, text));
+    if (devices)
+        mr_table_add(table, "%s", cost->device_ns > 0 ? mr_words_duration((int64_t)cost->device_ns, text) : "-");
     mr_table_add(table, "%.0f%%", cost->cpu_share * 100);
     mr_table_add(table, "%.0f%%", cost->utilisation * 100);
 }
@@ -38,6 +40,13 @@ static mr_stage_cost sum_sources(const mr_profile *profile, const mr_plan *plan)
     return sum;
 }
 
+static bool has_devices(const mr_profile *profile, const mr_plan *plan) {
+    bool some = false;
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        some = some || profile->costs[v].device_ns > 0;
+    return some;
+}
+
 static int print_costs(const mr_profile *profile, const mr_plan *plan, int width, FILE *stream) {
     static const mr_column columns[] = {{"measured", .cut = MR_CUT_MIDDLE},
                                         {"frames", .right = true},
@@ -46,12 +55,21 @@ static int print_costs(const mr_profile *profile, const mr_plan *plan, int width
                                         {"of all CPU", .right = true},
                                         {"busy", .right = true},
                                         {0}};
-    mr_table table = {.columns = columns};
+    static const mr_column with_devices[] = {{"measured", .cut = MR_CUT_MIDDLE},
+                                             {"frames", .right = true},
+                                             {"CPU a frame", .right = true},
+                                             {"time a frame", .right = true},
+                                             {"of a device", .right = true},
+                                             {"of all CPU", .right = true},
+                                             {"busy", .right = true},
+                                             {0}};
+    bool devices = has_devices(profile, plan);
+    mr_table table = {.columns = devices ? with_devices : columns};
     mr_stage_cost sources = sum_sources(profile, plan);
     double known = sources.cpu_share;
-    add_cost(&table, plan->source_count > 1 ? "all sources" : plan->vertices[0].id, &sources);
+    add_cost(&table, plan->source_count > 1 ? "all sources" : plan->vertices[0].id, &sources, devices);
     for (size_t v = plan->source_count; v < plan->vertex_count; v++) {
-        add_cost(&table, plan->vertices[v].id, &profile->costs[v]);
+        add_cost(&table, plan->vertices[v].id, &profile->costs[v], devices);
         known += profile->costs[v].cpu_share;
     }
     int status = mr_table_print(&table, width, stream);
@@ -107,23 +125,24 @@ int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, 
 
 /* ---- for programs ---------------------------------------------------------------------------------------------- */
 
-static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
-    mr_json_open_map(json, NULL);
-    mr_json_text(json, "id", id);
-    mr_json_integer(json, "frames", (int64_t)cost->frames);
-    mr_json_integer(json, "cpu_ns", (int64_t)cost->cpu_ns);
-    mr_json_integer(json, "time_ns", (int64_t)cost->inside_ns);
-    mr_json_number(json, "cpu_share", cost->cpu_share);
-    mr_json_number(json, "busy", cost->utilisation);
-    yajl_gen_map_close(json);
-}
-
 static void put_known(yajl_gen json, const char *key, double value) {
     mr_json_key(json, key);
     if (value > 0)
         mr_json_number(json, NULL, value);
     else
         yajl_gen_null(json);
+}
+
+static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", id);
+    mr_json_integer(json, "frames", (int64_t)cost->frames);
+    mr_json_integer(json, "cpu_ns", (int64_t)cost->cpu_ns);
+    mr_json_integer(json, "time_ns", (int64_t)cost->inside_ns);
+    put_known(json, "device_ns", (double)(int64_t)cost->device_ns);
+    mr_json_number(json, "cpu_share", cost->cpu_share);
+    mr_json_number(json, "busy", cost->utilisation);
+    yajl_gen_map_close(json);
 }
 
 void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan *plan) {

@@ -19,6 +19,7 @@ static const int64_t refresh_ns = 200000000;
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
+    MR_OVERRIDE_PLACING,
     MR_COMPLAINTS_OPTIONS,
     {"workers", required_argument, NULL, WORKERS},
     {"trace", required_argument, NULL, TRACE},
@@ -32,10 +33,12 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                    [--trace FILE] [--audit FILE] [--log LEVEL] [--quiet] [--json] [--deny-warnings]",
+                "                    [--costs FILE] [--trace FILE] [--audit FILE] [--log LEVEL] [--quiet] [--json]\n"
+                "                    [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
+            MR_OVERRIDE_PLACING_HELP
             MR_COMPLAINTS_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
             "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"

@@ -42,6 +42,12 @@ typedef struct mr_override {
     const char *value; /* as YAML text */
 } mr_override;
 
+/* What a stage was measured to take. */
+typedef struct mr_measured_cost {
+    const char *stage;
+    double ns;               /* of its device, or of a processor, for each frame that the sources give */
+} mr_measured_cost;
+
 typedef struct mr_pipeline_params {
     const mr_stage_type *const *types;
     const char *path;        /* the YAML file; "-": standard input */
@@ -62,6 +68,8 @@ typedef struct mr_pipeline_params {
     size_t assume_count;     /* plan for hardware that need not be there: "cuda:8x80GiB" (eight with so much memory
                                 each), "sim:2". Such a pipeline is only proven, as with `offline` */
     const char *const *assume;
+    size_t cost_count;       /* not 0: `device: auto` balances by these, which are read until it is open */
+    const mr_measured_cost *costs;
     bool offline;            /* only prove it: open neither media nor models; it cannot be started */
     const char *profile;     /* not NULL: nothing is written where the YAML says, but to /dev/null, or for stages that
                                 write into folders, below this folder, which is there; and mr_summary tells processor
