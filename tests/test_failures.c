@@ -124,6 +124,84 @@ static void the_device_is_lost_at_each_piece_of_work(void **state) {
     assert_int_equal(mr_sim_misuses(), 0);
 }
 
+/* ---- results that work is to fill in when the call fails ------------------------------------------------------- */
+
+typedef struct naming {
+    mr_result *result;
+    int32_t index;
+} naming;
+
+static int name_it(void *arguments) {
+    const naming *work = arguments;
+    work->result->count = 1;
+    work->result->classes[0] = (mr_class){.index = work->index};
+    return MR_OK;
+}
+
+enum { WRONG = 1000 };
+
+/* Every other call leaves work behind that writes a result, and fails. */
+static int stumble(mr_stage *self, mr_io *io) {
+    (void)self;
+    const mr_frame *from = mr_io_input(io);
+    mr_frame *made = NULL;
+    mr_result *result = NULL;
+    int32_t index = (int32_t)from->identity.seq;
+    int status = mr_io_derive(io, from, &made);
+    if (!status)
+        status = mr_io_add_result(io, made, MR_RESULT_CLASSES, 1, &result);
+    if (!status && index % 2 == 0) {
+        status = mr_stream_submit(mr_io_stream(io), name_it, &(naming){result, WRONG}, sizeof(naming));
+        status = status ? status : mr_fail(MR_ERROR_DATA, "stumbled");
+    } else if (!status) {
+        name_it(&(naming){result, index});
+    }
+    if (status) {
+        mr_frame_unref(&made);
+        return status;
+    }
+    return mr_io_emit(io, 0, made);
+}
+
+static size_t seen, seen_wrong;
+
+static int look(mr_stage *self, mr_io *io) {
+    (void)self;
+    const mr_frame *frame = mr_io_input(io);
+    const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    seen++;
+    seen_wrong += !result || result->count != 1 || result->classes[0].index != (int32_t)frame->identity.seq;
+    return MR_DONE;
+}
+
+static const mr_port one_port[] = {{.name = "port", .help = "anything"}, {0}};
+static const mr_stage_type stumble_type = {.name = "stumble", .summary = "for tests", .inputs = one_port,
+                                           .outputs = one_port, .streams = true, .process = stumble};
+static const mr_stage_type look_type = {.name = "look", .summary = "for tests", .inputs = one_port, .process = look};
+
+static void late_work_of_a_failed_call_writes_into_nothing_of_others(void **state) {
+    (void)state;
+    const mr_stage_type *types[32] = {&stumble_type, &look_type};
+    for (size_t i = 0; flow_stage_types()[i] && i < 29; i++)
+        types[i + 2] = flow_stage_types()[i];
+    mr_diagnostics diagnostics = {0};
+    mr_pipeline *pipeline;
+    const mr_pipeline_params params = {
+        .types = types, .path = "p.yaml", .seed = 1,
+        .text = "version: 1\npipeline: p\nsources: {a: {type: count, frames: 40}}\n"
+                "stages:\n"
+                "  stumble: {input: a, device: \"sim:0?call=1ms\", in_flight: 8}\n"
+                "  look: {input: stumble}\n"};
+    seen = seen_wrong = 0;
+    assert_int_equal(mr_pipeline_open(&pipeline, &params, &diagnostics), MR_OK);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(seen, 20);
+    assert_int_equal(seen_wrong, 0);
+    mr_pipeline_destroy(&pipeline);
+    mr_diagnostics_fini(&diagnostics);
+}
+
 static void ignore(void *context, mr_log_level level, const char *line) {
     (void)context;
     (void)level;
@@ -136,6 +214,7 @@ int main(void) {
         cmocka_unit_test(each_call_fails_alone),
         cmocka_unit_test(the_device_is_lost_at_each_call),
         cmocka_unit_test(the_device_is_lost_at_each_piece_of_work),
+        cmocka_unit_test(late_work_of_a_failed_call_writes_into_nothing_of_others),
     };
     mr_log_to(ignore, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);

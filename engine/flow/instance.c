@@ -184,12 +184,14 @@ static int call_process(mr_entry_task *entry, mr_slot *slot) {
     int answer = part->on_host ? mr_io_bring_in(&entry->io) : await_inputs(entry, slot);
     if (!answer && part->on_host)
         answer = check_inputs(self, slot);
-    size_t held = slot->held_count;
+    size_t held = slot->held_count, results = slot->result_count;
     if (!answer)
         answer = part->on_host ? call_type(entry, self) : call_on_device(entry, self);
     /* It will take them anew; what it has of one pool must not wait for what others have of another. */
     while (answer == MR_ERROR_AGAIN && slot->held_count > held)
         mr_buffer_unref(&slot->held[--slot->held_count]);
+    while (answer == MR_ERROR_AGAIN && slot->result_count > results)
+        mr_result_unref(&slot->results[--slot->result_count]);
     return part->on_host && answer >= 0 ? answer : mr_instance_seal(entry, slot, first, answer);
 }
 

@@ -60,6 +60,8 @@ typedef struct mr_slot {
     mr_output *outputs;
     size_t held_count, held_room;
     mr_buffer **held;      /* scratch buffers that device work may still use */
+    size_t result_count, result_room;
+    mr_result **results;   /* that device work may still write to, though the frame was dropped when the call failed */
     size_t kept_count, kept_room;
     mr_frame **kept;       /* frames that device work may still write to, though a full queue may have dropped them */
     mr_event *event;       /* of the device work; NULL: none */
@@ -219,6 +221,7 @@ mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *f
 int mr_slot_add_mark_output(mr_instance *instance, mr_slot *slot, uint32_t port, const mr_item *mark);
 /* Keeps a reference to the frame until the slot's device work is done. MR_ERROR_MEMORY. */
 int mr_slot_keep(mr_slot *slot, mr_frame *frame);
+int mr_slot_keep_result(mr_slot *slot, mr_result *result);
 int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
 /* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
 void mr_slot_add_frame(mr_slot *slot, const mr_item *item);

@@ -261,6 +261,11 @@ int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t cap
     int status = mr_store_result(io->instance->graph->store, capacity, &made);
     if (status)
         return status;
+    /* Work that is to fill it in may be under way when the call fails and its frame goes. */
+    if (io->stream && io->stream->device->type->kind != MR_DEVICE_CPU && mr_slot_keep_result(io->slot, made)) {
+        mr_result_unref(&made);
+        return MR_ERROR_MEMORY;
+    }
     made->kind = kind;
     made->stage = io->instance->self.id;
     made->next = frame->results;

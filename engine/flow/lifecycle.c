@@ -189,6 +189,7 @@ static void destroy_slots(mr_instance *instance) {
         mr_free(slot->outputs);
         mr_free(slot->held);
         mr_free(slot->kept);
+        mr_free(slot->results);
     }
     mr_free(instance->slots);
 }

@@ -54,6 +54,13 @@ int mr_slot_keep(mr_slot *slot, mr_frame *frame) {
     return MR_OK;
 }
 
+int mr_slot_keep_result(mr_slot *slot, mr_result *result) {
+    if (!room_for((void **)&slot->results, slot->result_count, &slot->result_room, sizeof(mr_result *)))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for what a device works on");
+    slot->results[slot->result_count++] = mr_result_ref(result);
+    return MR_OK;
+}
+
 void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     slot->frames[slot->frame_count] = item->frame;
     slot->entered_ns[slot->frame_count] = item->entered_ns;
@@ -78,11 +85,13 @@ void mr_slot_reset(mr_slot *slot) {
         mr_buffer_unref(&slot->held[i]);
     for (size_t i = 0; i < slot->kept_count; i++)
         mr_frame_unref(&slot->kept[i]);
+    for (size_t i = 0; i < slot->result_count; i++)
+        mr_result_unref(&slot->results[i]);
     for (size_t i = slot->output_next; i < slot->output_count; i++)
         mr_frame_unref(&slot->outputs[i].item.frame);
     if (slot->event)
         mr_event_unref(&slot->event);
-    slot->frame_count = slot->held_count = slot->kept_count = 0;
+    slot->frame_count = slot->held_count = slot->kept_count = slot->result_count = 0;
     slot->mark_count = slot->mark_next = 0;
     slot->output_count = slot->output_next = 0;
     slot->processed = slot->awaited = slot->staged = slot->counted = false;

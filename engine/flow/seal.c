@@ -45,6 +45,8 @@ static void abandon(mr_instance *instance, mr_slot *slot) {
             keep_frame(instance, slot->outputs[i].item.frame);
     for (size_t i = 0; i < slot->held_count; i++)
         keep(instance, mr_buffer_ref(slot->held[i]), NULL);
+    for (size_t i = 0; i < slot->result_count; i++)
+        keep(instance, NULL, mr_result_ref(slot->results[i]));
 }
 
 void mr_instance_release_abandoned(mr_instance *instance) {
@@ -59,11 +61,22 @@ void mr_instance_release_abandoned(mr_instance *instance) {
 
 /* ---- the event ------------------------------------------------------------------------------------------------- */
 
+/* The host has done its work, but copies to it may have been given to other devices and not been waited for. */
+static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
+    bool some = false;
+    for (size_t i = 0; i < entry->instance->part_count; i++)
+        some = some || (entry->staging[i] && entry->staging[i]->unrecorded);
+    if (some)
+        abandon(entry->instance, slot);
+}
+
 static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
     const mr_stream *staging = entry->staging[slot->part];
-    if (mr_slot_part(entry->instance, slot)->on_host)
+    if (mr_slot_part(entry->instance, slot)->on_host) {
+        abandon_copies(entry, slot);
         return MR_OK;
+    }
     /* An event of an earlier call of the slot is behind this one's. */
     mr_event *event = NULL;
     int status = mr_event_create(&event, self->device, self);
