@@ -15,5 +15,6 @@ const mr_stage_type mr_callback_stage = {
             "source. Without a function the frames are swallowed.",
     .inputs = inputs,
     .entry = MR_ENTRY_SHARED,
+    .resumes = true,
     .process = process,
 };

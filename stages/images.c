@@ -342,5 +342,6 @@ const mr_stage_type mr_images_stage = {
     .negotiate = negotiate,
     .open = open_images,
     .process = process,
+    .resumes = true,
     .close = close_images,
 };

@@ -8,6 +8,7 @@
 #include "engine/base/memory.h"
 #include "stages/list.h"
 #include "stages/output.h"
+#include "stages/written.h"
 
 typedef struct options {
     const char *path;
@@ -19,6 +20,7 @@ typedef struct state {
     yajl_gen json;
     unsigned char *clean; /* a text whose broken UTF-8 was replaced */
     size_t clean_bytes;
+    mr_written written; /* by an earlier run that this one continues */
 } state;
 
 /* False only where planning knows of all results that come. */
@@ -52,7 +54,13 @@ static int open_sink(mr_stage *self) {
     at->json = yajl_gen_alloc(NULL);
     if (!at->json || !yajl_gen_config(at->json, yajl_gen_validate_utf8, 1))
         return mr_fail(MR_ERROR_MEMORY, "%s: no memory", self->id);
-    return mr_output_open(&at->output, given->path);
+    if (mr_stage_checkpoints(self) && strcmp(given->path, "-") == 0)
+        return mr_fail(MR_ERROR_CONFIG, "what was written to standard output cannot be continued (--resume): give a file "
+                       "as path");
+    if (!mr_stage_continues(self))
+        return mr_output_open(&at->output, given->path);
+    at->written = (mr_written){.self = self, .path = given->path};
+    return mr_output_continue(&at->output, given->path, mr_written_take_line, &at->written);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
@@ -195,6 +203,8 @@ static int process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
+    if (mr_written_has(&at->written, &frame->identity))
+        return MR_DONE;
     yajl_gen_map_open(at->json);
     put_identity(at, self, frame);
     put_classes(at, frame);
@@ -215,8 +225,14 @@ static int process(mr_stage *self, mr_io *io) {
     return status ? mr_output_failed(io, frame, status) : MR_DONE;
 }
 
+static int sync_sink(mr_stage *self) {
+    const state *at = self->state;
+    return mr_output_sync(&at->output);
+}
+
 static void close_sink(mr_stage *self) {
     state *at = self->state;
+    mr_written_fini(&at->written);
     mr_output_close(&at->output, self);
     if (at->json)
         yajl_gen_free(at->json);
@@ -250,5 +266,7 @@ const mr_stage_type mr_jsonl_stage = {
     .negotiate = negotiate,
     .open = open_sink,
     .process = process,
+    .resumes = true,
+    .sync = sync_sink,
     .close = close_sink,
 };

@@ -31,6 +31,7 @@ typedef struct media_state {
     int64_t epoch_time_ns; /* and its time in the media */
     int64_t due_ns;        /* when the last packet was due */
     int64_t last_duration_ns;
+    bool begun;            /* a packet was due */
 } media_state;
 
 /* Far from where adding times would overflow: 1000 hours. */
@@ -132,6 +133,10 @@ static int open_media(mr_stage *self) {
     mr_reader_params params = params_of(from);
     params.stage = self;
     state->loops_left = parse_loop(from->loop);
+    /* Turns that an earlier run has finished are not read again. */
+    state->next.epoch = mr_stage_resume_epoch(self, self->source);
+    if (state->loops_left > 0)
+        state->loops_left -= state->next.epoch < state->loops_left ? state->next.epoch : state->loops_left - 1;
     params.loops = state->loops_left < 0 ? 0 : state->loops_left;
     return mr_reader_open(&state->reader, &params);
 }
@@ -153,11 +158,11 @@ static int read_next(media_state *state) {
 }
 
 /* When the held packet is due: its distance in time from the first of its epoch, which follows the last epoch. */
-static void set_due(media_state *state, int64_t now_ns) {
+static void set_due(media_state *state, int64_t now_ns, bool is_settled) {
     const mr_packet *packet = &state->packet;
     int64_t time_ns = packet->dts_ns != MR_NO_TIME ? packet->dts_ns : packet->pts_ns;
     if (state->next.seq == 0) {
-        state->epoch_due_ns = state->next.epoch == 0 ? now_ns : state->due_ns + state->last_duration_ns;
+        state->epoch_due_ns = !state->begun ? now_ns : state->due_ns + state->last_duration_ns;
         state->epoch_time_ns = time_ns;
         state->due_ns = state->epoch_due_ns;
     } else if (time_ns == MR_NO_TIME || state->epoch_time_ns == MR_NO_TIME) {
@@ -166,6 +171,12 @@ static void set_due(media_state *state, int64_t now_ns) {
         state->due_ns = state->epoch_due_ns + time_ns - state->epoch_time_ns;
     }
     state->last_duration_ns = packet->duration_ns;
+    state->begun = true;
+    /* What comes again only for those that remember is not waited for. */
+    if (is_settled && state->due_ns > now_ns) {
+        state->epoch_due_ns -= state->due_ns - now_ns;
+        state->due_ns = now_ns;
+    }
 }
 
 /* Moves the held packet into a frame. */
@@ -197,7 +208,8 @@ static int process(mr_stage *self, mr_io *io) {
         int answer = read_next(state);
         if (answer) /* a stop that interrupts reading is an end like any other */
             return answer == MR_ERROR_CANCELLED ? MR_END : answer;
-        set_due(state, mr_io_now_ns(io));
+        const mr_identity next = {self->source, state->next.epoch, state->next.seq, 0};
+        set_due(state, mr_io_now_ns(io), mr_stage_settled(self, &next));
     }
     if (from->realtime && mr_io_now_ns(io) < state->due_ns) {
         mr_io_wake_at(io, state->due_ns);
@@ -236,6 +248,7 @@ const mr_stage_type mr_media_source = {
     .state_bytes = sizeof(media_state),
     .entry = MR_ENTRY_SHARED,
     .blocking = true,
+    .repeats = true,
     .paced_by = "realtime: true",
     .negotiate = negotiate,
     .open = open_media,

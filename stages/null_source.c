@@ -89,6 +89,9 @@ static int process(mr_stage *self, mr_io *io) {
         if (at->next == 0)
             at->start_ns = now_ns;
         pts_ns = (int64_t)((double)at->next * 1e9 / given->rate);
+        const mr_identity next = {self->source, 0, (uint64_t)at->next, 0};
+        if (mr_stage_settled(self, &next))
+            at->start_ns = now_ns - pts_ns;
         if (now_ns < at->start_ns + pts_ns) {
             mr_io_wake_at(io, at->start_ns + pts_ns);
             return MR_WAIT;
@@ -133,6 +136,7 @@ const mr_stage_type mr_null_source = {
     .options_bytes = sizeof(options),
     .state_bytes = sizeof(state),
     .entry = MR_ENTRY_PER_SOURCE,
+    .repeats = true,
     .paced_by = "a rate, such as rate: 25",
     .negotiate = negotiate,
     .open = open_source,

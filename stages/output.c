@@ -53,6 +53,39 @@ int mr_output_open(mr_output *output, const char *path) {
     return mr_file_take(path, &output->fd, &output->regular);
 }
 
+/* Tells of each complete line; *end is behind the last. */
+static int read_lines(int fd, mr_line_function *lines, void *context, off_t *end) {
+    FILE *file = fdopen(dup(fd), "r");
+    char *line = NULL;
+    size_t room = 0;
+    int status = file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory to read what is written");
+    *end = 0;
+    for (ssize_t bytes; !status && (bytes = getline(&line, &room, file)) > 0 && line[bytes - 1] == '\n';) {
+        *end += bytes;
+        line[bytes - 1] = '\0';
+        status = lines(context, line, (size_t)bytes - 1);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return status;
+}
+
+int mr_output_continue(mr_output *output, const char *path, mr_line_function *lines, void *context) {
+    off_t end = 0;
+    *output = (mr_output){.path = path, .regular = true};
+    int status = mr_file_continue(path, &output->fd);
+    if (!status)
+        status = read_lines(output->fd, lines, context, &end);
+    if (!status && (ftruncate(output->fd, end) || lseek(output->fd, end, SEEK_SET) != end))
+        status = mr_file_fail("continue", path);
+    return status;
+}
+
+int mr_output_sync(const mr_output *output) {
+    return output->regular && fdatasync(output->fd) ? mr_file_fail("write to", output->path) : MR_OK;
+}
+
 /* A pipe's reader may take its time: what fits without blocking is written, and in between the stage asks whether
  * it is still wanted. */
 static int await_reader(const mr_output *output, const mr_stage *self) {

@@ -32,6 +32,13 @@ bool mr_output_takes_stdout(void);
 
 /* All zero is closed. */
 int mr_output_open(mr_output *output, const char *path);
+/* The same, behind what the file has after an earlier run (mr_stage_continues): its complete lines stay, a last one
+ * that was cut off is removed, and `lines` (in the order of the file; a negative answer ends it) is told of each.
+ * MR_ERROR_NO_INPUT where the file is gone. */
+typedef int mr_line_function(void *context, const char *line, size_t bytes);
+int mr_output_continue(mr_output *output, const char *path, mr_line_function *lines, void *context);
+/* What was written is on the disk. Any thread, beside mr_output_write. */
+int mr_output_sync(const mr_output *output);
 int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes);
 /* What process answers where the record of `frame` could not be written: the failure, which stops the run, or,
  * where the run is being stopped at once anyway, MR_DONE with the frame dropped. */

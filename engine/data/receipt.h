@@ -23,6 +23,7 @@ struct mr_receipt {
     const char *stage, *reason; /* of dropped and absorbed; written under the ledger's lock */
     struct mr_ledger *ledger;
     uint32_t page;              /* where the ledger enters it */
+    uint64_t number;            /* in the reach of its source, where that is followed */
     mr_receipt_watch *watch;    /* may be NULL */
     void *context;
     mr_receipt *next;

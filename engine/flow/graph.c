@@ -8,6 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
@@ -96,11 +97,13 @@ void mr_graph_destroy(mr_graph **graph) {
     }
     end_tasks(gone);
     mr_tracing_end(gone);
+    mr_resume_destroy(&gone->resume);
     mr_graph_unwire(gone);
     destroy_sources(gone);
     mr_tracing_destroy(gone);
     destroy_devices(gone);
     mr_free(gone->trace_path);
+    mr_free(gone->resume_path);
     mr_free(gone->subscriptions);
     mr_ledger_release(&gone->ledger);
     mr_store_release(&gone->store);
@@ -114,8 +117,10 @@ void mr_graph_destroy(mr_graph **graph) {
 /* ---- stopping -------------------------------------------------------------------------------------------------- */
 
 void mr_graph_stop(mr_graph *graph, bool at_once) {
-    if (at_once)
+    if (at_once) {
+        mr_ledger_freeze(graph->ledger);
         atomic_store(&graph->cancelled, true);
+    }
     atomic_store(&graph->stopping, true);
     for (uint32_t s = 0; s < graph->plan->source_count; s++)
         if (graph->sources[s].instance && graph->plan->vertices[s].type->external)
@@ -179,9 +184,11 @@ static int outcome(mr_graph *graph) {
     char message[sizeof graph->message];
     memcpy(message, graph->message, sizeof message);
     pthread_mutex_unlock(&graph->lock);
-    int traced = mr_tracing_end(graph);
+    int traced = mr_tracing_end(graph), saved = mr_resume_end(graph->resume);
     int balanced = status ? mr_fail(status, "%s", message) : balance(graph);
-    return balanced || !traced ? balanced : mr_tracing_end(graph);
+    if (!balanced && traced)
+        return mr_tracing_end(graph);
+    return balanced || !saved ? balanced : mr_resume_end(graph->resume);
 }
 
 static bool has_ended(mr_graph *graph) {
@@ -255,6 +262,7 @@ void mr_graph_fail(mr_graph *graph, int status, const char *message) {
     pthread_mutex_lock(&graph->lock);
     keep_first(graph, status, message);
     pthread_mutex_unlock(&graph->lock);
+    mr_ledger_freeze(graph->ledger);
     mr_graph_stop(graph, false);
 }
 

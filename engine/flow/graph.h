@@ -90,6 +90,8 @@ struct mr_graph {
     mr_work_trace *trace;           /* of all devices; set before the start; NULL: nobody looks */
     void *trace_context;
     bool profiled;                  /* processor time of each stage is measured */
+    char *resume_path;              /* NULL: nothing is continued, nor can be */
+    struct mr_resume *resume;       /* NULL where that is; resume.h */
     char *trace_path;               /* NULL: no trace */
     struct mr_tracing *tracing;     /* NULL where there is none; tracing.h */
 };

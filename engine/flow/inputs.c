@@ -5,6 +5,7 @@
 #include "engine/data/copy.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
+#include "engine/flow/resume.h"
 
 static const int64_t LOOK_AGAIN_NS = 100000;
 
@@ -20,6 +21,12 @@ int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_fr
     if (mr_event_notify(frame->ready, mr_task_waker, task))
         mr_task_wake_at(task, mr_executor_now_ns(task->executor) + LOOK_AGAIN_NS);
     return 0;
+}
+
+bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame) {
+    return instance->graph->resume && !instance->passes_settled && frame->receipt &&
+           frame->receipt->page < instance->graph->plan->source_count &&
+           mr_resume_settled(instance->graph->resume, &frame->receipt->frame);
 }
 
 /* Why a frame is not to be processed; NULL where it is. */
@@ -55,7 +62,10 @@ static void take_from_inbox(mr_instance *instance) {
 static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
     mr_item *item = &instance->inbox[instance->inbox_first];
     const char *reason = refusal(instance, item->frame, task);
-    if (reason && !instance->self.type->external) {
+    if (!reason && mr_instance_leaves_out(instance, item->frame)) {
+        mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, "done before");
+        mr_frame_unref(&item->frame);
+    } else if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);
     } else {
         if (slot->frame_count == 0 && instance->part_count > 1)

@@ -6,6 +6,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
 
 /* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the
@@ -321,7 +322,8 @@ static int end_source(mr_instance *instance, mr_slot *slot) {
 
 static int call_source(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
-    if (atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed))
+    if (atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed) ||
+        mr_resume_over(instance->graph->resume, instance->self.source))
         return end_source(instance, slot);
     int answer = measure_process(entry, slot);
     if (answer == MR_WAIT) {
@@ -334,7 +336,11 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
         fail_call(instance, slot, answer);
         return end_source(instance, slot);
     }
-    return answer == MR_END ? end_source(instance, slot) : MR_DONE;
+    if (answer != MR_END)
+        return MR_DONE;
+    if (!atomic_load(&instance->graph->stopping))
+        mr_resume_exhausted(instance->graph->resume, instance->self.source);
+    return end_source(instance, slot);
 }
 
 /* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or

@@ -148,6 +148,8 @@ struct mr_instance {
     bool tells_gone;         /* a join comes behind: what goes no further leaves a mark */
     bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are
                                 delivered */
+    bool passes_settled;     /* what an earlier run has settled (resume.h) is worked on once more, since it, or what
+                                comes behind, remembers */
     bool *skipping;          /* for each source here: packets are passed over until a key frame in time */
     int untried;             /* frames dropped since they would be late, though they are not yet */
     _Atomic int64_t last_ns; /* that the last call took */
@@ -229,6 +231,8 @@ void mr_slot_add_frame(mr_slot *slot, const mr_item *item);
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason);
 
+/* Whether the frame was settled by an earlier run, and is to go no further. */
+bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame);
 /* deadline.c, for instances that shed: why no work is to be begun on a frame that is next, "late" or "gop"; NULL where
  * it is in time. */
 const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task);

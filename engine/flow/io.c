@@ -8,6 +8,7 @@
 #include "engine/data/pool.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
+#include "engine/flow/resume.h"
 
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns) {
     io->instance = entry->instance;
@@ -348,6 +349,30 @@ bool mr_stage_cancelled(const mr_stage *self) {
     if (atomic_load_explicit(&graph->cancelled, memory_order_relaxed))
         return true;
     return !self->type->inputs && atomic_load_explicit(&graph->stopping, memory_order_relaxed);
+}
+
+bool mr_stage_checkpoints(const mr_stage *self) {
+    return instance_of(self)->graph->resume != NULL;
+}
+
+bool mr_stage_continues(const mr_stage *self) {
+    return mr_resume_continues(instance_of(self)->graph->resume);
+}
+
+bool mr_stage_settled(const mr_stage *self, const mr_identity *frame) {
+    return mr_resume_settled(instance_of(self)->graph->resume, frame);
+}
+
+uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source) {
+    return mr_resume_epoch(instance_of(self)->graph->resume, source);
+}
+
+uint32_t mr_stage_find_source(const mr_stage *self, const char *id) {
+    const mr_plan *plan = instance_of(self)->graph->plan;
+    for (uint32_t s = 0; s < plan->source_count; s++)
+        if (strcmp(plan->vertices[s].id, id) == 0)
+            return s;
+    return MR_SOURCE_NONE;
 }
 
 const char *mr_stage_source_id(const mr_stage *self, uint32_t source) {

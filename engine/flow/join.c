@@ -74,7 +74,9 @@ static int all_ready(const mr_instance *instance, const mr_slot *slot, const hea
     return 1;
 }
 
-static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, const char *stage, const char *reason) {
+/* With a reason: they go no further, as noted. */
+static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_note note, const char *stage,
+                     const char *reason) {
     for (size_t port = 0; port < instance->port_count; port++) {
         mr_item item;
         mr_link_take(instance->ports[port], source, &item);
@@ -82,9 +84,9 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, cons
             mr_slot_add_frame(slot, &item);
             continue;
         }
-        mr_receipt_note(item.frame->receipt, MR_NOTE_DROPPED, stage, reason);
+        mr_receipt_note(item.frame->receipt, note, stage, reason);
         if (port == 0)
-            mr_instance_settle(instance, slot, item.frame, MR_NOTE_DROPPED, stage, reason);
+            mr_instance_settle(instance, slot, item.frame, note, stage, reason);
         mr_frame_unref(&item.frame);
     }
 }
@@ -105,7 +107,12 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, uint32_t source,
         stage = mr_event_stage(failed->ready)->id;
         reason = "device error";
     }
-    take_all(instance, slot, source, stage, reason);
+    mr_note note = MR_NOTE_DROPPED;
+    if (!reason && mr_instance_leaves_out(instance, at->item[0].frame)) {
+        note = MR_NOTE_ABSORBED;
+        reason = "done before";
+    }
+    take_all(instance, slot, source, note, stage, reason);
     return reason ? PASSED : TAKEN;
 }
 

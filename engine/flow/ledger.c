@@ -11,10 +11,12 @@ typedef struct page {
     uint64_t delivered, dropped, absorbed, unaccounted;
     mr_ledger_line *lines;
     size_t line_count;
+    mr_reach reach; /* where it is followed */
 } page;
 
 struct mr_ledger {
     pthread_mutex_t lock;
+    bool followed, frozen; /* the reach of sources; it stands still */
     mr_ledger_tracing tracing;
     mr_receipt *free;
     size_t open;
@@ -41,8 +43,10 @@ static void destroy(mr_ledger *ledger) {
         ledger->free = receipt->next;
         mr_free(receipt);
     }
-    for (size_t i = 0; i < 2 * ledger->source_count; i++)
+    for (size_t i = 0; i < 2 * ledger->source_count; i++) {
         mr_free(ledger->pages[i].lines);
+        mr_reach_fini(&ledger->pages[i].reach);
+    }
     mr_free(ledger->pages);
     pthread_mutex_destroy(&ledger->lock);
     mr_free(ledger);
@@ -66,6 +70,33 @@ void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing) {
     pthread_mutex_unlock(&ledger->lock);
 }
 
+void mr_ledger_follow(mr_ledger *ledger) {
+    pthread_mutex_lock(&ledger->lock);
+    ledger->followed = true;
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+void mr_ledger_freeze(mr_ledger *ledger) {
+    pthread_mutex_lock(&ledger->lock);
+    ledger->frozen = true;
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+bool mr_ledger_reach(mr_ledger *ledger, uint32_t source, mr_reach_frame *last, bool *all) {
+    pthread_mutex_lock(&ledger->lock);
+    const mr_reach *reach = &ledger->pages[source].reach;
+    bool any = reach->any;
+    *last = reach->last;
+    *all = reach->first == reach->next;
+    pthread_mutex_unlock(&ledger->lock);
+    return any;
+}
+
+/* Frames from other nodes are followed there. Called with the lock. */
+static bool follows(const mr_ledger *ledger, uint32_t page_number) {
+    return ledger->followed && page_number < ledger->source_count;
+}
+
 static int open_receipt(mr_ledger *ledger, const mr_receipt *filled, mr_receipt **receipt) {
     pthread_mutex_lock(&ledger->lock);
     mr_receipt *taken = ledger->free;
@@ -73,12 +104,19 @@ static int open_receipt(mr_ledger *ledger, const mr_receipt *filled, mr_receipt 
         ledger->free = taken->next;
     else
         taken = mr_alloc(sizeof *taken);
+    uint64_t number = 0;
+    if (taken && follows(ledger, filled->page) &&
+        mr_reach_open(&ledger->pages[filled->page].reach, &filled->frame, &number)) {
+        mr_free(taken);
+        taken = NULL;
+    }
     if (taken)
         ledger->open++;
     pthread_mutex_unlock(&ledger->lock);
     if (!taken)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
     *taken = *filled;
+    taken->number = number;
     atomic_init(&taken->references, 1);
     atomic_fetch_add_explicit(&ledger->pages[filled->page].in, 1, memory_order_relaxed);
     *receipt = taken;
@@ -174,6 +212,8 @@ static void close_receipt(mr_receipt *receipt) {
     const mr_receipt closed = *receipt;
     pthread_mutex_lock(&ledger->lock);
     enter(&ledger->pages[receipt->page], receipt);
+    if (follows(ledger, receipt->page) && !ledger->frozen)
+        mr_reach_close(&ledger->pages[receipt->page].reach, receipt->number);
     receipt->next = ledger->free;
     ledger->free = receipt;
     bool last = --ledger->open == 0 && ledger->released;

@@ -10,6 +10,7 @@
 #define MILLRACE_FLOW_LEDGER_H
 
 #include "engine/data/receipt.h"
+#include "engine/flow/reach.h"
 #include "engine/observe/trace.h"
 #include "millrace/millrace.h"
 
@@ -33,6 +34,13 @@ typedef struct mr_ledger_tracing {
     const char *const *sources; /* their ids; they outlive the trace */
 } mr_ledger_tracing;
 void mr_ledger_trace(mr_ledger *ledger, const mr_ledger_tracing *tracing);
+
+/* From now on, before any frame has come: how far each source of this process has got is known. */
+void mr_ledger_follow(mr_ledger *ledger);
+/* What closes from now on is dropped because the run is being ended, and does not count as settled. */
+void mr_ledger_freeze(mr_ledger *ledger);
+/* The last frame up to which all of a source are settled; false: there is none. *all: every one that has come is. */
+bool mr_ledger_reach(mr_ledger *ledger, uint32_t source, mr_reach_frame *last, bool *all);
 
 typedef struct mr_ledger_count {
     uint64_t in, delivered, dropped, absorbed, unaccounted;

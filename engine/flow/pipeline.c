@@ -4,6 +4,7 @@
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
+#include "engine/flow/resume.h"
 
 int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {
@@ -48,6 +49,8 @@ int mr_pipeline_open(mr_pipeline **pipeline, const mr_pipeline_params *params, m
     if (!status && made->graph)
         made->graph->profiled = params->profile != NULL;
     if (!status && made->graph && params->trace && !(made->graph->trace_path = mr_strdup(params->trace)))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
+    if (!status && made->graph && params->resume && !(made->graph->resume_path = mr_strdup(params->resume)))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
     if (status)
         mr_pipeline_destroy(&made);
@@ -103,7 +106,9 @@ int mr_pipeline_start(mr_pipeline *pipeline) {
         return mr_fail(MR_ERROR_USAGE, pipeline->plan->node < 0
                                            ? "nodes are started one by one: name the one that this process runs"
                                            : "a pipeline that was only proven (offline) cannot be started");
-    return mr_graph_start(pipeline->graph);
+    mr_graph *graph = pipeline->graph;
+    int status = graph->resume_path ? mr_resume_create(&graph->resume, graph, graph->resume_path) : MR_OK;
+    return status ? status : mr_graph_start(graph);
 }
 
 /* ---- pushing --------------------------------------------------------------------------------------------------- */

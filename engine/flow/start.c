@@ -12,6 +12,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/graph.h"
+#include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
 #include "engine/transport/cut_stages.h"
 
@@ -203,6 +204,18 @@ static void note_start(mr_graph *graph) {
     pthread_mutex_unlock(&graph->lock);
 }
 
+/* Sinks have begun their files, or gone on with them, and nothing is delivered yet. */
+static int begin_checkpoints(mr_graph *graph) {
+    int status = mr_resume_begin(graph->resume);
+    pthread_mutex_lock(&graph->lock);
+    if (status && !graph->open_status) {
+        graph->open_status = status;
+        snprintf(graph->open_message, sizeof graph->open_message, "%s", mr_message());
+    }
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}
+
 static int start(mr_graph *graph, const bool *late) {
     int status = mr_tracing_begin(graph);
     if (!status)
@@ -216,7 +229,7 @@ static int start(mr_graph *graph, const bool *late) {
     pthread_mutex_lock(&graph->lock);
     graph->started = true;
     pthread_mutex_unlock(&graph->lock);
-    if (open_all(graph, late))
+    if (open_all(graph, late) || begin_checkpoints(graph))
         return give_up(graph);
     pthread_mutex_lock(&graph->lock);
     graph->started_allocations = mr_allocation_count();

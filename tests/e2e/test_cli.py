@@ -79,6 +79,8 @@ class Words(Case):
         self.assertEqual([one["event"] for one in entries], ["run begins", "run ends"] * 2)
         self.assertEqual({one["pipeline"] for one in entries}, {"endless"})
         self.assertEqual(entries[0]["file"], str(pipeline))
+        self.assertRegex(entries[0]["digest"], "^[0-9a-f]{64}$")
+        self.assertEqual(entries[0]["digest"], entries[2]["digest"])
         self.assertEqual(entries[0]["pid"], entries[1]["pid"])
         self.assertNotEqual(entries[0]["pid"], entries[2]["pid"])
         self.assertEqual((entries[1]["status"], entries[1]["in"], entries[1]["delivered"]), ("ok", "100", "100"))

@@ -13,7 +13,7 @@
 #include "tools/millrace/signals.h"
 #include "tools/millrace/summary.h"
 
-enum { WORKERS = 256, TRACE, AUDIT, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
+enum { WORKERS = 256, TRACE, AUDIT, RESUME, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
 /* How often the progress line is renewed. */
 static const int64_t refresh_ns = 200000000;
 
@@ -24,6 +24,7 @@ static const struct option options[] = {
     {"workers", required_argument, NULL, WORKERS},
     {"trace", required_argument, NULL, TRACE},
     {"audit", required_argument, NULL, AUDIT},
+    {"resume", required_argument, NULL, RESUME},
     {"log", required_argument, NULL, LOG},
     {"quiet", no_argument, NULL, QUIET},
     {"json", no_argument, NULL, JSON},
@@ -33,8 +34,8 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                    [--costs FILE] [--trace FILE] [--audit FILE] [--log LEVEL] [--quiet] [--json]\n"
-                "                    [--deny-warnings]",
+                "                    [--costs FILE] [--trace FILE] [--resume FILE] [--audit FILE] [--log LEVEL]\n"
+                "                    [--quiet] [--json] [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
@@ -43,6 +44,8 @@ static const mr_usage usage = {
             "  --workers N        threads that run stages; by default one for each usable core\n"
             "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"
             "                     chrome://tracing\n"
+            "  --resume FILE      keeps a checkpoint in FILE, and goes on from it where it is there: after a crash\n"
+            "                     no record is written twice and none is missing\n"
             "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and what\n"
             "                     was changed\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"
@@ -56,7 +59,7 @@ static const mr_usage usage = {
 };
 
 typedef struct arguments {
-    const char *path, *trace, *audit;
+    const char *path, *trace, *audit, *resume;
     mr_overrides overrides;
     int workers;
     bool quiet, json, deny;
@@ -79,6 +82,9 @@ static int take_option(arguments *to, int option) {
         return 0;
     case TRACE:
         to->trace = optarg;
+        return 0;
+    case RESUME:
+        to->resume = optarg;
         return 0;
     case AUDIT:
         to->audit = optarg;
@@ -124,7 +130,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .workers = from->workers,
-                                 .trace = from->trace};
+                                 .trace = from->trace, .resume = from->resume};
     mr_overrides_apply(&from->overrides, &params);
     int status = mr_pipeline_open(pipeline, &params, &wrong);
     status = mr_complaints_tell(&wrong, status, from->deny);

@@ -22,7 +22,8 @@ void mr_run_audit_begin(const mr_pipeline *pipeline, const char *file) {
         return;
     snprintf(user, sizeof user, "%lu", (unsigned long)getuid());
     const char *path = strcmp(file, "-") == 0 ? "standard input" : realpath(file, whole);
-    mr_audit("run begins", "pipeline", pipeline->plan->name, "file", path ? path : file, "user", user, "version",
+    mr_audit("run begins", "pipeline", pipeline->plan->name, "digest",
+             pipeline->plan->spec->digest, "file", path ? path : file, "user", user, "version",
              mr_version(), NULL);
 }
 

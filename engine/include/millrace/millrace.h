@@ -76,6 +76,8 @@ typedef struct mr_pipeline_params {
                                 times */
     const char *trace;       /* not NULL: mr_pipeline_start makes this file, with a trace of the run for Perfetto or
                                 chrome://tracing */
+    const char *resume;      /* not NULL: a checkpoint. mr_pipeline_start goes on where it says, or begins where it is
+                                not there; it is kept up to date while the pipeline runs */
     uint64_t seed;           /* not 0: one worker, the caller's thread, simulated clock, order drawn from seed
                                 (tests) */
 } mr_pipeline_params;

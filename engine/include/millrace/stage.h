@@ -72,6 +72,9 @@ typedef struct mr_stage_type {
     bool converts;               /* what comes out is what comes in, in another form: where formats do not fit, a
                                     stage of this type is proposed */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
+    bool repeats;                /* sources: the same options give the same frames, with the same numbers, in every
+                                    run: it can be continued after a crash */
+    bool resumes;                /* sinks: what they write can be continued, or does no harm when it comes again */
     const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing
                                     does */
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
@@ -87,6 +90,9 @@ typedef struct mr_stage_type {
     int (*shape)(mr_stage *self, const mr_frame *input, mr_format *output); /* with map; NULL: the planned output */
     int (*map)(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output);
     int (*flush)(mr_stage *self, mr_io *io, uint32_t source); /* that source has ended; MR_MORE to be called again */
+    /* Sinks that keep frames apart by themselves when they come again (resumes): brings what was taken to the disk. Any
+     * thread, beside all but open and close. */
+    int (*sync)(mr_stage *self);
     void (*close)(mr_stage *self); /* accepts a half-opened instance */
     void (*stop)(mr_stage *self);  /* the run is being stopped: what blocks in a library is woken, and asks
                                       mr_stage_cancelled. Any thread, while it is open, more than once; may be NULL */
@@ -203,7 +209,15 @@ struct mr_stage {
 
 /* True once the run is being stopped at once: a blocking call should give up (interrupt callbacks ask this). */
 bool mr_stage_cancelled(const mr_stage *self);
-/* The name of a source by its position. */
+/* Whether this run can be continued (mr_pipeline_params.resume), and whether it goes on itself where an earlier one was
+ * ended; then whether that one has settled a source frame, which comes again only for those that remember, and in which epoch a source goes on: what
+ * came before need not come again. */
+bool mr_stage_checkpoints(const mr_stage *self);
+bool mr_stage_continues(const mr_stage *self);
+bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
+uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
+/* The name of a source by its position, and the position of a name; MR_SOURCE_NONE where there is none. */
+uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
 const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
 /* Puts a line in the log, with the stage's id before it. */
 void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));

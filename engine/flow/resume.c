@@ -1,0 +1,324 @@
+#include "engine/flow/resume.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+#include <yajl/yajl_tree.h>
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/resume_plan.h"
+
+enum { VERSION = 1, MOST_BYTES = 16 << 20, OF_TEXT = 17, INTERVAL_S = 1 };
+
+/* One source, as the checkpoint had it and as it is now. */
+typedef struct mark {
+    char of[OF_TEXT];
+    bool any, over;     /* it has a reach; all was settled */
+    mr_reach_frame last;
+    atomic_bool exhausted;
+} mark;
+
+struct mr_resume {
+    mr_graph *graph;
+    char *path;
+    size_t source_count;
+    mark *marks;
+    bool continues;
+    pthread_t thread;
+    bool begun;           /* it is this run's */
+    bool running;         /* the thread */
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    bool ending;
+    uint64_t moved;       /* what the last checkpoint was of: changes with every reach */
+    int status;           /* of the first that could not be written */
+    char message[512];
+};
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+static int not_ours(const mr_resume *resume, const char *why) {
+    return mr_fail(MR_ERROR_DATA, "%s is no checkpoint of this pipeline: %s; remove it to begin anew, with the results "
+                   "of the earlier run written over", resume->path, why);
+}
+
+static yajl_val member(yajl_val of, const char *name, yajl_type type) {
+    const char *path[] = {name, NULL};
+    return of ? yajl_tree_get(of, path, type) : NULL;
+}
+
+static bool is_true(yajl_val of, const char *name) {
+    return YAJL_IS_TRUE(member(of, name, yajl_t_any));
+}
+
+static int read_mark(mr_resume *resume, uint32_t source, yajl_val sources) {
+    const char *id = resume->graph->plan->vertices[source].id;
+    mark *to = &resume->marks[source];
+    yajl_val one = member(sources, id, yajl_t_object), of = member(one, "of", yajl_t_string);
+    char why[256];
+    if (!one)
+        snprintf(why, sizeof why, "it has no source %.100s", id);
+    else if (!YAJL_IS_STRING(of) || strcmp(of->u.string, to->of) != 0)
+        snprintf(why, sizeof why, "source %.100s has other options now", id);
+    else
+        why[0] = '\0';
+    if (*why)
+        return not_ours(resume, why);
+    yajl_val epoch = member(one, "epoch", yajl_t_number), seq = member(one, "seq", yajl_t_number);
+    to->any = epoch && seq && YAJL_IS_INTEGER(epoch) && YAJL_IS_INTEGER(seq);
+    if (to->any)
+        to->last = (mr_reach_frame){.epoch = (uint32_t)YAJL_GET_INTEGER(epoch), .seq = (uint64_t)YAJL_GET_INTEGER(seq)};
+    to->over = is_true(one, "ended");
+    return MR_OK;
+}
+
+static int take_checkpoint(mr_resume *resume, const char *text) {
+    char wrong[128];
+    yajl_val all = yajl_tree_parse(text, wrong, sizeof wrong);
+    yajl_val version = member(all, "checkpoint", yajl_t_number), sources = member(all, "sources", yajl_t_object);
+    int status = MR_OK;
+    if (!version || !YAJL_IS_INTEGER(version) || YAJL_GET_INTEGER(version) != VERSION || !sources)
+        status = not_ours(resume, "it cannot be read");
+    for (uint32_t s = 0; !status && s < resume->source_count; s++)
+        if (mr_plan_is_here(resume->graph->plan, &resume->graph->plan->vertices[s]))
+            status = read_mark(resume, s, sources);
+    yajl_tree_free(all);
+    resume->continues = !status;
+    return status;
+}
+
+static int read_checkpoint(mr_resume *resume) {
+    FILE *file = fopen(resume->path, "re");
+    if (!file)
+        return errno == ENOENT ? MR_OK : mr_file_fail("read", resume->path);
+    char *text = mr_alloc(MOST_BYTES + 1);
+    size_t bytes = text ? fread(text, 1, MOST_BYTES, file) : 0;
+    int status = text ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
+    if (!status && ferror(file))
+        status = mr_file_fail("read", resume->path);
+    fclose(file);
+    if (!status) {
+        text[bytes] = '\0';
+        status = take_checkpoint(resume, text);
+    }
+    mr_free(text);
+    return status;
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------------- */
+
+/* Where a source is now: never before where it was, though its frames come anew. */
+static void look(mr_resume *resume, uint32_t source, mark *now) {
+    const mark *before = &resume->marks[source];
+    bool all_closed = false;
+    now->any = mr_ledger_reach(resume->graph->ledger, source, &now->last, &all_closed);
+    const mr_identity at = {.source = source, .epoch = now->last.epoch, .seq = now->last.seq};
+    if (!now->any || mr_resume_settled(resume, &at)) {
+        now->any = before->any;
+        now->last = before->last;
+    }
+    now->over = before->over || (atomic_load(&before->exhausted) && all_closed);
+}
+
+static void put_mark(yajl_gen json, const char *id, const char *of, const mark *now) {
+    mr_json_open_map(json, id);
+    mr_json_text(json, "of", of);
+    mr_json_key(json, "epoch");
+    if (now->any)
+        yajl_gen_integer(json, now->last.epoch);
+    else
+        yajl_gen_null(json);
+    mr_json_key(json, "seq");
+    if (now->any)
+        yajl_gen_integer(json, (long long)now->last.seq);
+    else
+        yajl_gen_null(json);
+    mr_json_bool(json, "ended", now->over);
+    yajl_gen_map_close(json);
+}
+
+static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
+    const mr_plan *plan = resume->graph->plan;
+    bool complete = true;
+    for (uint32_t s = 0; s < resume->source_count; s++)
+        complete &= !mr_plan_is_here(plan, &plan->vertices[s]) || now[s].over;
+    mr_json_open_map(json, NULL);
+    mr_json_integer(json, "checkpoint", VERSION);
+    mr_json_text(json, "pipeline", plan->name);
+    mr_json_bool(json, "complete", complete);
+    mr_json_open_map(json, "sources");
+    for (uint32_t s = 0; s < resume->source_count; s++)
+        if (mr_plan_is_here(plan, &plan->vertices[s]))
+            put_mark(json, plan->vertices[s].id, resume->marks[s].of, &now[s]);
+    yajl_gen_map_close(json);
+    yajl_gen_map_close(json);
+    const unsigned char *text = NULL;
+    size_t bytes = 0;
+    yajl_gen_get_buf(json, &text, &bytes);
+    return mr_file_replace(resume->path, text, bytes);
+}
+
+/* First where sources are, then what sinks have, then the file: it never tells of more than is on the disk. */
+static int save(mr_resume *resume, bool always) {
+    mr_graph *graph = resume->graph;
+    mark *now = mr_calloc(resume->source_count + 1, sizeof *now);
+    yajl_gen json = mr_json_create(true);
+    uint64_t moved = 1;
+    int status = now && json ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
+    for (uint32_t s = 0; !status && s < resume->source_count; s++) {
+        look(resume, s, &now[s]);
+        const uint64_t parts[] = {moved, now[s].any, now[s].over, now[s].last.epoch, now[s].last.seq};
+        moved = XXH64(parts, sizeof parts, s);
+    }
+    bool write = always || moved != resume->moved;
+    for (size_t i = 0; !status && write && i < graph->instance_count; i++) {
+        mr_stage *self = &graph->instances[i]->parts[0].self;
+        status = self->type->sync ? self->type->sync(self) : MR_OK;
+    }
+    if (!status && write)
+        status = print(resume, now, json);
+    if (!status)
+        resume->moved = moved;
+    if (json)
+        yajl_gen_free(json);
+    mr_free(now);
+    return status;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------------ */
+
+static void note(mr_resume *resume, int status) {
+    if (!status || resume->status)
+        return;
+    resume->status = status;
+    snprintf(resume->message, sizeof resume->message, "%s", mr_message());
+    mr_log(MR_LOG_ERROR, "no checkpoint could be written: %s", resume->message);
+}
+
+static void *keep(void *context) {
+    mr_resume *resume = context;
+    pthread_mutex_lock(&resume->lock);
+    while (!resume->ending) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += INTERVAL_S;
+        while (!resume->ending && pthread_cond_timedwait(&resume->changed, &resume->lock, &until) != ETIMEDOUT)
+            ;
+        if (!resume->ending)
+            note(resume, save(resume, false));
+    }
+    pthread_mutex_unlock(&resume->lock);
+    return NULL;
+}
+
+int mr_resume_begin(mr_resume *resume) {
+    if (!resume)
+        return MR_OK;
+    int status = save(resume, true);
+    resume->begun = !status;
+    if (status || resume->graph->seed)
+        return status;
+    if (pthread_create(&resume->thread, NULL, keep, resume))
+        return mr_fail(MR_ERROR_MEMORY, "no thread for checkpoints");
+    pthread_setname_np(resume->thread, "mr-checkpoint");
+    resume->running = true;
+    return MR_OK;
+}
+
+int mr_resume_end(mr_resume *resume) {
+    if (!resume || !resume->begun)
+        return MR_OK;
+    pthread_mutex_lock(&resume->lock);
+    bool first = !resume->ending;
+    resume->ending = true;
+    pthread_cond_broadcast(&resume->changed);
+    pthread_mutex_unlock(&resume->lock);
+    if (first && resume->running)
+        pthread_join(resume->thread, NULL);
+    if (first && !resume->status)
+        note(resume, save(resume, true));
+    return resume->status ? mr_fail(resume->status, "%s", resume->message) : MR_OK;
+}
+
+void mr_resume_exhausted(mr_resume *resume, uint32_t source) {
+    if (resume)
+        atomic_store(&resume->marks[source].exhausted, true);
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------- */
+
+bool mr_resume_continues(const mr_resume *resume) {
+    return resume && resume->continues;
+}
+
+bool mr_resume_settled(const mr_resume *resume, const mr_identity *frame) {
+    if (!resume)
+        return false;
+    const mark *at = &resume->marks[frame->source];
+    if (!at->any || frame->epoch != at->last.epoch)
+        return at->any && frame->epoch < at->last.epoch;
+    return frame->seq <= at->last.seq;
+}
+
+bool mr_resume_over(const mr_resume *resume, uint32_t source) {
+    return resume && resume->marks[source].over;
+}
+
+uint32_t mr_resume_epoch(const mr_resume *resume, uint32_t source) {
+    return resume && resume->marks[source].any ? resume->marks[source].last.epoch : 0;
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------------- */
+
+int mr_resume_create(mr_resume **resume, mr_graph *graph, const char *path) {
+    mr_resume *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
+    made->graph = graph;
+    made->source_count = graph->plan->source_count;
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    made->path = mr_strdup(path);
+    made->marks = mr_calloc(made->source_count + 1, sizeof *made->marks);
+    int status = made->path && made->marks ? mr_resume_check(graph->plan)
+                                           : mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
+    for (uint32_t s = 0; !status && s < made->source_count; s++)
+        snprintf(made->marks[s].of, OF_TEXT, "%016" PRIx64, mr_resume_digest(&graph->plan->vertices[s]));
+    if (!status)
+        status = read_checkpoint(made);
+    if (!status)
+        status = mr_resume_mark(graph);
+    if (!status)
+        mr_ledger_follow(graph->ledger);
+    if (status)
+        mr_resume_destroy(&made);
+    *resume = made;
+    return status;
+}
+
+void mr_resume_destroy(mr_resume **resume) {
+    mr_resume *gone = *resume;
+    if (!gone)
+        return;
+    mr_resume_end(gone);
+    pthread_cond_destroy(&gone->changed);
+    pthread_mutex_destroy(&gone->lock);
+    mr_free(gone->path);
+    mr_free(gone->marks);
+    mr_free(gone);
+    *resume = NULL;
+}

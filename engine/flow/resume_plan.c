@@ -1,0 +1,140 @@
+#include "engine/flow/resume_plan.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "engine/base/memory.h"
+#include "engine/config/option.h"
+#include "engine/transport/cut.h"
+
+/* ---- what cannot be continued ---------------------------------------------------------------------------------- */
+
+/* In how many ways frames of a source reach each vertex unjoined; counted up to two. */
+static void count_ways(const mr_plan *plan, uint32_t source, unsigned char *ways) {
+    memset(ways, 0, plan->vertex_count);
+    ways[source] = 1;
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        for (size_t e = 0; e < plan->edge_count; e++) {
+            const mr_plan_edge *edge = &plan->edges[e];
+            if (edge->to != (int)v || !ways[edge->from])
+                continue;
+            bool joins = plan->vertices[v].input_count > 1;
+            int sum = joins ? 1 : ways[v] + ways[edge->from];
+            ways[v] = (unsigned char)(sum > 2 ? 2 : sum);
+        }
+}
+
+static int refuse(const mr_plan_vertex *vertex, const char *why) {
+    return mr_fail(MR_ERROR_CONFIG, "%s: %s: %s", vertex->place, vertex->id, why);
+}
+
+static int check_sinks(const mr_plan *plan) {
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &plan->vertices[v];
+        bool sink = !vertex->type->outputs && vertex->type != &mr_cut_out_stage && mr_plan_is_here(plan, vertex);
+        if (sink && !vertex->type->resumes)
+            return refuse(vertex, "what it writes cannot be continued after a crash (--resume); write with jsonl");
+    }
+    return MR_OK;
+}
+
+static int check_ways(const mr_plan *plan) {
+    unsigned char *ways = mr_alloc(plan->vertex_count + 1);
+    int status = ways ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
+    for (uint32_t s = 0; !status && s < plan->source_count; s++) {
+        count_ways(plan, s, ways);
+        for (size_t v = plan->source_count; !status && v < plan->vertex_count; v++)
+            if (ways[v] > 1 && plan->vertices[v].type->sync && mr_plan_is_here(plan, &plan->vertices[v]))
+                status = refuse(&plan->vertices[v], "frames of one source reach it several ways, and after a crash "
+                                "(--resume) nothing tells their records apart; give each way a sink of its own, or "
+                                "join them");
+    }
+    mr_free(ways);
+    return status;
+}
+
+static int check_sources(const mr_plan *plan) {
+    const mr_plan_vertex *other = NULL;
+    for (uint32_t s = 0; s < plan->source_count; s++) {
+        const mr_plan_vertex *vertex = &plan->vertices[s];
+        if (!mr_plan_is_here(plan, vertex))
+            continue;
+        if (vertex->type->repeats)
+            return MR_OK;
+        other = vertex;
+    }
+    return other ? refuse(other, "it cannot give its frames again, so that nothing can go on where a run was ended "
+                          "(--resume is for files)")
+                 : MR_OK;
+}
+
+int mr_resume_check(const mr_plan *plan) {
+    int status = check_sources(plan);
+    if (!status)
+        status = check_sinks(plan);
+    return status ? status : check_ways(plan);
+}
+
+/* ---- what a source is ------------------------------------------------------------------------------------------ */
+
+static uint64_t add(uint64_t seed, const void *bytes, size_t count) {
+    return XXH64(bytes, count, seed);
+}
+
+static uint64_t add_option(uint64_t sum, const mr_option *option, const void *options) {
+    const char *field = (const char *)options + option->offset, *text = mr_option_string(option, options);
+    char format[MR_FORMAT_TEXT];
+    switch (option->kind) {
+    case MR_OPTION_BOOL:
+        return add(sum, field, sizeof(bool));
+    case MR_OPTION_ENUM:
+        return add(sum, field, sizeof(int));
+    case MR_OPTION_SIZE:
+        return add(sum, field, sizeof(mr_size));
+    case MR_OPTION_INT:
+    case MR_OPTION_DURATION:
+    case MR_OPTION_BYTES:
+        return add(sum, field, sizeof(int64_t));
+    case MR_OPTION_DOUBLE:
+    case MR_OPTION_RATE:
+        return add(sum, field, sizeof(double));
+    case MR_OPTION_FORMAT:
+        mr_format_print((const mr_format *)(const void *)field, format, sizeof format);
+        return add(sum, format, strlen(format));
+    default:
+        return text ? add(sum, text, strlen(text)) : sum;
+    }
+}
+
+uint64_t mr_resume_digest(const mr_plan_vertex *source) {
+    uint64_t sum = add(0, source->type->name, strlen(source->type->name));
+    for (const mr_option *option = source->type->options; option && option->name; option++)
+        sum = add_option(add(sum, option->name, strlen(option->name)), option, source->options);
+    return sum;
+}
+
+/* ---- who leaves out what is settled ---------------------------------------------------------------------------- */
+
+static bool remembers(const mr_plan_vertex *vertex) {
+    return vertex->type->outputs && !vertex->copy && vertex->type != &mr_cut_in_stage &&
+           vertex->entry != MR_ENTRY_STATELESS;
+}
+
+/* Vertices are in topological order: what comes behind is known when a vertex is looked at. */
+int mr_resume_mark(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    bool *needs = mr_calloc(plan->vertex_count + 1, sizeof *needs);
+    if (!needs)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
+    for (size_t v = plan->vertex_count; v-- > 0;) {
+        needs[v] = remembers(&plan->vertices[v]);
+        for (size_t e = 0; e < plan->edge_count; e++)
+            needs[v] |= plan->edges[e].from == (int)v && needs[plan->edges[e].to];
+    }
+    for (size_t i = 0; i < graph->instance_count; i++) {
+        mr_instance *instance = graph->instances[i];
+        instance->passes_settled = needs[instance->vertex - plan->vertices] || instance->vertex->is_source;
+    }
+    mr_free(needs);
+    return MR_OK;
+}

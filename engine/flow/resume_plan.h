@@ -1,0 +1,16 @@
+/* What a plan says about going on where an earlier run was ended. Internal to resume.c. */
+#ifndef MILLRACE_FLOW_RESUME_PLAN_H
+#define MILLRACE_FLOW_RESUME_PLAN_H
+
+#include <stdint.h>
+
+#include "engine/flow/graph.h"
+
+/* Whether the pipeline can be continued; as mr_resume_create. */
+int mr_resume_check(const mr_plan *plan);
+/* Of a source's type and options: the same where it gives the same frames, as long as its files are the same. */
+uint64_t mr_resume_digest(const mr_plan_vertex *source);
+/* Tells the instances whether they leave settled frames out. MR_ERROR_MEMORY. */
+int mr_resume_mark(mr_graph *graph);
+
+#endif

@@ -1,0 +1,26 @@
+/* Which records a file of results holds already: for a sink that goes on where an earlier run was ended.
+ *
+ * A record is known by the identity of its frame. The numbers of a source are dense, so that one takes a bit. One
+ * thread. All zero is empty. */
+#ifndef MILLRACE_STAGES_WRITTEN_H
+#define MILLRACE_STAGES_WRITTEN_H
+
+#include "millrace/stage.h"
+
+typedef struct mr_written {
+    const mr_stage *self;
+    const char *path;
+    uint64_t lines;
+    size_t epoch_count;
+    struct mr_written_epoch *epochs; /* of a source, with one bit for each frame */
+    size_t part_count, part_room;
+    mr_identity *parts;              /* of several frames derived from one, all but the first */
+} mr_written;
+
+/* Takes one line of JSON as `jsonl` writes it; an mr_line_function, with an mr_written whose `self` and `path` are set.
+ * MR_ERROR_DATA where it is none of this pipeline; MR_ERROR_MEMORY. */
+int mr_written_take_line(void *written, const char *line, size_t bytes);
+bool mr_written_has(const mr_written *written, const mr_identity *frame);
+void mr_written_fini(mr_written *written);
+
+#endif

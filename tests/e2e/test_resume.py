@@ -1,0 +1,164 @@
+"""run --resume: what is killed goes on, with no record twice and none missing. The reference is the same pipeline, run
+to its end at once."""
+import json
+import random
+import shutil
+import signal
+import time
+
+from harness import MILLRACE, PICTURES, SAMPLES, TIMEOUT, Case, call, main, start
+
+SEED = random.randrange(1 << 32)
+
+SEVERAL = """
+version: 1
+pipeline: several
+sources:
+  a: {{uri: {samples}/cockatoo.mp4, every: 2, duration: 4s{paced}}}
+  b: {{uri: {samples}/realshort.mp4, loop: 3{paced}}}
+stages:
+  decode: {{input: sources.*}}
+  hog: {{input: decode, size: 64x64}}
+  results: {{type: jsonl, input: hog, features: true, path: "${{OUTPUT}}"}}
+"""
+REMEMBERING = """
+version: 1
+pipeline: remembering
+sources:
+  a: {{uri: {samples}/cockatoo.mp4, duration: 3s{paced}}}
+stages:
+  decode: {{input: a}}
+  motion: {{input: decode, threshold: 0.02}}
+  phash: {{input: motion}}
+  hog: {{input: motion, size: 64x64}}
+  both: {{type: join, join: {{hash: phash, hog: hog}}}}
+  results: {{type: jsonl, input: both, tensors: true, path: "${{OUTPUT}}"}}
+"""
+
+
+def lines_of(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+class Resume(Case):
+    def setUp(self):
+        super().setUp()
+        self.output, self.checkpoint = self.folder / "results.jsonl", self.folder / "checkpoint"
+
+    def command(self, pipeline):
+        return [MILLRACE, "run", pipeline, "--resume", self.checkpoint, "--output", self.output, "--json"]
+
+    def reference(self, text):
+        whole = self.folder / "whole.jsonl"
+        done = call([MILLRACE, "run", self.write(text, "whole.yaml"), "--output", whole])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return sorted(whole.read_text().splitlines())
+
+    def finish(self, pipeline, code=0):
+        done = call(self.command(pipeline))
+        self.assertEqual(done.returncode, code, f"seed {SEED}: {done.stderr}")
+        return json.loads(done.stdout) if code == 0 else done.stderr
+
+    def kill_after(self, pipeline, more, sign=signal.SIGKILL):
+        """Kills a run once it has written so many more lines; False where it ended before."""
+        wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
+        running = start(self.command(pipeline), stdout=-3, stderr=-3)
+        while running.poll() is None and lines_of(self.output) < wanted:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+        ended = running.poll()
+        if ended is None:
+            running.send_signal(sign)
+        code = running.wait(TIMEOUT)
+        self.assertIn(code, (0, -sign) if sign == signal.SIGKILL else (0,))
+        return ended is None
+
+    def check(self, text, kills):
+        """Kills the paced pipeline again and again; what it has written in the end is what it writes in one go."""
+        chance = random.Random(SEED)
+        expected = self.reference(text.format(samples=SAMPLES, paced=""))
+        pipeline = self.write(text.format(samples=SAMPLES, paced=", realtime: true"))
+        killed = sum(self.kill_after(pipeline, chance.randint(0, 2 * len(expected) // kills)) for _ in range(kills))
+        self.assertGreater(killed, 0)
+        ledger = self.finish(pipeline)["ledger"]
+        self.assertTrue(ledger["balanced"], ledger)
+        self.assertEqual(sorted(self.output.read_text().splitlines()), expected, f"seed {SEED}")
+        self.assertTrue(json.loads(self.checkpoint.read_text())["complete"])
+
+    def test_killed_twenty_times(self):
+        self.check(SEVERAL, 20)
+
+    def test_stages_that_remember_see_all_again(self):
+        self.check(REMEMBERING, 6)
+
+    def test_what_is_complete_stays_as_it_is(self):
+        pipeline = self.write(SEVERAL.format(samples=SAMPLES, paced=""))
+        self.finish(pipeline)
+        before = self.output.read_text()
+        again = self.finish(pipeline)
+        self.assertEqual(again["ledger"]["in"], 0)
+        self.assertEqual(self.output.read_text(), before)
+
+    def test_a_half_line_is_cut_off(self):
+        text = SEVERAL.format(samples=SAMPLES, paced="")
+        pipeline, expected = self.write(text), self.reference(text)
+        self.kill_after(pipeline, 20)
+        whole = self.output.read_bytes().rpartition(b"\n")[0] + b"\n"
+        self.output.write_bytes(whole + b'{"source":"a","seq":4,"pt')
+        self.finish(pipeline)
+        self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
+        self.assertTrue(self.output.read_bytes().startswith(whole))
+
+    def test_stopped_in_order(self):
+        text = SEVERAL.format(samples=SAMPLES, paced=", realtime: true")
+        pipeline, expected = self.write(text), self.reference(SEVERAL.format(samples=SAMPLES, paced=""))
+        self.assertTrue(self.kill_after(pipeline, 15, signal.SIGTERM))
+        told = json.loads(self.checkpoint.read_text())
+        self.assertFalse(told["complete"])
+        self.assertGreaterEqual(told["sources"]["a"]["seq"], 0)
+        ledger = self.finish(pipeline)["ledger"]
+        self.assertIn("done before", [line["reason"] for line in ledger["absorbed"]])
+        self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
+
+    def test_folders_of_pictures(self):
+        for i, name in enumerate(("orange.jpg", "baboon.jpg", "squirrel_cls.jpg") * 12):
+            if not (PICTURES / name).exists():
+                self.skipTest(f"no {PICTURES / name}")
+            (self.folder / "in").mkdir(exist_ok=True)
+            shutil.copy(PICTURES / name, self.folder / "in" / f"{i}.jpg")
+        text = SEVERAL.format(samples=SAMPLES, paced="").replace(f"{SAMPLES}/cockatoo.mp4, every: 2, duration: 4s",
+                                                                 str(self.folder / "in") + ", every: 3, loop: 2")
+        pipeline, expected = self.write(text), self.reference(text)
+        for _ in range(5):
+            self.kill_after(pipeline, 5)
+        self.finish(pipeline)
+        self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
+
+    def test_what_cannot_go_on_is_refused(self):
+        text = SEVERAL.format(samples=SAMPLES, paced="")
+        pipeline = self.write(text)
+        self.kill_after(pipeline, 10)
+        kept = self.output.read_text()
+        self.assertIn("source a has other options", self.finish(self.write(text.replace("every: 2", "every: 3")), 65))
+        self.assertIn("no source c", self.finish(self.write(text.replace("a: {uri", "c: {uri")), 65))
+        self.assertIn("cannot be continued", self.finish(self.write(text.replace("jsonl", "csv").replace(
+            ", features: true", "")), 78))
+        self.assertIn("several ways", self.finish(self.write(text.replace("input: hog", "input: [hog, hig]").replace(
+            "  results", "  hig: {type: hog, input: decode, size: 64x64}\n  results")), 78))
+        self.assertEqual(self.output.read_text(), kept)
+        self.write(text)
+        self.output.write_text("{}\n" + kept)
+        self.assertIn(f"{self.output}:1: this is no record", self.finish(pipeline, 65))
+        self.output.unlink()
+        self.assertIn(f"{self.output} is not there", self.finish(pipeline, 66))
+        self.checkpoint.write_text("{}")
+        self.assertIn("is no checkpoint", self.finish(pipeline, 65))
+        self.checkpoint.unlink()
+        self.finish(pipeline)
+        to_screen = call([MILLRACE, "run", pipeline, "--resume", self.folder / "other", "--output", "-"])
+        self.assertEqual(to_screen.returncode, 78, to_screen.stderr)
+        self.assertFalse((self.folder / "other").exists())
+
+
+if __name__ == "__main__":
+    main()
