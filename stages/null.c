@@ -16,6 +16,5 @@ const mr_stage_type mr_null_stage = {
     .inputs = inputs,
     .outputs = outputs,
     .entry = MR_ENTRY_STATELESS,
-    .resumes = true,
     .process = process,
 };
