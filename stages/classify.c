@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/device/device.h"
+#include "engine/device/cuda.h"
+#include "engine/device/resident.h"
 #include "kernels/vector.h"
 #include "stages/list.h"
 #include "stages/model/head.h"
@@ -19,6 +20,7 @@ typedef struct options {
 
 typedef struct state {
     mr_head *head;
+    mr_resident *weights; /* of the head, for a device with memory of its own; else NULL */
     mr_vote *vote; /* over the window; NULL: each frame for itself */
 } state;
 
@@ -27,10 +29,28 @@ typedef struct scratch {
     mr_buffer *buffer;
     float *gathered; /* batch x features */
     float *logits;   /* batch x classes */
-    float *score;    /* batch x top_k */
-    int32_t *index;
-    int32_t *found; /* batch */
+    uint8_t *best;   /* batch x best_bytes */
 } scratch;
+
+/* The best classes of one frame as the device finds them: how many, their scores, their indices. */
+static size_t best_bytes(size_t most) {
+    return (1 + 2 * most) * sizeof(int32_t);
+}
+
+static int32_t *found_in(uint8_t *best) {
+    return (int32_t *)(void *)best;
+}
+
+static float *scores_in(uint8_t *best) {
+    return (float *)(void *)best + 1;
+}
+
+static int32_t *indices_in(uint8_t *best, size_t most) {
+    return found_in(best) + 1 + most;
+}
+
+/* Frames whose best classes are found together. */
+enum { PIECE = 32 };
 
 /* What one call has to do. */
 typedef struct job {
@@ -121,7 +141,7 @@ static int check(const options *o, const mr_head *head, const mr_format *vector,
 static size_t scratch_numbers(const job *j, bool linear, size_t *gathered, size_t *logits) {
     *gathered = linear && j->batch > 1 ? j->batch * j->length : 0;
     *logits = linear ? j->batch * j->classes : 0;
-    return *gathered + *logits + 2 * j->batch * j->most + j->batch;
+    return *gathered + *logits + j->batch * best_bytes(j->most) / sizeof(float);
 }
 
 static job job_of(const options *o, const mr_head *head, size_t length, size_t batch) {
@@ -176,6 +196,9 @@ static int open_stage(mr_stage *self) {
     const options *o = self->options;
     state *s = self->state;
     int status = mr_head_open(&s->head, o->weights, o->labels);
+    const mr_matrix_f32 *weights = status ? NULL : &s->head->weights;
+    if (!status && o->weights && self->device->type->kind == MR_DEVICE_CUDA)
+        status = mr_resident_create(&s->weights, weights->data, weights->rows * weights->columns * sizeof(float));
     if (!status && o->window > 1)
         status = mr_vote_create(&s->vote, (size_t)o->window);
     return status;
@@ -184,6 +207,7 @@ static int open_stage(mr_stage *self) {
 static void close_stage(mr_stage *self) {
     state *s = self->state;
     mr_vote_destroy(&s->vote);
+    mr_resident_destroy(&s->weights);
     mr_head_close(&s->head);
 }
 
@@ -227,15 +251,13 @@ static int plan_job(const mr_stage *self, mr_io *io, job *j) {
 }
 
 static int take_scratch(const job *j, mr_io *io, bool linear, scratch *s) {
-    size_t gathered, logits, best = j->batch * j->most;
+    size_t gathered, logits;
     int status = mr_io_scratch(io, scratch_numbers(j, linear, &gathered, &logits) * sizeof(float), &s->buffer);
     if (status)
         return status;
     s->gathered = (float *)s->buffer->data;
     s->logits = s->gathered + gathered;
-    s->score = s->logits + logits;
-    s->index = (int32_t *)(s->score + best);
-    s->found = s->index + best;
+    s->best = (uint8_t *)(s->logits + logits);
     return MR_OK;
 }
 
@@ -260,12 +282,16 @@ static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
 }
 
 static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
-    const mr_matrix_f32 *weights = &((const state *)self->state)->head->weights;
+    const state *own = self->state;
+    const mr_matrix_f32 *matrix = &own->head->weights;
+    const void *weights = matrix->data;
     int status = j->batch > 1 ? gather(self, io, j, s->gathered) : MR_OK;
-    mr_linear_work work = {.weights = weights->data,
-                           .bias = weights->data + j->length,
-                           .weight_stride = weights->columns,
-                           .bias_stride = weights->columns,
+    if (!status && own->weights)
+        status = mr_resident_get(own->weights, mr_io_stream(io), &weights);
+    mr_linear_work work = {.weights = weights,
+                           .bias = (const float *)weights + j->length,
+                           .weight_stride = matrix->columns,
+                           .bias_stride = matrix->columns,
                            .outputs = (int)j->classes,
                            .inputs = (int)j->length,
                            .batch = (int)j->batch,
@@ -279,63 +305,72 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
 /* Turns the best classes of one frame into its result; with a window, those of the window's frames. */
 typedef struct publish_work {
     mr_result *result;
-    int32_t *index;
-    float *score;
-    int32_t *found;
-    int32_t most;
+    uint8_t *best;
+    size_t most;
     mr_vote *vote;
     const mr_labels *labels;
 } publish_work;
 
 static int publish(void *arguments) {
     const publish_work *work = arguments;
+    int32_t *found = found_in(work->best), *index = indices_in(work->best, work->most);
+    float *score = scores_in(work->best);
     if (work->vote)
-        mr_vote_add(work->vote, *work->found ? work->index[0] : -1, work->index, work->score, work->most,
-                    work->found);
+        mr_vote_add(work->vote, *found ? index[0] : -1, index, score, (int32_t)work->most, found);
     mr_result *result = work->result;
-    for (int32_t i = 0; i < *work->found; i++)
-        result->classes[i] = (mr_class){.index = work->index[i],
-                                        .score = work->score[i],
-                                        .label = work->labels->count ? work->labels->item[work->index[i]] : NULL};
-    result->count = (size_t)*work->found;
+    for (int32_t i = 0; i < *found; i++)
+        result->classes[i] = (mr_class){.index = index[i],
+                                        .score = score[i],
+                                        .label = work->labels->count ? work->labels->item[index[i]] : NULL};
+    result->count = (size_t)*found;
     return MR_OK;
 }
 
-static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t index, mr_result *result) {
+/* Finds the best classes of inputs first, first + 1, ... together. */
+static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t first, size_t count) {
     const options *o = self->options;
+    mr_top_k_work works[PIECE];
+    int status = MR_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        uint8_t *best = s->best + (first + i) * best_bytes(j->most);
+        size_t length = j->length;
+        works[i] = (mr_top_k_work){.logits = s->logits + (first + i) * j->classes,
+                                   .count = (int)j->classes,
+                                   .most = (int)j->most,
+                                   .activation = (mr_activation)o->activation,
+                                   .threshold = (float)o->threshold,
+                                   .index = indices_in(best, j->most),
+                                   .score = scores_in(best),
+                                   .found = found_in(best)};
+        if (!o->weights)
+            status = find_vector(self, mr_io_input_at(io, 0, first + i), &works[i].logits, &length);
+        if (!status && length != j->length)
+            status = mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", j->length, length);
+    }
+    return status ? status : mr_top_k_enqueue(mr_io_stream(io), works, (int)count);
+}
+
+/* Brings what was found to the host, into the room behind the classes that it is made into. */
+static int tell(const mr_stage *self, mr_io *io, const job *j, uint8_t *best, mr_result *result) {
     const state *own = self->state;
-    mr_top_k_work best = {.logits = s->logits + index * j->classes,
-                          .count = (int)j->classes,
-                          .most = (int)j->most,
-                          .activation = (mr_activation)o->activation,
-                          .threshold = (float)o->threshold,
-                          .index = s->index + index * j->most,
-                          .score = s->score + index * j->most,
-                          .found = s->found + index};
-    size_t length = 0;
-    int status = o->weights ? MR_OK : find_vector(self, mr_io_input_at(io, 0, index), &best.logits, &length);
-    if (!status && !o->weights && length != j->length)
-        status = mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", j->length, length);
-    if (!status)
-        status = mr_top_k_enqueue(mr_io_stream(io), &best, 1);
     publish_work work = {.result = result,
-                         .index = best.index,
-                         .score = best.score,
-                         .found = best.found,
-                         .most = best.most,
+                         .best = (uint8_t *)(result->classes + j->most),
+                         .most = j->most,
                          .vote = own->vote,
                          .labels = &own->head->labels};
+    int status = mr_stream_copy(mr_io_stream(io), work.best, best, best_bytes(j->most));
     return status ? status : mr_stream_submit(mr_io_stream(io), publish, &work, sizeof work);
 }
 
-static int classify_one(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t index) {
+static int emit(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t index) {
+    size_t behind = (best_bytes(j->most) + sizeof(mr_class) - 1) / sizeof(mr_class);
     mr_frame *frame = NULL;
     mr_result *result = NULL;
     int status = mr_payload_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status)
-        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most, &result);
+        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most + behind, &result);
     if (!status)
-        status = rank(self, io, j, s, index, result);
+        status = tell(self, io, j, s->best + index * best_bytes(j->most), result);
     if (!status)
         return mr_io_emit(io, 0, frame);
     mr_frame_unref(&frame);
@@ -344,6 +379,7 @@ static int classify_one(const mr_stage *self, mr_io *io, const job *j, const scr
 
 static int process(mr_stage *self, mr_io *io) {
     const options *o = self->options;
+    size_t count = mr_io_count(io);
     job j = {0};
     scratch s = {0};
     int status = plan_job(self, io, &j);
@@ -351,8 +387,10 @@ static int process(mr_stage *self, mr_io *io) {
         status = take_scratch(&j, io, o->weights != NULL, &s);
     if (!status && o->weights)
         status = multiply(self, io, &j, &s);
-    for (size_t i = 0; i < mr_io_count(io) && !status; i++)
-        status = classify_one(self, io, &j, &s, i);
+    for (size_t first = 0; first < count && !status; first += PIECE)
+        status = rank(self, io, &j, &s, first, count - first < PIECE ? count - first : PIECE);
+    for (size_t i = 0; i < count && !status; i++)
+        status = emit(self, io, &j, &s, i);
     mr_buffer_unref(&s.buffer);
     return status;
 }
@@ -397,6 +435,7 @@ const mr_stage_type mr_classify_stage = {
     .entry = MR_ENTRY_STATELESS,
     .batches = true,
     .streams = true,
+    .cuda = true,
     .negotiate = negotiate,
     .open = open_stage,
     .process = process,

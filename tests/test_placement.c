@@ -299,6 +299,21 @@ static int no_work(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
+/* A stage type that works through streams, but has kernels for no GPU. */
+static void stages_without_cuda_kernels_are_refused(void **state) {
+    (void)state;
+    static const mr_port port[] = {{.name = "any"}, {0}};
+    static const mr_stage_type unable = {
+        .name = "unable", .summary = "for tests", .inputs = port, .outputs = port, .streams = true, .process = no_work};
+    const mr_stage_type *const types[] = {&unable, flow_stage_types()[0], NULL};
+    expect_refusal(HEAD "sources: {in: {type: count}}\n"
+                        "stages: {unable: {input: in, device: [cuda:0, cuda:1]}}\n", (planning){.types = types},
+                   "p.yaml:4:10: warning: nothing takes the output \"any\" of \"unable\"\n"
+                   "    hint: add a stage that takes it with `input: unable`, or take this one away\n"
+                   "p.yaml:4:39: error: stages.unable.device: unable has no CUDA kernel in this version\n"
+                   "    hint: write cpu; sim:0 does the same work asynchronously, as a GPU would\n");
+}
+
 /* A stage type that has CUDA kernels, for hardware that is not there. */
 static void devices_that_are_not_there_are_refused(void **state) {
     (void)state;
@@ -578,6 +593,7 @@ int main(void) {
         cmocka_unit_test(what_is_assumed_is_planned_with),
         cmocka_unit_test(no_sum_is_too_large_to_be_refused),
         cmocka_unit_test(assumed_memory_is_a_limit),
+        cmocka_unit_test(stages_without_cuda_kernels_are_refused),
         cmocka_unit_test(devices_that_are_not_there_are_refused),
         cmocka_unit_test(several_devices_give_what_one_gives),
         cmocka_unit_test(batches_stay_whole_on_several_devices),

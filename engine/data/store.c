@@ -1,13 +1,16 @@
 #include "engine/data/store.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/device/device.h"
 #include "millrace/status.h"
 
 struct mr_store {
+    mr_device *device; /* whose pinned memory results have their room in; NULL: any memory */
     pthread_mutex_t lock;
     mr_frame *frames;   /* free ones */
     mr_result *results; /* free ones */
@@ -24,6 +27,19 @@ int mr_store_create(mr_store **store) {
     return MR_OK;
 }
 
+void mr_store_pin(mr_store *store, mr_device *device) {
+    assert(store->device || !store->results);
+    if (!store->device)
+        store->device = mr_device_ref(device);
+}
+
+static void free_room(mr_store *store, mr_class *classes) {
+    if (store->device)
+        mr_device_free(store->device, MR_MEMORY_PINNED, classes);
+    else
+        mr_free(classes);
+}
+
 static void destroy(mr_store *store) {
     while (store->frames) {
         mr_frame *frame = store->frames;
@@ -33,9 +49,12 @@ static void destroy(mr_store *store) {
     while (store->results) {
         mr_result *result = store->results;
         store->results = result->next;
-        mr_free(result->classes);
+        if (result->classes)
+            free_room(store, result->classes);
         mr_free(result);
     }
+    if (store->device)
+        mr_device_destroy(&store->device);
     pthread_mutex_destroy(&store->lock);
     mr_free(store);
 }
@@ -80,12 +99,19 @@ int mr_store_frame(mr_store *store, mr_frame **frame) {
     return MR_OK;
 }
 
-static bool grow_classes(mr_result *result, size_t capacity) {
+/* Of a free result: there is nothing in its room to keep. */
+static bool grow_classes(mr_store *store, mr_result *result, size_t capacity) {
     if (capacity <= result->capacity)
         return true;
-    mr_class *classes = mr_realloc(result->classes, capacity * sizeof *classes);
+    void *classes = NULL;
+    if (store->device)
+        mr_device_allocate(store->device, MR_MEMORY_PINNED, capacity * sizeof(mr_class), &classes);
+    else
+        classes = mr_alloc(capacity * sizeof(mr_class));
     if (!classes)
         return false;
+    if (result->classes)
+        free_room(store, result->classes);
     result->classes = classes;
     result->capacity = capacity;
     return true;
@@ -100,7 +126,7 @@ int mr_store_result(mr_store *store, size_t capacity, mr_result **result) {
     pthread_mutex_unlock(&store->lock);
     if (!taken)
         taken = mr_calloc(1, sizeof *taken);
-    if (!taken || !grow_classes(taken, capacity)) {
+    if (!taken || !grow_classes(store, taken, capacity)) {
         pthread_mutex_lock(&store->lock);
         if (taken) {
             taken->next = store->results;

@@ -5,11 +5,16 @@
 #define MILLRACE_DATA_STORE_H
 
 #include "millrace/frame.h"
+#include "millrace/stage.h"
 
 typedef struct mr_store mr_store;
 
 int mr_store_create(mr_store **store);
 void mr_store_release(mr_store **store);
+/* From now on the room of results is pinned memory, so that work of devices reads and writes there without anybody waiting.
+ * It is had from the first device that is named, which the store holds a reference to; it serves the others as well. Before
+ * the first result is made. */
+void mr_store_pin(mr_store *store, mr_device *device);
 
 /* A zeroed frame with one reference; times unknown. MR_ERROR_MEMORY. */
 int mr_store_frame(mr_store *store, mr_frame **frame);

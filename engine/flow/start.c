@@ -61,6 +61,8 @@ static int open_device(mr_graph *graph, int d) {
     }
     graph->devices[d]->trace = graph->trace;
     graph->devices[d]->trace_context = graph->trace_context;
+    if (graph->devices[d]->type->kind != MR_DEVICE_CPU)
+        mr_store_pin(graph->store, graph->devices[d]);
     bool simulated = graph->seed && graph->devices[d]->type->kind == MR_DEVICE_SIM;
     return simulated ? mr_executor_add_device(graph->executor, graph->devices[d]) : MR_OK;
 }

@@ -124,7 +124,7 @@ typedef struct mr_result {
     /* private */
     atomic_int references;
     size_t capacity;
-    struct mr_store *store;
+    struct mr_store *store; /* whose memory `classes` is */
 } mr_result;
 
 /* ---- frames -------------------------------------------------------------------------------------------------- */
