@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stages/list.h"
+#include "stages/media_codec.h"
 #include "stages/media_input.h"
 #include "stages/media_reader.h"
 
@@ -254,4 +255,5 @@ const mr_stage_type mr_media_source = {
     .open = open_media,
     .process = process,
     .close = close_media,
+    .media_codec = &mr_av_codec,
 };

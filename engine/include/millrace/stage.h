@@ -96,6 +96,8 @@ typedef struct mr_stage_type {
     void (*close)(mr_stage *self); /* accepts a half-opened instance */
     void (*stop)(mr_stage *self);  /* the run is being stopped: what blocks in a library is woken, and asks
                                       mr_stage_cancelled. Any thread, while it is open, more than once; may be NULL */
+    const mr_media_codec *media_codec; /* sources of packets: how what mr_media.codec points to passes between
+                                          processes; NULL: not at all */
 } mr_stage_type;
 
 /* ---- planning ------------------------------------------------------------------------------------------------ */
