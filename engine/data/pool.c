@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/data/slab.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
 
@@ -17,6 +19,7 @@ struct mr_pool {
     pthread_mutex_t lock;
     mr_device *device;
     mr_memory memory;
+    mr_slab *slab; /* of shared memory; NULL elsewhere, and where there is none */
     size_t bytes;
     int count;   /* most buffers */
     int made;    /* buffers that exist */
@@ -27,6 +30,13 @@ struct mr_pool {
     waiter waiters[MR_POOL_WAITERS];
 };
 
+/* Pools of plain memory serve as well: what crosses to another process is then copied. */
+static void tell_once(void) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&told))
+        mr_log(MR_LOG_WARNING, "frames go to other processes as copies: %s", mr_message());
+}
+
 int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count) {
     mr_pool *made = mr_calloc(1, sizeof *made);
     if (!made)
@@ -36,13 +46,17 @@ int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t b
     made->memory = memory;
     made->bytes = bytes;
     made->count = count > 0 ? count : 1;
+    if (memory == MR_MEMORY_SHARED && mr_slab_create(&made->slab, bytes ? bytes : 1, (uint32_t)made->count))
+        tell_once();
     *pool = made;
     return MR_OK;
 }
 
 static void free_buffer(mr_pool *pool, mr_buffer *buffer) {
     mr_device *device = buffer->memory == MR_MEMORY_HOST ? mr_device_cpu() : pool->device;
-    mr_device_free(device, buffer->memory, buffer->data);
+    /* Slots go with their slab. */
+    if (buffer->memory != MR_MEMORY_SHARED)
+        mr_device_free(device, buffer->memory, buffer->data);
     mr_device_count_bytes(pool->device, pool->memory, -(int64_t)pool->bytes);
     mr_free(buffer);
 }
@@ -56,6 +70,9 @@ static void free_buffers(mr_pool *pool, mr_buffer *list) {
 }
 
 static void destroy(mr_pool *pool) {
+    if (pool->slab)
+        mr_slab_close(pool->slab);
+    mr_slab_unref(&pool->slab);
     mr_device_destroy(&pool->device);
     pthread_mutex_destroy(&pool->lock);
     mr_free(pool);
@@ -80,15 +97,21 @@ void mr_pool_release(mr_pool **pool) {
         destroy(gone);
 }
 
+static int allocate(mr_pool *pool, void **data) {
+    if (pool->memory != MR_MEMORY_SHARED)
+        return mr_device_allocate(pool->device, pool->memory, pool->bytes, data);
+    return pool->slab ? mr_slab_take_slot(pool->slab, data) : MR_ERROR_UNAVAILABLE;
+}
+
 static int make_buffer(mr_pool *pool, mr_buffer **buffer) {
     mr_buffer *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer");
     void *data = NULL;
     mr_memory memory = pool->memory;
-    int status = mr_device_allocate(pool->device, memory, pool->bytes, &data);
-    /* Where a device cannot pin memory, plain memory is only slower. */
-    if (status && memory == MR_MEMORY_PINNED) {
+    int status = allocate(pool, &data);
+    /* Where memory cannot be pinned or shared, plain memory is only slower. */
+    if (status && memory != MR_MEMORY_HOST && memory != MR_MEMORY_DEVICE) {
         memory = MR_MEMORY_HOST;
         status = mr_device_allocate(mr_device_cpu(), memory, pool->bytes, &data);
     }
@@ -100,7 +123,7 @@ static int make_buffer(mr_pool *pool, mr_buffer **buffer) {
     made->data = data;
     made->bytes = pool->bytes;
     made->memory = memory;
-    made->device = memory == MR_MEMORY_HOST ? NULL : pool->device;
+    made->device = memory == MR_MEMORY_HOST || memory == MR_MEMORY_SHARED ? NULL : pool->device;
     made->pool = pool;
     *buffer = made;
     return MR_OK;
@@ -195,6 +218,8 @@ int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
             return status;
         }
     }
+    if (taken->memory == MR_MEMORY_SHARED)
+        mr_slab_renew(pool->slab, taken->data);
     atomic_store_explicit(&taken->references, 1, memory_order_relaxed);
     *buffer = taken;
     return MR_OK;
@@ -242,4 +267,8 @@ int mr_pool_free_count(const mr_pool *pool) {
 
 size_t mr_pool_buffer_bytes(const mr_pool *pool) {
     return pool->bytes;
+}
+
+mr_slab *mr_pool_slab(const mr_pool *pool) {
+    return pool->slab;
 }

@@ -20,6 +20,10 @@ void mr_pool_replace(mr_pool *pool);
 /* How many buffers are in use. Any thread. */
 int mr_pool_in_use(mr_pool *pool);
 
+/* What a pool of shared memory lies in, the pool's; NULL for others, and where shared memory was not to be had. Single
+ * buffers of such a pool may lie in plain memory: see mr_buffer.memory. */
+struct mr_slab *mr_pool_slab(const mr_pool *pool);
+
 /* For mr_buffer_unref. */
 void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer);
 

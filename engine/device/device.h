@@ -68,7 +68,7 @@ struct mr_device {
     _Atomic int64_t done_ns; /* when the last call of a stage was done here, which the flow notes */
     atomic_int references; /* beside that of who has opened it */
     /* Of pools, by kind of memory. */
-    _Atomic uint64_t held_bytes[MR_MEMORY_DEVICE + 1], most_bytes[MR_MEMORY_DEVICE + 1];
+    _Atomic uint64_t held_bytes[MR_MEMORY_KINDS], most_bytes[MR_MEMORY_KINDS];
 };
 /* Who gives it work, and for which frame, is set by who calls: for messages and traces. */
 struct mr_stream {

@@ -82,7 +82,8 @@ static int create_pool(const mr_instance *instance, const mr_part *part, size_t 
     mr_device *device =
         plan->memory == MR_MEMORY_DEVICE ? part->self.device : instance->graph->devices[plan->device];
     /* The processors, in reserve for a device, have the host's memory. */
-    mr_memory memory = device->type->kind == MR_DEVICE_CPU ? MR_MEMORY_HOST : plan->memory;
+    bool plain = device->type->kind == MR_DEVICE_CPU && plan->memory != MR_MEMORY_SHARED;
+    mr_memory memory = plain ? MR_MEMORY_HOST : plan->memory;
     return mr_pool_create(pool, device, memory, bytes, count);
 }
 

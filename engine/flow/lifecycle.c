@@ -121,7 +121,7 @@ void mr_instance_set_devices(mr_instance *instance) {
         self->output_memory = vertex->pools[0].memory;
         self->output_device =
             self->output_memory == MR_MEMORY_DEVICE ? self->device : devices[vertex->pools[0].device];
-        if (self->output_device->type->kind == MR_DEVICE_CPU)
+        if (self->output_device->type->kind == MR_DEVICE_CPU && self->output_memory != MR_MEMORY_SHARED)
             self->output_memory = MR_MEMORY_HOST;
     }
     instance->self.device = instance->parts[0].self.device;

@@ -130,7 +130,8 @@ static void discard(mr_instance *instance, mr_slot *slot, size_t first, const ch
 const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, int status) {
     const mr_stage *self = &mr_slot_part(instance, slot)->self;
     /* Pinned memory is a device's too. */
-    bool there = (self->device && self->device->type->kind != MR_DEVICE_CPU) || self->output_memory != MR_MEMORY_HOST;
+    bool there = (self->device && self->device->type->kind != MR_DEVICE_CPU) ||
+                 self->output_memory == MR_MEMORY_PINNED || self->output_memory == MR_MEMORY_DEVICE;
     if (status == MR_ERROR_DEVICE || (status == MR_ERROR_MEMORY && there))
         return "device error";
     return status == MR_ERROR_IO ? "io error" : "error";

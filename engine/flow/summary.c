@@ -173,6 +173,7 @@ static void summarize_memory(const mr_graph *graph, mr_summary *summary) {
             continue;
         summary->host_bytes += mr_device_most_bytes(device, MR_MEMORY_HOST);
         summary->pinned_bytes += mr_device_most_bytes(device, MR_MEMORY_PINNED);
+        summary->shared_bytes += mr_device_most_bytes(device, MR_MEMORY_SHARED);
         if (d > 0)
             summary->devices[summary->device_count++] =
                 (mr_device_summary){graph->plan->devices[d].name, mr_device_most_bytes(device, MR_MEMORY_DEVICE)};

@@ -94,7 +94,11 @@ static void put_source(yajl_gen json, const mr_plan *plan, const mr_plan_vertex 
 
 static void put_pool(yajl_gen json, const char *key, const mr_plan *plan, const mr_plan_pool *pool) {
     static const char *const kinds[] = {
-        [MR_MEMORY_HOST] = "host", [MR_MEMORY_PINNED] = "pinned", [MR_MEMORY_DEVICE] = "device"};
+        [MR_MEMORY_HOST] = "host",
+        [MR_MEMORY_PINNED] = "pinned",
+        [MR_MEMORY_DEVICE] = "device",
+        [MR_MEMORY_SHARED] = "shared",
+    };
     if (pool->count == 0) {
         mr_json_text(json, key, NULL);
         return;

@@ -247,7 +247,7 @@ int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, double second
         profile->dropped = last->dropped - first->dropped;
         profile->cores = profile->seconds > 0 ? (last->cpu_s - first->cpu_s) / profile->seconds : 0;
         profile->peak_bytes = last->peak_bytes;
-        profile->buffer_bytes = last->host_bytes + last->pinned_bytes;
+        profile->buffer_bytes = last->host_bytes + last->pinned_bytes + last->shared_bytes;
         work_out_costs(profile, plan, first, last);
         expect(profile, plan, last);
         int failed = check_deadlines(profile, plan);

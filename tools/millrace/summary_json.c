@@ -101,6 +101,7 @@ static void put_memory(yajl_gen json, const mr_summary *summary) {
     mr_json_open_map(json, "buffers");
     mr_json_integer(json, "host_bytes", (int64_t)summary->host_bytes);
     mr_json_integer(json, "pinned_bytes", (int64_t)summary->pinned_bytes);
+    mr_json_integer(json, "shared_bytes", (int64_t)summary->shared_bytes);
     mr_json_open_array(json, "devices");
     for (size_t i = 0; i < summary->device_count; i++) {
         mr_json_open_map(json, NULL);

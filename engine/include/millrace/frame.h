@@ -17,7 +17,15 @@ typedef struct mr_event mr_event;
 typedef struct mr_receipt mr_receipt;
 typedef struct mr_pool mr_pool;
 
-typedef enum mr_memory { MR_MEMORY_HOST, MR_MEMORY_PINNED, MR_MEMORY_DEVICE } mr_memory;
+/* SHARED: host memory that other processes of this host may map. What has come from another process is of this kind too, and
+ * can only be read. */
+typedef enum mr_memory {
+    MR_MEMORY_HOST,
+    MR_MEMORY_PINNED,
+    MR_MEMORY_DEVICE,
+    MR_MEMORY_SHARED,
+    MR_MEMORY_KINDS
+} mr_memory;
 
 /* ---- buffers ------------------------------------------------------------------------------------------------- */
 
@@ -25,7 +33,7 @@ typedef struct mr_buffer {
     uint8_t *data;
     size_t bytes;
     mr_memory memory;
-    mr_device *device; /* of pinned and device memory; NULL for host memory */
+    mr_device *device; /* of pinned and device memory; NULL for host and shared memory */
     /* private */
     atomic_int references;
     mr_pool *pool;

@@ -210,7 +210,7 @@ typedef struct mr_summary {
                                  profiled */
     double first_s;           /* from the start until the first frame was delivered; 0: none was */
     uint64_t peak_bytes;      /* resident, of the process */
-    uint64_t host_bytes, pinned_bytes; /* most that buffers of pools took at once */
+    uint64_t host_bytes, pinned_bytes, shared_bytes; /* most that buffers of pools took at once */
     uint64_t in, delivered, dropped, absorbed, in_flight;
     bool balanced;            /* in = delivered + dropped + absorbed + in_flight, for every source */
     size_t line_count;        /* dropped and absorbed, over all sources */

@@ -1,0 +1,53 @@
+/* Slabs: what pools of kind MR_MEMORY_SHARED are made of. A slab is a memfd with slots of one size that this process
+ * writes and others may map for reading (engine/transport/shm.h).
+ *
+ * The file begins with one generation a slot, 64 bits each, which rises whenever the slot is about to be filled anew; slots
+ * follow, 64-byte aligned. Its size never changes and nobody else can write to it: the seals say so, and readers check
+ * them. Pages are made as slots are first needed, and a lack of them is an error then and no signal later.
+ *
+ * A slab lives as long as there are references to it. Any thread. */
+#ifndef MILLRACE_DATA_SLAB_H
+#define MILLRACE_DATA_SLAB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mr_slab mr_slab;
+
+enum { MR_SLAB_SLOTS = 1 << 20 }; /* most slots of one slab */
+
+/* How `slots` slots of `slot_bytes` lie in the file. */
+typedef struct mr_slab_layout {
+    size_t first;  /* bytes before slot 0 */
+    size_t stride; /* bytes from slot to slot */
+    size_t total;  /* bytes of the file */
+} mr_slab_layout;
+/* False where there can be no such slab: no slots, too many, or more bytes than can be counted. */
+bool mr_slab_lay_out(size_t slot_bytes, uint64_t slots, mr_slab_layout *layout);
+
+/* MR_ERROR_UNAVAILABLE, with the reason, where the system or a limit of the process forbids it. */
+int mr_slab_create(mr_slab **slab, size_t slot_bytes, uint32_t slots);
+mr_slab *mr_slab_ref(mr_slab *slab);
+void mr_slab_unref(mr_slab **slab);
+
+/* A slot that was not used before, with memory behind it. MR_ERROR_MEMORY: there is none left. */
+int mr_slab_take_slot(mr_slab *slab, void **data);
+/* The slot at `data` is about to be filled anew: references to what it held are void. */
+void mr_slab_renew(mr_slab *slab, const uint8_t *data);
+/* Which slot lies at `data`, and its generation. */
+uint32_t mr_slab_slot_of(const mr_slab *slab, const uint8_t *data, uint64_t *generation);
+
+/* The descriptor stays the slab's. */
+int mr_slab_fd(const mr_slab *slab);
+uint32_t mr_slab_slots(const mr_slab *slab);
+size_t mr_slab_slot_bytes(const mr_slab *slab);
+
+/* The pool has gone: no buffer in the slab will be used again. mr_slab_closings counts how often that was said of any, so
+ * that who keeps many need not look at each. */
+void mr_slab_close(mr_slab *slab);
+bool mr_slab_closed(const mr_slab *slab);
+uint64_t mr_slab_closings(void);
+
+#endif

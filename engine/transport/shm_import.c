@@ -1,0 +1,314 @@
+/* The consumer's end: which pools it has mapped, what it holds, and giving it back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "engine/data/slab.h"
+#include "engine/transport/shm.h"
+#include "engine/transport/shm_ring.h"
+#include "engine/transport/shm_socket.h"
+#include "millrace/status.h"
+
+/* A slab of the producer's. The import refers to it until the producer says that it is gone; so does each buffer. */
+typedef struct mapping {
+    int references; /* guarded by the import's lock */
+    uint32_t number, slots;
+    size_t slot_bytes;
+    mr_slab_layout layout;
+    const uint8_t *base;
+} mapping;
+
+/* A lease that is held here: what the release of its buffer is told. */
+typedef struct holding {
+    mr_shm_import *owner;
+    mapping *from; /* NULL: not held */
+} holding;
+
+struct mr_shm_import {
+    pthread_mutex_t lock; /* guards all below */
+    int references;       /* the opener's and one for each holding */
+    int fd, bell;
+    mr_shm_ring *ring;
+    mapping *mapped[MR_SHM_POOLS];
+    holding held[MR_SHM_LEASES];
+};
+
+/* ---- ends ------------------------------------------------------------------------------------------------------ */
+
+/* With the lock held. */
+static void unmap(mapping **from) {
+    mapping *gone = *from;
+    *from = NULL;
+    if (!gone || --gone->references > 0)
+        return;
+    munmap((void *)(uintptr_t)gone->base, gone->layout.total);
+    mr_free(gone);
+}
+
+/* With the lock held, which it lets go of. */
+static void drop(mr_shm_import *self) {
+    bool last = --self->references == 0;
+    pthread_mutex_unlock(&self->lock);
+    if (!last)
+        return;
+    mr_shm_ring_unmap(&self->ring);
+    if (self->bell >= 0)
+        close(self->bell);
+    pthread_mutex_destroy(&self->lock);
+    mr_free(self);
+}
+
+static void put_back(mr_shm_import *self, uint32_t lease) {
+    const uint64_t one = 1;
+    if (!mr_shm_ring_put(self->ring, lease))
+        return;
+    /* It fails where the bell has been rung so often that its counter is full: then it is heard as well. */
+    ssize_t written = write(self->bell, &one, sizeof one);
+    (void)written;
+}
+
+static void release(void *context) {
+    holding *held = context;
+    mr_shm_import *self = held->owner;
+    pthread_mutex_lock(&self->lock);
+    unmap(&held->from);
+    put_back(self, (uint32_t)(held - self->held));
+    drop(self);
+}
+
+/* ---- what the producer says ------------------------------------------------------------------------------------ */
+
+static int map_slab(const mr_shm_received *got, mapping *made) {
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+    if (got->fds[0] < 0 || got->message.a > MR_SLAB_SLOTS || got->message.b > SIZE_MAX / 2 ||
+        !mr_slab_lay_out((size_t)got->message.b, got->message.a, &made->layout))
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes a pool that there cannot be");
+    int status = mr_shm_check_file(got->fds[0], seals, made->layout.total);
+    if (status)
+        return status;
+    void *base = mmap(NULL, made->layout.total, PROT_READ, MAP_SHARED, got->fds[0], 0);
+    if (base == MAP_FAILED)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: cannot map %zu bytes: %s", made->layout.total,
+                       strerror(errno));
+    made->base = base;
+    made->references = 1;
+    made->number = got->message.number;
+    made->slots = (uint32_t)got->message.a;
+    made->slot_bytes = (size_t)got->message.b;
+    return MR_OK;
+}
+
+static int add_pool(mr_shm_import *self, const mr_shm_received *got) {
+    mapping **place = &self->mapped[got->message.number % MR_SHM_POOLS];
+    if (*place)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes a pool in the place of another");
+    mapping *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a pool");
+    int status = map_slab(got, made);
+    if (status)
+        mr_free(made);
+    else
+        *place = made;
+    return status;
+}
+
+static int remove_pool(mr_shm_import *self, uint32_t number) {
+    mapping **place = &self->mapped[number % MR_SHM_POOLS];
+    if (!*place || (*place)->number != number)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool that there is not");
+    unmap(place);
+    return MR_OK;
+}
+
+static int take_ring(mr_shm_import *self, mr_shm_received *got) {
+    if (self->ring || got->fds[0] < 0 || got->fds[1] < 0)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes no ring, or two");
+    int status = mr_shm_ring_map(&self->ring, got->fds[0]);
+    if (!status) {
+        self->bell = got->fds[1];
+        got->fds[1] = -1;
+    }
+    return status;
+}
+
+static int heed(mr_shm_import *self, mr_shm_received *got) {
+    switch (got->message.kind) {
+    case MR_SHM_RING:
+        return take_ring(self, got);
+    case MR_SHM_POOL:
+        return add_pool(self, got);
+    case MR_SHM_GONE:
+        return remove_pool(self, got->message.number);
+    default:
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer says what this version does not know");
+    }
+}
+
+/* What this end cannot follow it ends, so that the producer sends copies from then on. */
+static int hang_up(mr_shm_import *self, int status) {
+    if (status && status != MR_ERROR_AGAIN)
+        shutdown(self->fd, SHUT_RDWR);
+    return status;
+}
+
+/* Takes in one message, and heeds it unless it is a note. */
+static int hear(mr_shm_import *self, mr_shm_received *got, void *data, size_t room) {
+    int status = mr_shm_receive(self->fd, got, data, room);
+    if (!status && got->message.kind != MR_SHM_NOTE)
+        status = heed(self, got);
+    mr_shm_close_received(got);
+    return hang_up(self, status);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
+static int greet(const mr_shm_offer *offer, int *fd) {
+    char host[sizeof offer->host];
+    mr_shm_host(host);
+    if (!memchr(offer->path, 0, sizeof offer->path) || strncmp(host, offer->host, sizeof host) != 0)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is on another host");
+    int status = mr_shm_connect(offer->path, fd);
+    if (status)
+        return status;
+    const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
+    status = mr_shm_send(*fd, &hello, offer->token, sizeof offer->token, NULL, 0);
+    if (status)
+        close(*fd);
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room for a greeting") : status;
+}
+
+int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer) {
+    int fd = -1;
+    *import = NULL;
+    int status = greet(offer, &fd);
+    if (status)
+        return status;
+    mr_shm_import *made = mr_calloc(1, sizeof *made);
+    if (!made) {
+        close(fd);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for sharing");
+    }
+    pthread_mutex_init(&made->lock, NULL);
+    made->references = 1;
+    made->fd = fd;
+    made->bell = -1;
+    for (size_t i = 0; i < MR_SHM_LEASES; i++)
+        made->held[i].owner = made;
+    *import = made;
+    return MR_OK;
+}
+
+void mr_shm_import_close(mr_shm_import **import) {
+    mr_shm_import *gone = *import;
+    *import = NULL;
+    if (!gone)
+        return;
+    pthread_mutex_lock(&gone->lock);
+    close(gone->fd);
+    gone->fd = -1;
+    for (size_t i = 0; i < MR_SHM_POOLS; i++)
+        unmap(&gone->mapped[i]);
+    drop(gone);
+}
+
+int mr_shm_import_fd(const mr_shm_import *import) {
+    return import->fd;
+}
+
+/* ---- references ------------------------------------------------------------------------------------------------ */
+
+/* What the producer has said last, up to a note, which somebody else is going to fetch. MR_ERROR_AGAIN: nothing. */
+static int hear_more(mr_shm_import *self) {
+    uint32_t kind;
+    mr_shm_received got;
+    int status = mr_shm_peek(self->fd, &kind);
+    if (!status && kind == MR_SHM_NOTE)
+        return MR_ERROR_AGAIN;
+    return status ? status : hear(self, &got, NULL, 0);
+}
+
+/* The pool of that number; what the producer has said since may have brought it. */
+static int find_pool(mr_shm_import *self, uint32_t number, mapping **found) {
+    int status = MR_OK;
+    do {
+        *found = self->mapped[number % MR_SHM_POOLS];
+    } while ((!*found || (*found)->number != number) && !(status = hear_more(self)));
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference to no pool") : status;
+}
+
+static int check(const mr_shm_import *self, const mapping *pool, const mr_shm_reference *reference) {
+    if (!self->ring || reference->lease >= MR_SHM_LEASES || self->held[reference->lease].from)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference on a lease that is none");
+    if (reference->slot >= pool->slots || reference->offset > pool->slot_bytes ||
+        reference->bytes > pool->slot_bytes - reference->offset)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference beyond its pool");
+    const _Atomic uint64_t *generations = (const void *)pool->base;
+    if (atomic_load_explicit(&generations[reference->slot], memory_order_acquire) != reference->generation)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference of former times");
+    return MR_OK;
+}
+
+/* With the lock held. */
+static int find(mr_shm_import *self, const mr_shm_reference *reference, mapping **pool) {
+    int status = find_pool(self, reference->pool, pool);
+    return status ? status : check(self, *pool, reference);
+}
+
+static int hold(mr_shm_import *self, const mr_shm_reference *reference, mr_buffer **buffer) {
+    mapping *pool = NULL;
+    int status = find(self, reference, &pool);
+    if (status)
+        return status;
+    holding *held = &self->held[reference->lease];
+    size_t offset = pool->layout.first + reference->slot * pool->layout.stride + (size_t)reference->offset;
+    mr_buffer *made =
+        mr_buffer_wrap((void *)(uintptr_t)(pool->base + offset), (size_t)reference->bytes, release, held);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer");
+    made->memory = MR_MEMORY_SHARED;
+    held->from = pool;
+    pool->references++;
+    self->references++;
+    *buffer = made;
+    return MR_OK;
+}
+
+int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference, mr_buffer **buffer) {
+    pthread_mutex_lock(&import->lock);
+    int status = hold(import, reference, buffer);
+    pthread_mutex_unlock(&import->lock);
+    return status;
+}
+
+int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *reference) {
+    mapping *pool = NULL;
+    pthread_mutex_lock(&import->lock);
+    int status = find(import, reference, &pool);
+    if (!status)
+        put_back(import, reference->lease);
+    pthread_mutex_unlock(&import->lock);
+    return status;
+}
+
+/* ---- notes ----------------------------------------------------------------------------------------------------- */
+
+int mr_shm_import_fetch(mr_shm_import *import, uint64_t *order, void *data, size_t room, size_t *bytes) {
+    mr_shm_received got;
+    int status;
+    pthread_mutex_lock(&import->lock);
+    do {
+        status = hear(import, &got, data, room);
+    } while (!status && got.message.kind != MR_SHM_NOTE);
+    pthread_mutex_unlock(&import->lock);
+    if (status)
+        return status;
+    *order = got.message.a;
+    *bytes = got.bytes;
+    return MR_OK;
+}

@@ -1,0 +1,51 @@
+/* What the two ends of shared memory say to each other over their unix socket (shm.h): messages with boundaries, some with
+ * descriptors. No call blocks. Errors: MR_ERROR_AGAIN, without a message: nothing there, or no room; MR_ERROR_UNAVAILABLE: the other
+ * end is gone, or the system refuses; MR_ERROR_PERMISSION: the other end is of another user; MR_ERROR_PROTOCOL. */
+#ifndef MILLRACE_TRANSPORT_SHM_SOCKET_H
+#define MILLRACE_TRANSPORT_SHM_SOCKET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_SHM_VERSION = 1, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
+
+typedef enum mr_shm_kind {
+    MR_SHM_HELLO = 1, /* consumer: a = MR_SHM_VERSION; data: the token */
+    MR_SHM_RING,      /* producer, first: the ring's memfd and the bell */
+    MR_SHM_POOL,      /* producer: a slab's memfd; number, a = slots, b = bytes of a slot */
+    MR_SHM_GONE,      /* producer: nothing of pool `number` is in use or will be */
+    MR_SHM_NOTE       /* producer: a = order; data */
+} mr_shm_kind;
+
+/* Both ends are on one machine: fields are as the processor has them. */
+typedef struct mr_shm_message {
+    uint32_t kind, number;
+    uint64_t a, b;
+} mr_shm_message;
+
+/* Listens below a new folder in `parent` that only this user may enter. `path` gets the socket's, at most 107 bytes. */
+int mr_shm_listen(const char *parent, char path[108], int *fd);
+/* Removes the socket and its folder. */
+void mr_shm_unlisten(const char *path);
+/* The next connection of a process of this user; others are closed, MR_ERROR_PERMISSION. */
+int mr_shm_accept(int listener, int *fd);
+int mr_shm_connect(const char *path, int *fd);
+
+int mr_shm_send(int fd, const mr_shm_message *message, const void *data, size_t bytes, const int *fds, size_t count);
+
+/* What was received; data lies where the caller said. */
+typedef struct mr_shm_received {
+    mr_shm_message message;
+    size_t bytes;        /* of data */
+    int fds[MR_SHM_FDS]; /* the caller's; -1: none */
+} mr_shm_received;
+int mr_shm_receive(int fd, mr_shm_received *received, void *data, size_t room);
+/* Looks at the kind of the next message and leaves it there. */
+int mr_shm_peek(int fd, uint32_t *kind);
+/* Closes the descriptors that were not taken out (set to -1). */
+void mr_shm_close_received(mr_shm_received *received);
+
+/* Which start of which machine this is; "" where the system does not tell. */
+void mr_shm_host(char host[40]);
+
+#endif
