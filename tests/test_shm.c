@@ -505,6 +505,29 @@ static void the_folder_is_the_users_alone_and_goes_with_the_export(void **state)
     assert_int_equal(stat(folder, &found), -1);
 }
 
+static void an_offer_is_one_line(void **state) {
+    (void)state;
+    mr_shm_offer offer = {.path = "/tmp/millrace-a b/shm", .host = "0000-11"}, back;
+    char text[MR_SHM_OFFER_TEXT];
+    for (int i = 0; i < 16; i++)
+        offer.token[i] = (uint8_t)(i * 17);
+    assert_string_equal(mr_shm_offer_print(&offer, text),
+                        "0000-11 00112233445566778899aabbccddeeff /tmp/millrace-a b/shm");
+    assert_int_equal(mr_shm_offer_parse(text, &back), MR_OK);
+    assert_string_equal(back.path, offer.path);
+    assert_string_equal(back.host, offer.host);
+    assert_memory_equal(back.token, offer.token, sizeof offer.token);
+    static const char *const wrong[] = {
+        "", " ", "host", "host 00112233445566778899aabbccddeeff", "host 00112233445566778899aabbccddeef /shm",
+        "host 00112233445566778899aabbccddeefg /shm", "host 00112233445566778899aabbccddeeff shm",
+        "a-host-whose-name-is-longer-than-any-identifier 00112233445566778899aabbccddeeff /shm"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(mr_shm_offer_parse(wrong[i], &back), MR_ERROR_PROTOCOL);
+    memset(text, 0, sizeof text);
+    snprintf(text, sizeof text, "h 00112233445566778899aabbccddeeff /%0120d", 0);
+    assert_int_equal(mr_shm_offer_parse(text, &back), MR_ERROR_PROTOCOL);
+}
+
 static void what_hinders_sharing_is_said(void **state) {
     (void)state;
     link_ends ends;
@@ -643,6 +666,7 @@ int main(void) {
         cmocka_unit_test(a_ring_that_lies_costs_the_peer_its_place),
         cmocka_unit_test(only_who_was_invited_comes_in),
         cmocka_unit_test(the_folder_is_the_users_alone_and_goes_with_the_export),
+        cmocka_unit_test(an_offer_is_one_line),
         cmocka_unit_test(what_hinders_sharing_is_said),
         cmocka_unit_test(a_consumer_without_descriptors_hangs_up),
         cmocka_unit_test(buffers_come_back_from_many_threads),

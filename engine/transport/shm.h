@@ -57,6 +57,13 @@ typedef struct mr_shm_offer {
     uint8_t token[16]; /* names this peer; whoever shows it first is the peer */
 } mr_shm_offer;
 
+/* An offer as one line, and back. MR_ERROR_PROTOCOL: it is none. */
+enum { MR_SHM_OFFER_TEXT = 192 };
+const char *mr_shm_offer_print(const mr_shm_offer *offer, char text[MR_SHM_OFFER_TEXT]);
+int mr_shm_offer_parse(const char *text, mr_shm_offer *offer);
+/* Which start of which machine this is, as in mr_shm_offer.host: who is elsewhere needs no offer. */
+void mr_shm_host(char host[40]);
+
 /* ---- the producer ---------------------------------------------------------------------------------------------- */
 
 typedef struct mr_shm_export mr_shm_export;

@@ -200,12 +200,3 @@ void mr_shm_close_received(mr_shm_received *received) {
             close(received->fds[i]);
     received->fds[0] = received->fds[1] = -1;
 }
-
-void mr_shm_host(char host[40]) {
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    host[0] = 0;
-    if (file && fgets(host, 40, file))
-        host[strcspn(host, "\n")] = 0;
-    if (file)
-        fclose(file);
-}

@@ -45,7 +45,4 @@ int mr_shm_peek(int fd, uint32_t *kind);
 /* Closes the descriptors that were not taken out (set to -1). */
 void mr_shm_close_received(mr_shm_received *received);
 
-/* Which start of which machine this is; "" where the system does not tell. */
-void mr_shm_host(char host[40]);
-
 #endif
