@@ -13,6 +13,7 @@
 
 /* A verb: argv[0] is its name; the answer is the exit code. */
 int mr_command_run(int argc, char **argv);
+int mr_command_ctl(int argc, char **argv);
 int mr_command_check(int argc, char **argv);
 int mr_command_plan(int argc, char **argv);
 int mr_command_graph(int argc, char **argv);

@@ -11,6 +11,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } verbs[] = {
     {"run", "run a pipeline", mr_command_run},
+    {"ctl", "ask a run what it does, and change it while it runs", mr_command_ctl},
     {"check", "prove pipelines without running them", mr_command_check},
     {"plan", "show what a run would do: stages, links, copies, memory, threads", mr_command_plan},
     {"graph", "draw a pipeline: in the terminal, as SVG or for Graphviz", mr_command_graph},

@@ -6,6 +6,7 @@
 #include "engine/flow/pipeline.h"
 #include "stages/output.h"
 #include "tools/millrace/complaints.h"
+#include "tools/millrace/control.h"
 #include "tools/millrace/overrides.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/progress.h"
@@ -13,7 +14,7 @@
 #include "tools/millrace/signals.h"
 #include "tools/millrace/summary.h"
 
-enum { WORKERS = 256, TRACE, AUDIT, RESUME, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
+enum { WORKERS = 256, TRACE, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
 /* How often the progress line is renewed. */
 static const int64_t refresh_ns = 200000000;
 
@@ -25,6 +26,7 @@ static const struct option options[] = {
     {"trace", required_argument, NULL, TRACE},
     {"audit", required_argument, NULL, AUDIT},
     {"resume", required_argument, NULL, RESUME},
+    {"control", required_argument, NULL, CONTROL},
     {"log", required_argument, NULL, LOG},
     {"quiet", no_argument, NULL, QUIET},
     {"json", no_argument, NULL, JSON},
@@ -35,7 +37,7 @@ static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
                 "                    [--costs FILE] [--trace FILE] [--resume FILE] [--audit FILE] [--log LEVEL]\n"
-                "                    [--quiet] [--json] [--deny-warnings]",
+                "                    [--control PATH] [--quiet] [--json] [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
@@ -48,6 +50,8 @@ static const mr_usage usage = {
             "                     no record is written twice and none is missing\n"
             "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and what\n"
             "                     was changed\n"
+            "  --control PATH     where `millrace ctl` reaches this run: a socket in a folder of one's own; \"off\" is\n"
+            "                     nowhere. By default $XDG_RUNTIME_DIR/millrace/PID.sock, where there is that folder\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"
             "  --quiet            no progress and no summary\n"
             "  --json             prints the summary as one JSON object on standard output, or on standard\n"
@@ -59,7 +63,7 @@ static const mr_usage usage = {
 };
 
 typedef struct arguments {
-    const char *path, *trace, *audit, *resume;
+    const char *path, *trace, *audit, *resume, *control;
     mr_overrides overrides;
     int workers;
     bool quiet, json, deny;
@@ -88,6 +92,9 @@ static int take_option(arguments *to, int option) {
         return 0;
     case AUDIT:
         to->audit = optarg;
+        return 0;
+    case CONTROL:
+        to->control = optarg;
         return 0;
     case LOG:
         if (mr_log_parse_level(optarg, &level))
@@ -211,13 +218,18 @@ int mr_command_run(int argc, char **argv) {
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
-    int code = parse(&given, argc, argv, &done);
-    if (!done && mr_signals_begin()) {
-        code = mr_command_failed(MR_ERROR_INTERNAL);
+    int code = parse(&given, argc, argv, &done), status = MR_OK;
+    if (!done)
+        status = mr_control_open(given.control);
+    if (!done && !status)
+        status = mr_signals_begin();
+    if (status) {
+        code = mr_command_failed(status);
     } else if (!done) {
         code = run(&given);
         mr_signals_end();
     }
+    mr_control_close();
     mr_overrides_fini(&given.overrides);
     return code;
 }

@@ -1,18 +1,23 @@
 #include "tools/millrace/signals.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "tools/millrace/control.h"
 #include "tools/millrace/summary.h"
 
 static struct {
     pthread_mutex_t lock;
     pthread_t thread;
     mr_pipeline *pipeline; /* NULL: not running yet, or no more */
+    int fd; /* of signals */
     bool draining, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -36,33 +41,46 @@ static void interrupt(int number) {
     _exit(128 + number);
 }
 
+/* Takes the signal that has come; false where it only ends the thread. */
+static bool take_signal(int fd) {
+    struct signalfd_siginfo signal;
+    if (read(fd, &signal, sizeof signal) != sizeof signal)
+        return true;
+    if (!watch.over && signal.ssi_signo == SIGUSR1)
+        print_summary();
+    else if (!watch.over)
+        interrupt((int)signal.ssi_signo);
+    return !watch.over;
+}
+
 static void *wait_for_signals(void *context) {
-    const sigset_t *set = context;
-    for (bool over = false; !over;) {
-        int number = 0;
-        if (sigwait(set, &number))
+    int fd = *(const int *)context;
+    struct pollfd fds[1 + MR_CONTROL_FDS];
+    for (bool goes_on = true; goes_on;) {
+        fds[0] = (struct pollfd){.fd = fd, .events = POLLIN};
+        size_t count = mr_control_fds(fds + 1);
+        if (poll(fds, 1 + count, -1) < 0)
             continue;
         pthread_mutex_lock(&watch.lock);
-        over = watch.over;
-        if (!over && number == SIGUSR1)
-            print_summary();
-        else if (!over)
-            interrupt(number);
+        mr_control_serve(fds + 1, count, watch.pipeline);
+        goes_on = !fds[0].revents || take_signal(fd);
         pthread_mutex_unlock(&watch.lock);
     }
     return NULL;
 }
 
 int mr_signals_begin(void) {
-    static sigset_t set;
+    sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGUSR1);
     watch.draining = watch.over = false;
     int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (!error && (watch.fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
+        error = errno;
     if (!error)
-        error = pthread_create(&watch.thread, NULL, wait_for_signals, &set);
+        error = pthread_create(&watch.thread, NULL, wait_for_signals, &watch.fd);
     if (error)
         return mr_fail(MR_ERROR_INTERNAL, "no thread for signals: %s", strerror(error));
     pthread_setname_np(watch.thread, "mr-signals");
@@ -82,4 +100,5 @@ void mr_signals_end(void) {
     pthread_mutex_unlock(&watch.lock);
     pthread_kill(watch.thread, SIGUSR1);
     pthread_join(watch.thread, NULL);
+    close(watch.fd);
 }

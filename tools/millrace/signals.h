@@ -1,5 +1,5 @@
 /* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once, SIGUSR1
- * prints the summary so far.
+ * prints the summary so far. The same thread serves the control socket, if one was opened before (control.h).
  *
  * begin comes before any other thread is started, since threads inherit what is blocked; end before the pipeline
  * is destroyed. One run at a time. */

@@ -3,6 +3,7 @@
 #define MILLRACE_TOOLS_SUMMARY_H
 
 #include <stdio.h>
+#include <yajl/yajl_gen.h>
 
 #include "millrace/millrace.h"
 
@@ -17,5 +18,7 @@ void mr_summary_print(const mr_summary *summary, FILE *stream);
  * milliseconds as their names say. `exit_code` and `error` stand in it where `finished`. MR_OK, MR_ERROR_IO or
  * MR_ERROR_MEMORY. */
 int mr_summary_print_json(const mr_summary *summary, bool finished, int status, FILE *stream);
+/* The members of such an object, of a run that goes on. */
+void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
 
 #endif

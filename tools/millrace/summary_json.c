@@ -124,17 +124,12 @@ static void put_run(yajl_gen json, const mr_summary *summary) {
     mr_json_integer(json, "allocations", (int64_t)summary->allocations);
 }
 
-int mr_summary_print_json(const mr_summary *summary, bool finished, int status, FILE *stream) {
-    yajl_gen json = mr_json_create(false);
-    if (!json)
-        return MR_ERROR_MEMORY;
-    mr_json_open_map(json, NULL);
+static void put_head(yajl_gen json, const mr_summary *summary) {
     mr_json_text(json, "pipeline", summary->pipeline);
     mr_json_text(json, "digest", summary->digest);
-    if (finished) {
-        mr_json_integer(json, "exit_code", mr_status_exit_code(status));
-        mr_json_text(json, "error", status ? mr_status_words(status) : NULL);
-    }
+}
+
+static void put_rest(yajl_gen json, const mr_summary *summary) {
     put_ledger(json, summary);
     mr_json_open_array(json, "sources");
     for (size_t i = 0; i < summary->source_count; i++)
@@ -145,6 +140,24 @@ int mr_summary_print_json(const mr_summary *summary, bool finished, int status, 
         put_stage(json, &summary->stages[i]);
     yajl_gen_array_close(json);
     put_run(json, summary);
+}
+
+void mr_summary_put_json(yajl_gen json, const mr_summary *summary) {
+    put_head(json, summary);
+    put_rest(json, summary);
+}
+
+int mr_summary_print_json(const mr_summary *summary, bool finished, int status, FILE *stream) {
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    put_head(json, summary);
+    if (finished) {
+        mr_json_integer(json, "exit_code", mr_status_exit_code(status));
+        mr_json_text(json, "error", status ? mr_status_words(status) : NULL);
+    }
+    put_rest(json, summary);
     yajl_gen_map_close(json);
     return mr_json_finish(json, stream);
 }

@@ -1,0 +1,222 @@
+"""`millrace ctl`: a run is asked what it does, and changed while it runs, through its control socket."""
+import json
+import os
+import pathlib
+import signal
+import socket
+import stat
+import subprocess
+import time
+
+import harness
+from harness import MILLRACE, TIMEOUT, call
+
+# Without end, at its own pace, on two devices.
+ENDLESS = """\
+version: 1
+pipeline: endless
+sources:
+  pattern: {uri: "lavfi:testsrc=size=160x120:rate=100", realtime: true}
+stages:
+  decode:  {input: pattern}
+  small:   {type: preprocess, input: decode, size: 32x32, device: ["sim:0", "sim:1"]}
+  large:   {type: preprocess, input: decode, size: 64x64, device: "sim:2"}
+  results: {type: jsonl, input: [small, large], path: "-"}
+"""
+
+
+class Control(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.runtime = self.folder / "runtime"
+        self.runtime.mkdir(mode=0o700)
+        self.environment = {"XDG_RUNTIME_DIR": str(self.runtime)}
+
+    def start(self, *arguments, text=ENDLESS):
+        """A run that has delivered something, with what ctl says of it."""
+        out = self.folder / f"out-{len(list(self.folder.iterdir()))}.jsonl"
+        child = harness.start([MILLRACE, "run", self.write(text), "--output", out, "--json", *arguments],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, **self.environment})
+        for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):
+            self.addCleanup(clean)
+        end = time.monotonic() + TIMEOUT
+        while not out.exists() or not out.read_text().count("\n"):
+            self.assertIsNone(child.poll())
+            self.assertLess(time.monotonic(), end, "no results")
+            time.sleep(0.02)
+        return child
+
+    def ctl(self, *arguments, code=0):
+        done = call([MILLRACE, "ctl", *arguments], environment=self.environment)
+        self.assertEqual(done.returncode, code, (arguments, done.stdout, done.stderr))
+        return done
+
+    def status(self, *arguments):
+        return json.loads(self.ctl(*arguments, "--json", "status").stdout)
+
+    def shares(self, stage="small"):
+        stages = {one["id"]: one for one in self.status()["status"]["stages"]}
+        return {share["name"]: share for share in stages[stage]["devices"]}
+
+    def wait_until(self, what):
+        end = time.monotonic() + TIMEOUT
+        while not what():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+    def end_of(self, child):
+        out, err = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertTrue(ledger["balanced"])
+        self.assertEqual(ledger["in_flight"], 0)
+        return ledger
+
+    def test_a_device_is_disabled_and_enabled_again(self):
+        log = self.folder / "audit.jsonl"
+        child = self.start("--audit", log)
+        self.wait_until(lambda: self.shares()["sim:1"]["frames"] > 5)
+        self.ctl("disable", "sim:1")
+        disabled = self.shares()
+        self.assertEqual(disabled["sim:1"]["state"], "disabled")
+        self.wait_until(lambda: self.shares()["sim:0"]["frames"] > disabled["sim:0"]["frames"] + 50)
+        self.assertEqual(self.shares()["sim:1"]["frames"], disabled["sim:1"]["frames"])
+        self.assertIn("has no other device", self.ctl("disable", "sim:0", code=69).stderr)
+        self.assertIn("large (", self.ctl("disable", "sim:2", code=69).stderr)
+        self.assertIn("does not use a device \"sim:7\"", self.ctl("enable", "sim:7", code=64).stderr)
+        self.ctl("enable", "sim:1")
+        self.wait_until(lambda: self.shares()["sim:1"]["frames"] > disabled["sim:1"]["frames"] + 5)
+        self.assertEqual(self.shares()["sim:1"]["state"], "works")
+        self.ctl("drain")
+        ledger = self.end_of(child)
+        self.assertEqual(ledger["dropped"], [])
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        changes = [(one["do"], one["argument"], one["status"]) for one in entries if one["event"] == "control"]
+        self.assertEqual(changes, [("disable", "sim:1", "ok"), ("disable", "sim:0", "not available"),
+                                   ("disable", "sim:2", "not available"), ("enable", "sim:7", "wrong usage"),
+                                   ("enable", "sim:1", "ok"), ("drain", None, "ok")])
+
+    def test_what_a_person_sees(self):
+        child = self.start()
+        told = self.ctl("status").stdout
+        self.assertRegex(told, r"^endless: \d+ frames in ")
+        self.assertRegex(told, r"\n    sim:1: \d+ frames, \d+%")
+        self.assertIn("ledger:", told)
+        answer = self.status()
+        self.assertEqual((answer["millrace"], answer["ok"], answer["pid"]), (1, True, child.pid))
+        self.assertEqual(answer["status"]["pipeline"], "endless")
+        self.assertEqual(self.ctl("log", "debug").stdout, "")
+        self.assertIn("error, warning, info", self.ctl("log", "loud", code=64).stderr)
+        self.ctl("stop")
+        self.end_of(child)
+
+    def test_two_runs_do_not_meet(self):
+        first, second = self.start(), self.start()
+        wrong = self.ctl("status", code=64).stderr
+        self.assertIn("2 runs can be reached", wrong)
+        for child in (first, second):
+            self.assertIn(str(child.pid), wrong)
+            self.assertEqual(self.status("--pid", child.pid)["pid"], child.pid)
+        self.ctl("--pid", first.pid, "drain")
+        self.end_of(first)
+        self.assertEqual(self.status()["pid"], second.pid)
+        self.ctl("drain")
+        self.end_of(second)
+        self.assertEqual(list((self.runtime / "millrace").iterdir()), [])
+        self.assertIn("no run can be reached", self.ctl("status", code=69).stderr)
+
+    def test_what_a_killed_run_leaves_is_cleaned_up(self):
+        path = self.folder / "own" / "control"
+        for arguments, sockets in (((), self.runtime / "millrace"), (("--control", path), path.parent)):
+            child = self.start(*arguments)
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            self.assertEqual(len(list(sockets.iterdir())), 1)
+        self.assertIn("no run can be reached", self.ctl("status", code=69).stderr)
+        self.assertEqual(list((self.runtime / "millrace").iterdir()), [])
+        self.assertIn("no run listens", self.ctl("--control", path, "status", code=69).stderr)
+        child = self.start("--control", path)
+        self.assertEqual(self.status("--control", path)["pid"], child.pid)
+        other = call([MILLRACE, "run", self.folder / "pipeline.yaml", "--control", path])
+        self.assertEqual(other.returncode, 69)
+        self.assertIn("another run listens", other.stderr)
+        self.ctl("--control", path, "drain")
+        self.end_of(child)
+        self.assertEqual(list(path.parent.iterdir()), [])
+
+    def test_nobody_else_may_enter(self):
+        path = self.folder / "own" / "control"
+        child = self.start("--control", path)
+        self.assertEqual(stat.S_IMODE(path.parent.stat().st_mode), 0o700)
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        self.ctl("--control", path, "drain")
+        self.end_of(child)
+        path.parent.chmod(0o755)
+        pipeline = self.folder / "pipeline.yaml"
+        for where, code, said in ((path, 77, "open to others"), (pathlib.Path("/" + "long/" * 30), 64, "too long"),
+                                  (self.write("", "file"), 77, ""), (self.folder / "no/such/folder", 74, "cannot make")):
+            done = call([MILLRACE, "run", pipeline, "--control", where])
+            if where.name == "file":
+                where.parent.chmod(0o700)
+                done, code, said = call([MILLRACE, "run", pipeline, "--control", where]), 64, "is no socket"
+            self.assertEqual(done.returncode, code, (where, done.stderr))
+            self.assertIn(said, done.stderr)
+            self.assertRegex(done.stderr, r"^millrace: error: ")
+
+    def test_it_can_be_off(self):
+        child = self.start("--control", "off")
+        self.assertFalse((self.runtime / "millrace").exists())
+        child.send_signal(signal.SIGTERM)
+        self.end_of(child)
+
+    def talk(self, path, *lines):
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(TIMEOUT)
+            one.connect(str(path))
+            for line in lines:
+                one.sendall(line)
+            one.shutdown(socket.SHUT_WR)
+            got = b""
+            while more := one.recv(65536):
+                got += more
+        return [json.loads(line) for line in got.splitlines()]
+
+    def test_the_protocol(self):
+        path = self.folder / "own" / "control"
+        child = self.start("--control", path)
+        first, second = self.talk(path, b'{"millrace": 1, "do": "sta', b'tus"}\n{"millrace": 1, "do": "log", ',
+                                  b'"argument": "error"}\n')
+        self.assertEqual(first["status"]["pipeline"], "endless")
+        self.assertEqual(second, {"millrace": 1, "ok": True, "pid": child.pid})
+        for line, code in ((b"{\n", 76), (b"[1]\n", 76), (b"\n", 76), (b'{"do": "status"}\n', 76),
+                           (b'{"millrace": 2, "do": "status"}\n', 76), (b'{"millrace": 1, "do": "dance"}\n', 64),
+                           (b'{"millrace": 1}\n', 64), (b'{"millrace": 1, "do": "drain", "argument": "x"}\n', 64),
+                           (b'{"millrace": 1, "do": "disable"}\n', 64), (b'{"millrace": 1, "do": 5}\n', 64)):
+            (answer,) = self.talk(path, line)
+            self.assertEqual((answer["ok"], answer["exit_code"]), (False, code), (line, answer))
+            self.assertTrue(answer["error"])
+        # What never ends is not waited for, and nobody is kept waiting by those who say nothing.
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(7)]
+        for one in silent:
+            one.connect(str(path))
+            self.addCleanup(one.close)
+        self.assertEqual(self.talk(path, b"x" * 4096), [])
+        self.ctl("--control", path, "drain")
+        self.end_of(child)
+
+    def test_usage(self):
+        for arguments, said in (((), "say what to do"), (("status", "a", "b"), "is left over"),
+                                (("--pid", "x", "status"), "number of a process"),
+                                (("--pid", "1", "--control", "y", "status"), "both say")):
+            self.assertIn(said, self.ctl(*arguments, code=64).stderr)
+        self.assertIn("there is no control socket", self.ctl("--control", self.folder / "none", "status", code=66).stderr)
+        del self.environment["XDG_RUNTIME_DIR"]
+        done = call(["env", "-u", "XDG_RUNTIME_DIR", MILLRACE, "ctl", "status"])
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("XDG_RUNTIME_DIR", done.stderr)
+        self.assertIn("disable DEVICE", self.ctl("--help").stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
