@@ -114,6 +114,29 @@ static void chain_computes_in_order(void **state) {
                    check_chain);
 }
 
+/* ---- results whose memory outlives the frame that they came with ---- */
+static void check_results(const run *result) {
+    assert_int_equal(result->status, MR_OK);
+    assert_int_equal(collection_count, 100);
+    expect_order();
+    for (size_t i = 0; i < collection_count; i++)
+        assert_int_equal(collection[i].noted, collection[i].identity.seq + 1000);
+    assert_int_equal(largest_batch, 24);
+}
+
+/* The batch waits for more of them than the stages before it have room for. */
+static void a_batch_of_results_fills(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: results\n"
+                   "sources: {a: {type: count, frames: 100}}\n"
+                   "stages:\n"
+                   "  note: {input: a, device: \"%1$s\", queue: 1}\n"
+                   "  scale: {input: note, device: \"%1$s\", queue: 1}\n"
+                   "  wide: {type: batcher, input: scale, batch: 24, queue: 24}\n"
+                   "  out: {type: collect, input: wide}\n",
+                   check_results);
+}
+
 /* ---- many sources, a batch across them ---- */
 static void check_batch(const run *result) {
     assert_int_equal(result->status, MR_OK);
@@ -470,6 +493,7 @@ static int expect_no_misuse(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chain_computes_in_order),
+        cmocka_unit_test(a_batch_of_results_fills),
         cmocka_unit_test(batches_across_sources_keep_order),
         cmocka_unit_test(joins_match_by_identity),
         cmocka_unit_test(what_a_gate_holds_back_is_absorbed),

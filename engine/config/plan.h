@@ -17,8 +17,10 @@
  *         + in_flight * batch of each instance of the consumer that these sources reach
  *
  * and again the same for the consumers of a consumer that may send frames on in the buffers they came in, that is,
- * one with an output of the same kind as its input. A copy takes the same for its consumers, and stages before it
- * hold no more than its queue and its slots.
+ * one with an output of the same kind as its input; of a stage that adds tensors to the results, of all that follow,
+ * since results go on with whatever is made of their frame. A copy takes the same for its consumers, and stages before
+ * it hold no more than its queue and its slots. On several devices the pool of each is as large: while the others fail,
+ * are disabled or are slow, all of these frames may lie on one of them.
  *
  * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
  * copy reads it. Several devices: one instance, each of whose calls goes to one of them: to that on which its first

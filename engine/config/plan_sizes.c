@@ -64,26 +64,63 @@ static void lengthen_small(mr_plan_builder *b) {
     }
 }
 
-/* What `v` and all behind it that its frames pass into may hold of what comes over `edge`. */
-static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind) {
+/* Whether tensors among results lie in the buffers of a vertex: those that it adds, or, of a copy, those that come.
+ * They go on with every frame that is made of theirs, whatever becomes of the payload, until a copy makes them anew. */
+static bool holds_results(const mr_plan_vertex *vertex) {
+    const mr_planned_result *others = vertex->input_count && !vertex->copy ? vertex->inputs[0].results : NULL;
+    bool more = vertex->copy && vertex->inputs[0].more_results;
+    for (size_t i = 0; i < vertex->output_count; i++)
+        for (const mr_planned_result *one = vertex->outputs[i].results; one && one != others; one = one->next)
+            more = more || one->kind == MR_RESULT_TENSOR;
+    return more;
+}
+
+/* What `to` and all behind it that its frames pass into may hold of what comes over `edge`. `behind`: of payloads, or,
+ * with `results`, of results. */
+static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind, bool results) {
     const mr_plan_vertex *to = &b->plan->vertices[edge->to];
     int64_t calls = (int64_t)to->in_flight * to->batch;
     holding held = {.per_source = to->queue};
     *(to->entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
-    if (passes_through(to, carried(b, edge))) {
+    if (results ? !to->copy : passes_through(to, carried(b, edge))) {
         held.per_source += behind[edge->to].per_source;
         held.in_all += behind[edge->to].in_all;
     }
     return held;
 }
 
-/* What is brought in lies there until its call is over, or as long as what comes out of the stage in it. */
-static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t after) {
-    bool passes = false;
-    for (size_t i = 0; i < vertex->input_count; i++)
-        passes = passes || passes_through(vertex, &vertex->inputs[i].set);
+static holding held_behind(const mr_plan_builder *b, int v, const holding *behind, bool results) {
+    holding sum = {0};
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        holding held = held_by(b, &b->plan->edges[b->out.item[i]], behind, results);
+        sum.per_source = cap(sum.per_source + held.per_source);
+        sum.in_all = cap(sum.in_all + held.in_all);
+    }
+    return sum;
+}
+
+static bool brings_tensors(const mr_planned_input *input) {
+    for (const mr_planned_result *one = input->results; one; one = one->next)
+        if (one->kind == MR_RESULT_TENSOR)
+            return true;
+    return input->more_results;
+}
+
+/* What is brought in lies there until its call is over, or as long as what comes out of the stage in it: the payload, or
+ * the results. */
+static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t payloads, int64_t results) {
+    int64_t after = 0;
+    for (size_t i = 0; i < vertex->input_count; i++) {
+        int64_t passing = passes_through(vertex, &vertex->inputs[i].set) ? payloads : 0;
+        int64_t held = brings_tensors(&vertex->inputs[i]) ? results : passing;
+        after = held > after ? held : after;
+    }
     int64_t ports = vertex->input_count > 1 ? (int64_t)vertex->input_count : 1;
-    return (int)cap(making * ports + (passes ? after : 0));
+    return (int)cap(making * ports + after);
+}
+
+static int64_t held_of(const holding *behind, int64_t sources) {
+    return behind->per_source * sources + behind->in_all;
 }
 
 /* What comes from several devices waits behind the slowest of them, to be put in order again, while the others go on.
@@ -102,29 +139,28 @@ static void lengthen_behind_several(mr_plan_builder *b) {
 }
 
 int mr_plan_sizes(mr_plan_builder *b) {
-    holding *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
-    if (!behind)
+    holding *payloads = mr_arena_array(b->arena, (size_t)b->count, sizeof *payloads);
+    holding *results = mr_arena_array(b->arena, (size_t)b->count, sizeof *results);
+    if (!payloads || !results)
         return MR_ERROR_MEMORY;
     lengthen_joins(b);
     lengthen_small(b);
     lengthen_behind_several(b);
     for (int v = b->count - 1; v >= 0; v--) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
-        for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
-            holding held = held_by(b, &b->plan->edges[b->out.item[i]], behind);
-            behind[v].per_source = cap(behind[v].per_source + held.per_source);
-            behind[v].in_all = cap(behind[v].in_all + held.in_all);
-        }
+        payloads[v] = held_behind(b, v, payloads, false);
+        results[v] = held_behind(b, v, results, true);
+        const holding *behind = holds_results(vertex) ? &results[v] : &payloads[v];
         bool alone = vertex->is_source || vertex->entry == MR_ENTRY_PER_SOURCE;
         int64_t sources = alone ? 1 : (int64_t)vertex->source_count;
         int64_t making = (int64_t)vertex->in_flight * vertex->batch;
-        int64_t after = behind[v].per_source * sources + behind[v].in_all;
-        vertex->output_buffers = (int)cap(vertex->retained + making + after);
+        vertex->output_buffers = (int)cap(vertex->retained + making + held_of(behind, sources));
         /* What comes over a cut is let in by its window, wherever it is then held. */
         if (vertex->type == &mr_cut_in_stage)
             vertex->output_buffers = vertex->retained;
         if (mr_plan_parts(vertex) > 1 && !vertex->copy)
-            vertex->staging.count = count_staging(vertex, making, after);
+            vertex->staging.count =
+                count_staging(vertex, making, held_of(&payloads[v], sources), held_of(&results[v], sources));
     }
     return MR_OK;
 }
