@@ -152,6 +152,39 @@ static void a_window_has_room_for_the_batches_behind_it(void **state) {
     mr_plan_destroy(&plan);
 }
 
+/* Also through a stage that sends on what it got in the buffers it came in; unless it goes to another machine, or the
+ * author says inline. */
+static void pools_before_a_cut_lie_in_shared_memory(void **state) {
+    (void)state;
+    static const struct {
+        const char *address, *cut;
+        mr_memory memory;
+    } cases[] = {
+        {"tcp://127.0.0.1:7100", "{}", MR_MEMORY_SHARED},
+        {"tcp://10.0.0.1:7100", "{}", MR_MEMORY_HOST},
+        {"tcp://127.0.0.1:7100", "{inline: true}", MR_MEMORY_HOST},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char yaml[1024];
+        snprintf(yaml, sizeof yaml,
+                 "version: 1\npipeline: p\nsources:\n  lobby: {type: pattern, format: RGB24 640x480}\n"
+                 "stages:\n  small: {type: shrink, input: lobby, size: 320x240}\n"
+                 "  again: {type: same, input: small}\n"
+                 "  more: {type: same, input: again, cut: %s}\n  out: {type: write, input: more}\n"
+                 "nodes:\n  a: {stages: [small, again], listen: '%s', key: a.key}\n"
+                 "  b: {stages: [more, out], key: b.key}\n",
+                 cases[i].cut, cases[i].address);
+        mr_plan *plan = load(yaml, &(mr_plan_params){.node = "a"});
+        assert_int_equal(vertex(plan, "small")->pools[0].memory, cases[i].memory);
+        assert_int_equal(plan->vertices[plan->cuts[0].in].pools[0].memory, MR_MEMORY_HOST);
+        assert_int_equal(vertex(plan, "more")->pools[0].memory, MR_MEMORY_HOST);
+        assert_int_equal(plan->shared.bytes > 0, cases[i].memory == MR_MEMORY_SHARED);
+        assert_int_equal(plan->host.bytes > 0, cases[i].memory == MR_MEMORY_HOST);
+        assert_int_equal(plan->devices[0].memory.bytes, plan->host.bytes + plan->shared.bytes);
+        mr_plan_destroy(&plan);
+    }
+}
+
 static void processes_of_one_node_listen_side_by_side(void **state) {
     (void)state;
     static const char shared[] = "version: 1\npipeline: p\n"
@@ -183,6 +216,7 @@ int main(void) {
         cmocka_unit_test(nodes_that_do_not_say_listen_in_the_runtime_folder),
         cmocka_unit_test(without_cuts_one_process_runs_all),
         cmocka_unit_test(a_window_has_room_for_the_batches_behind_it),
+        cmocka_unit_test(pools_before_a_cut_lie_in_shared_memory),
         cmocka_unit_test(processes_of_one_node_listen_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -405,7 +405,8 @@ static mr_shm_ring *attach_by_hand(link_ends *ends, int *fd) {
     return ring;
 }
 
-/* Nothing of what the consumer writes into the ring is believed that is not so; it loses what it held and is told no more. */
+/* Nothing of what the consumer writes into the ring is believed that is not so; it loses what it held and is told
+ * no more. */
 static void a_ring_that_lies_costs_the_peer_its_place(void **state) {
     (void)state;
     for (int lie = 0; lie < 4; lie++) {
@@ -625,7 +626,8 @@ static mr_buffer *acquire_or_sleep(link_ends *ends) {
     return buffer;
 }
 
-/* One lends, others drop; the one that lends sleeps when all is out. A wake-up that were lost would stop it for ever. */
+/* One lends, others drop; the one that lends sleeps when all is out. A wake-up that were lost would stop it for
+ * ever. */
 static void buffers_come_back_from_many_threads(void **state) {
     (void)state;
     link_ends ends;

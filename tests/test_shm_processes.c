@@ -92,7 +92,8 @@ static void fill(mr_buffer *buffer, uint64_t number) {
         words[i] = number;
 }
 
-/* One frame, as far as there is a buffer and room. MR_ERROR_AGAIN: there is none; MR_ERROR_IO: nobody reads letters. */
+/* One frame, as far as there is a buffer and room. MR_ERROR_AGAIN: there is none; MR_ERROR_IO: nobody reads
+ * letters. */
 static int produce(mr_shm_export *export, mr_shm_peer *peer, mr_pool *pool, int letters, uint64_t number) {
     mr_buffer *buffer = NULL;
     letter sent = {.number = number};

@@ -23,7 +23,8 @@
  * are disabled or are slow, all of these frames may lie on one of them.
  *
  * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
- * copy reads it. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
+ * copy reads it, and else shared where a cut to another process of this host does, be it through stages that send
+ * frames on in the buffers they came in. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
  * frame lies, else to that which will be done with it first (flow/shares.c). What lies elsewhere the call brings into
  * that device's memory itself, as its first work (`staging`): only then is it known where a frame goes, and a batch
  * stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings each
@@ -77,7 +78,7 @@ typedef struct mr_plan_device {
     uint64_t limit_bytes;   /* most that pools may take there, under `devices:`; 0: no limit */
     uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
     mr_plan_bytes memory;   /* upper bound of what pools take of its own memory; of the first device: of host memory,
-                               pinned memory included */
+                               pinned and shared memory included */
 } mr_plan_device;
 
 /* One pool of buffers, which each instance of a vertex has, on each of its devices: at most
@@ -99,7 +100,7 @@ typedef struct mr_plan_node {
     const char *address;    /* the same as others see it */
     const char *key, *public_key; /* files; NULL: none */
     size_t source_count, stage_count; /* of the author's */
-    mr_plan_bytes host, pinned; /* upper bounds of what pools of one of its processes take */
+    mr_plan_bytes host, pinned, shared; /* upper bounds of what pools of one of its processes take */
 } mr_plan_node;
 
 /* A link between nodes: what is decided about it, and the vertices at its ends. */
@@ -170,7 +171,7 @@ typedef struct mr_plan {
     size_t device_count;
     mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages
                                        name */
-    mr_plan_bytes host, pinned;     /* upper bounds of what pools take; pinned memory is counted apart */
+    mr_plan_bytes host, pinned, shared; /* upper bounds of what pools take; each kind is counted apart */
     size_t node_count;              /* 0: one process runs all, also where the author wrote nodes
                                        (mr_plan_params.cuts) */
     mr_plan_node *nodes;

@@ -81,7 +81,33 @@ static int pinned_for(const mr_plan_builder *b, int v, int port) {
     return 0;
 }
 
-static void place_pool(const mr_plan_builder *b, int v, int port, mr_plan_pool *pool) {
+/* Whether what comes out of a port (-1: of any) goes to another process of this host, perhaps through stages that
+ * send frames on in the buffers they came in; those behind the vertex have been looked at. */
+static bool is_shared(const mr_plan_builder *b, const bool *shared, int v, int port) {
+    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->out.item[i]];
+        const mr_plan_vertex *to = &b->plan->vertices[link->to];
+        const mr_cut *cut = mr_cut_of(to->type, to->options);
+        if (port >= 0 && link->from_port != port)
+            continue;
+        if (cut ? cut->shared_memory : shared[link->to] && mr_plan_passes_on(b, link))
+            return true;
+    }
+    return false;
+}
+
+/* What comes over a cut lies in memory of the other process, or in that of the message it came in. */
+static int find_shared(const mr_plan_builder *b, bool **shared) {
+    *shared = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **shared);
+    for (int v = b->count - 1; *shared && v >= 0; v--) {
+        const mr_plan_vertex *vertex = &b->plan->vertices[v];
+        bool here = !mr_cut_of(vertex->type, vertex->options) && vertex->devices[0] == 0;
+        (*shared)[v] = here && is_shared(b, *shared, v, -1);
+    }
+    return *shared ? MR_OK : MR_ERROR_MEMORY;
+}
+
+static void place_pool(const mr_plan_builder *b, const bool *shared, int v, int port, mr_plan_pool *pool) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     int home = vertex->devices[0];
     if (vertex->copy == MR_COPY_DOWNLOAD) {
@@ -92,7 +118,9 @@ static void place_pool(const mr_plan_builder *b, int v, int port, mr_plan_pool *
         pool->device = home;
     } else {
         pool->device = pinned_for(b, v, port);
-        pool->memory = pool->device ? MR_MEMORY_PINNED : MR_MEMORY_HOST;
+        pool->memory = pool->device                                    ? MR_MEMORY_PINNED
+                       : shared[v] && is_shared(b, shared, v, port) ? MR_MEMORY_SHARED
+                                                                       : MR_MEMORY_HOST;
     }
 }
 
@@ -111,6 +139,9 @@ static mr_plan_pool staging_of(const mr_plan_vertex *vertex) {
 }
 
 int mr_plan_pools(mr_plan_builder *b) {
+    bool *shared;
+    if (find_shared(b, &shared))
+        return MR_ERROR_MEMORY;
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         vertex->pools = mr_arena_array(b->arena, vertex->output_count + 1, sizeof *vertex->pools);
@@ -122,7 +153,7 @@ int mr_plan_pools(mr_plan_builder *b) {
             if (b->params.offline && is_open(&vertex->outputs[port]))
                 pool->bytes = 0;
             pool->count = some ? vertex->output_buffers : 0;
-            place_pool(b, v, (int)port, pool);
+            place_pool(b, shared, v, (int)port, pool);
         }
         vertex->scratch.memory = vertex->devices[0] ? MR_MEMORY_DEVICE : MR_MEMORY_HOST;
         vertex->scratch.device = vertex->devices[0];
@@ -169,6 +200,8 @@ static void add_pool(mr_plan *plan, const mr_plan_vertex *vertex, const mr_plan_
         add(&plan->host, bytes, known);
     if (pool->memory == MR_MEMORY_PINNED)
         add(&plan->pinned, bytes, known);
+    if (pool->memory == MR_MEMORY_SHARED)
+        add(&plan->shared, bytes, known);
     for (size_t i = 0; pool->memory == MR_MEMORY_DEVICE && i < mr_plan_parts(vertex); i++) {
         int device = mr_plan_part(vertex, i);
         add(device ? &plan->devices[device].memory : &plan->host, bytes, known);
@@ -177,7 +210,7 @@ static void add_pool(mr_plan *plan, const mr_plan_vertex *vertex, const mr_plan_
 
 /* What one process of a node takes. */
 static void add_up_node(mr_plan *plan, int node) {
-    plan->host = plan->pinned = (mr_plan_bytes){0};
+    plan->host = plan->pinned = plan->shared = (mr_plan_bytes){0};
     for (size_t d = 0; d < plan->device_count; d++)
         plan->devices[d].memory = (mr_plan_bytes){0};
     for (size_t v = 0; v < plan->vertex_count; v++) {
@@ -191,8 +224,9 @@ static void add_up_node(mr_plan *plan, int node) {
         for (size_t i = 0; i < mr_plan_parts(vertex); i++)
             plan->devices[mr_plan_part(vertex, i)].used = true;
     }
-    plan->devices[0].memory = (mr_plan_bytes){.bytes = plus(plan->host.bytes, plan->pinned.bytes),
-                                              .unknown = plan->host.unknown || plan->pinned.unknown};
+    plan->devices[0].memory =
+        (mr_plan_bytes){.bytes = plus(plus(plan->host.bytes, plan->pinned.bytes), plan->shared.bytes),
+                        .unknown = plan->host.unknown || plan->pinned.unknown || plan->shared.unknown};
 }
 
 static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
@@ -203,7 +237,7 @@ static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
 /* Of a plan of all nodes, the most that any one process takes: they need not be on one machine. */
 static int add_up_all(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
-    mr_plan_bytes host = {0}, pinned = {0};
+    mr_plan_bytes host = {0}, pinned = {0}, shared = {0};
     mr_plan_bytes *most = mr_arena_array(b->arena, plan->device_count, sizeof *most);
     if (!most)
         return MR_ERROR_MEMORY;
@@ -211,13 +245,16 @@ static int add_up_all(mr_plan_builder *b) {
         add_up_node(plan, n);
         plan->nodes[n].host = plan->host;
         plan->nodes[n].pinned = plan->pinned;
+        plan->nodes[n].shared = plan->shared;
         raise(&host, &plan->host);
         raise(&pinned, &plan->pinned);
+        raise(&shared, &plan->shared);
         for (size_t d = 0; d < plan->device_count; d++)
             raise(&most[d], &plan->devices[d].memory);
     }
     plan->host = host;
     plan->pinned = pinned;
+    plan->shared = shared;
     for (size_t d = 0; d < plan->device_count; d++)
         plan->devices[d].memory = most[d];
     return MR_OK;

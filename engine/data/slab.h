@@ -1,10 +1,9 @@
-/* Slabs: what pools of kind MR_MEMORY_SHARED are made of. A slab is a memfd with slots of one size that this process
- * writes and others may map for reading (engine/transport/shm.h).
- *
- * The file begins with one generation a slot, 64 bits each, which rises whenever the slot is about to be filled anew; slots
- * follow, 64-byte aligned. Its size never changes and nobody else can write to it: the seals say so, and readers check
- * them. Pages are made as slots are first needed, and a lack of them is an error then and no signal later.
- *
+/* Slabs: what pools of kind MR_MEMORY_SHARED are made of. A slab is a memfd with slots of one size that this
+ * process writes and others may map for reading (engine/transport/shm.h).
+ * The file begins with one generation a slot, 64 bits each, which rises whenever the slot is about to be filled
+ * anew; slots follow, 64-byte aligned. Its size never changes and nobody else can write to it: the seals say so,
+ * and readers check them. Pages are made as slots are first needed, and a lack of them is an error then and no
+ * signal later.
  * A slab lives as long as there are references to it. Any thread. */
 #ifndef MILLRACE_DATA_SLAB_H
 #define MILLRACE_DATA_SLAB_H
@@ -44,8 +43,8 @@ int mr_slab_fd(const mr_slab *slab);
 uint32_t mr_slab_slots(const mr_slab *slab);
 size_t mr_slab_slot_bytes(const mr_slab *slab);
 
-/* The pool has gone: no buffer in the slab will be used again. mr_slab_closings counts how often that was said of any, so
- * that who keeps many need not look at each. */
+/* The pool has gone: no buffer in the slab will be used again. mr_slab_closings counts how often that was said of
+ * any, so that who keeps many need not look at each. */
 void mr_slab_close(mr_slab *slab);
 bool mr_slab_closed(const mr_slab *slab);
 uint64_t mr_slab_closings(void);

@@ -1,29 +1,24 @@
 /* Payload in shared memory between nodes on one host: a frame crosses as a reference to where it lies.
- *
- * The producer's pools of kind MR_MEMORY_SHARED lie in memfds (engine/data/slab.h). An **export** is the producer's end of
- * one cut: it listens on a unix socket in a folder that only its user may enter. It invites peers: an offer travels to the
- * consumer by whatever way the two talk anyway (ZeroMQ), the consumer opens an **import** with it, and from then on pools
- * are passed as they are first needed: their memfds, sealed against shrinking, growing and new writers, which the consumer
- * checks and maps for reading. So nothing that the producer does can make the consumer's reads fail (SIGBUS), and nothing
- * that the consumer does changes a frame.
- *
- * Lending. mr_shm_export_lend fills a reference to (a part of) a buffer and keeps the buffer in use for that peer; the
- * reference travels in the envelope; mr_shm_import_take makes a buffer of it. When its last reference is dropped the lease
- * goes back through a ring in memory that both map, without a system call and without a message: acknowledgements tell what
- * became of a frame and may come before or after, since a stage may keep a picture for longer than its frame. Only where the
- * producer sleeps with leases out does the first one that comes back wake it, through an eventfd. The producer believes the
- * ring only as far as it agrees with what it has lent.
- *
- * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the peer
- * held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each time it is
- * filled anew: a reference of former times is refused.
- *
- * Fall-back. Whatever is missing (no memfd, another host, another user, no more file descriptors) only means that a frame
- * travels inline; create, open and attaching say why, and who calls logs it once.
- *
- * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing blocks.
- * Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the peer is hostile or
- * broken; MR_ERROR_AGAIN: not now. */
+ * The producer's pools of kind MR_MEMORY_SHARED lie in memfds (engine/data/slab.h). An **export** is the
+ * producer's end of one cut: it listens on a unix socket in a folder that only its user may enter. It invites
+ * peers: an offer travels to the consumer by whatever way the two talk anyway (ZeroMQ), the consumer opens an
+ * **import** with it, and from then on pools are passed as they are first needed: their memfds, sealed against
+ * shrinking, growing and new writers, which the consumer checks and maps for reading. So nothing that the producer
+ * does can make the consumer's reads fail (SIGBUS), and nothing that the consumer does changes a frame.
+ * Lending. mr_shm_export_lend fills a reference to (a part of) a buffer and keeps the buffer in use for that peer;
+ * the reference travels in the envelope; mr_shm_import_take makes a buffer of it. When its last reference is
+ * dropped the lease goes back through a ring in memory that both map, without a system call and without a message:
+ * acknowledgements tell what became of a frame and may come before or after, since a stage may keep a picture for
+ * longer than its frame. Only where the producer sleeps with leases out does the first one that comes back wake
+ * it, through an eventfd. The producer believes the ring only as far as it agrees with what it has lent.
+ * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the
+ * peer held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each
+ * time it is filled anew: a reference of former times is refused.
+ * Fall-back. Whatever is missing (no memfd, another host, another user, no more file descriptors) only means that
+ * a frame travels inline; create, open and attaching say why, and who calls logs it once.
+ * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing
+ * blocks. Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the
+ * peer is hostile or broken; MR_ERROR_AGAIN: not now. */
 #ifndef MILLRACE_TRANSPORT_SHM_H
 #define MILLRACE_TRANSPORT_SHM_H
 
@@ -76,9 +71,9 @@ void mr_shm_export_destroy(mr_shm_export **export);
 
 /* Readable when mr_shm_export_drive has something to do. */
 int mr_shm_export_fd(const mr_shm_export *export);
-/* Accepts peers, takes back what they have let go of and what dead ones held. To be called in each turn of the caller's loop;
- * `sleeps` says that it is going to wait for the descriptor, which then becomes readable when something comes back. Failures
- * are of single peers and logged. */
+/* Accepts peers, takes back what they have let go of and what dead ones held. To be called in each turn of the
+ * caller's loop; `sleeps` says that it is going to wait for the descriptor, which then becomes readable when
+ * something comes back. Failures are of single peers and logged. */
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps);
 
 /* A new peer and what to tell it. */
@@ -97,9 +92,10 @@ void mr_shm_export_recall(mr_shm_export *export, mr_shm_peer *peer, const mr_shm
 /* Leases that the peer holds. */
 size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer);
 
-/* Sends a small message over the unix socket itself, which wakes the consumer directly, where ZeroMQ wakes two threads of
- * its own on the way. `order` goes with it (how many messages went the other way before it, so that the consumer can put
- * both in one order: a note has arrived when this returns). MR_ERROR_AGAIN: not attached, or no room; go the other way. */
+/* Sends a small message over the unix socket itself, which wakes the consumer directly, where ZeroMQ wakes two
+ * threads of its own on the way. `order` goes with it (how many messages went the other way before it, so that the
+ * consumer can put both in one order: a note has arrived when this returns). MR_ERROR_AGAIN: not attached, or no
+ * room; go the other way. */
 int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, uint64_t order, const void *data, size_t bytes);
 
 /* ---- the consumer ---------------------------------------------------------------------------------------------- */
@@ -113,8 +109,8 @@ void mr_shm_import_close(mr_shm_import **import);
 /* Readable when there are notes or the producer is gone. */
 int mr_shm_import_fd(const mr_shm_import *import);
 
-/* Makes a buffer (kind MR_MEMORY_SHARED, to be read only) of a reference. MR_ERROR_PROTOCOL: the reference is refused: not
- * within its pool, of a former generation, or held already; nothing was taken. */
+/* Makes a buffer (kind MR_MEMORY_SHARED, to be read only) of a reference. MR_ERROR_PROTOCOL: the reference is
+ * refused: not within its pool, of a former generation, or held already; nothing was taken. */
 int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference, mr_buffer **buffer);
 /* Gives a reference back that is not wanted (a frame that came twice). As take, and the same errors. */
 int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *reference);

@@ -19,7 +19,8 @@
 
 enum { EVENTS = 16, STRANGERS = 16 };
 
-/* A pool as one peer knows it. Its number is its place, and above that a count that tells it from what was there before. */
+/* A pool as one peer knows it. Its number is its place, and above that a count that tells it from what was there
+ * before. */
 typedef struct passed_pool {
     mr_slab *slab; /* NULL: the place is free */
     uint32_t number;
@@ -247,8 +248,8 @@ static int pass_pool(mr_shm_peer *peer, mr_slab *slab, size_t place) {
     return MR_OK;
 }
 
-/* The pool's number for that peer, which is told of it first where it does not know it. A pool is found near the place that its
- * address stands for. */
+/* The pool's number for that peer, which is told of it first where it does not know it. A pool is found near the
+ * place that its address stands for. */
 static int number_of(mr_shm_peer *peer, mr_slab *slab, uint32_t *number) {
     size_t begin = ((uintptr_t)slab >> 6) % MR_SHM_POOLS, free_place = MR_SHM_POOLS;
     for (size_t i = 0; i < MR_SHM_POOLS; i++) {

@@ -42,7 +42,7 @@ int mr_shm_check_file(int fd, int seals, uint64_t bytes) {
     struct stat found;
     int have = fcntl(fd, F_GET_SEALS);
     if (have < 0 || (have & seals) != seals)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file that it could still change");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file that can still change");
     if (fstat(fd, &found) || (uint64_t)found.st_size != bytes)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file of a wrong size");
     return MR_OK;
@@ -61,8 +61,8 @@ void mr_shm_ring_unmap(mr_shm_ring **ring) {
 
 /* ---- leases ---------------------------------------------------------------------------------------------------- */
 
-/* Of the two that write `returned` and `asleep` and then read the other's, at least one sees what the other wrote: all four
- * are sequentially consistent. */
+/* Of the two that write `returned` and `asleep` and then read the other's, at least one sees what the other wrote:
+ * all four are sequentially consistent. */
 bool mr_shm_ring_put(mr_shm_ring *ring, uint32_t lease) {
     uint64_t count = atomic_load_explicit(&ring->returned, memory_order_relaxed);
     atomic_store_explicit(&ring->lease[count % MR_SHM_LEASES], lease, memory_order_relaxed);

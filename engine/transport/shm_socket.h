@@ -1,6 +1,7 @@
-/* What the two ends of shared memory say to each other over their unix socket (shm.h): messages with boundaries, some with
- * descriptors. No call blocks. Errors: MR_ERROR_AGAIN, without a message: nothing there, or no room; MR_ERROR_UNAVAILABLE: the other
- * end is gone, or the system refuses; MR_ERROR_PERMISSION: the other end is of another user; MR_ERROR_PROTOCOL. */
+/* What the two ends of shared memory say to each other over their unix socket (shm.h): messages with boundaries,
+ * some with descriptors. No call blocks. Errors: MR_ERROR_AGAIN, without a message: nothing there, or no room;
+ * MR_ERROR_UNAVAILABLE: the other end is gone, or the system refuses; MR_ERROR_PERMISSION: the other end is of
+ * another user; MR_ERROR_PROTOCOL. */
 #ifndef MILLRACE_TRANSPORT_SHM_SOCKET_H
 #define MILLRACE_TRANSPORT_SHM_SOCKET_H
 
@@ -23,7 +24,8 @@ typedef struct mr_shm_message {
     uint64_t a, b;
 } mr_shm_message;
 
-/* Listens below a new folder in `parent` that only this user may enter. `path` gets the socket's, at most 107 bytes. */
+/* Listens below a new folder in `parent` that only this user may enter. `path` gets the socket's, at most 107
+ * bytes. */
 int mr_shm_listen(const char *parent, char path[108], int *fd);
 /* Removes the socket and its folder. */
 void mr_shm_unlisten(const char *path);

@@ -2,11 +2,12 @@
  *
  *     bench_shm WAY WIDTHxHEIGHT FRAMES [RATE]
  *
- * WAY is `shm-zmq` (slots of shared memory, references over ZeroMQ), `shm-note` (the same, references over the unix socket
- * beside it), `zmq` (whole frames over ZeroMQ, ipc, ROUTER and DEALER with credit) or `memcpy` (whole frames copied into shared
- * memory and out of it again). Frames are I420; each has its number at both ends, which the consumer checks. With RATE they
- * are sent so many times a second, and the time on the way is measured. The first frames, in which memory is touched for the
- * first time, do not count. One JSON object is printed: seconds of both processes together, and microseconds. */
+ * WAY is `shm-zmq` (slots of shared memory, references over ZeroMQ), `shm-note` (the same, references over the
+ * unix socket beside it), `zmq` (whole frames over ZeroMQ, ipc, ROUTER and DEALER with credit) or `memcpy` (whole
+ * frames copied into shared memory and out of it again). Frames are I420; each has its number at both ends, which
+ * the consumer checks. With RATE they are sent so many times a second, and the time on the way is measured. The
+ * first frames, in which memory is touched for the first time, do not count. One JSON object is printed: seconds
+ * of both processes together, and microseconds. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -357,7 +358,7 @@ int main(int count, char **words) {
     producer p = {0};
     outcome end;
     if (!parse(count, words, &b)) {
-        fprintf(stderr, "usage: bench_shm shm-zmq|shm-note|zmq|memcpy WIDTHxHEIGHT FRAMES [RATE]; FRAMES > %d\n", WARM);
+        fprintf(stderr, "usage: bench_shm shm-zmq|shm-note|zmq|memcpy WIDTHxHEIGHT FRAMES [RATE]\n");
         return 64;
     }
     prepare(&b, &p);

@@ -253,6 +253,7 @@ static void put_memory(yajl_gen json, const mr_plan *plan) {
     mr_json_open_map(json, "memory");
     put_bound(json, "host", &plan->host);
     put_bound(json, "pinned", &plan->pinned);
+    put_bound(json, "shared", &plan->shared);
     yajl_gen_map_close(json);
 }
 

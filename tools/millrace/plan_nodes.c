@@ -138,9 +138,15 @@ static void print_cut_ends(const mr_plan *plan, int node, int width, FILE *strea
     }
 }
 
+static void print_bytes(const char *kind, const mr_plan_bytes *most, int width, FILE *stream) {
+    char text[MR_WORDS];
+    if (most->bytes)
+        mr_print_wrapped(width, stream, "  %s memory for frames: at most %s%s", kind,
+                         mr_words_bytes(most->bytes, text), most->unknown ? ", and frames of unknown size" : "");
+}
+
 void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream) {
     const needs to = {.plan = plan, .width = width, .stream = stream};
-    char text[MR_WORDS];
     if (plan->node_count == 0)
         return;
     const mr_plan_node *of = &plan->nodes[node];
@@ -148,9 +154,8 @@ void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream)
     if (of->key)
         mr_print_wrapped(width, stream, "  needs the secret key %s", of->key);
     mr_plan_files(plan, node, print_file, (void *)&to);
-    if (of->host.bytes)
-        mr_print_wrapped(width, stream, "  host memory for frames: at most %s%s",
-                         mr_words_bytes(of->host.bytes, text), of->host.unknown ? ", and frames of unknown size" : "");
+    print_bytes("host", &of->host, width, stream);
+    print_bytes("shared", &of->shared, width, stream);
 }
 
 static void put_files(yajl_gen json, const mr_plan *plan, int node, const char *key, bool reads) {
@@ -183,5 +188,6 @@ void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node) {
     put_files(json, plan, node, "writes", false);
     put_devices(json, plan, node);
     mr_json_integer(json, "host_bytes", (int64_t)of->host.bytes);
+    mr_json_integer(json, "shared_bytes", (int64_t)of->shared.bytes);
     mr_json_bool(json, "host_unknown", of->host.unknown);
 }

@@ -370,8 +370,12 @@ static void print_memory(const mr_plan *plan, FILE *stream) {
             plan->node < 0 ? ", in the process that takes most" : "");
     print_bound("host", &plan->host, stream);
     fputc('\n', stream);
-    if (plan->pinned.bytes || plan->pinned.unknown) {
-        print_bound("pinned", &plan->pinned, stream);
+    const mr_plan_bytes *const others[] = {&plan->pinned, &plan->shared};
+    static const char *const names[] = {"pinned", "shared"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (others[i]->bytes == 0 && !others[i]->unknown)
+            continue;
+        print_bound(names[i], others[i], stream);
         fputc('\n', stream);
     }
     for (size_t i = 1; i < plan->device_count; i++)
