@@ -193,6 +193,11 @@ typedef struct mr_plan_params {
     bool cuts;                      /* `nodes` of the YAML holds; else one process runs all */
     const char *node;               /* with cuts: the node to plan for; NULL: all of them */
     int replica;                    /* which of its processes: 0, 1, ... */
+    int process, processes;         /* in place of node and replica: which of all processes, counted node by node, of
+                                       how many; 0: not said */
+    size_t host_count;              /* machines of all processes, counted likewise: where those that listen at
+                                       tcp://0.0.0.0:PORT are reached; 0: not known */
+    const char *const *hosts;
     const char *runtime;            /* folder for sockets of nodes that do not say where they listen; NULL: that of
                                        $MILLRACE_RUNTIME, else one of the pipeline's own */
     int workers;                    /* 0: as the spec says, else one for each usable core */

@@ -81,6 +81,39 @@ static bool check_room(mr_plan_builder *b, int n, const char *first, int count) 
     return true;
 }
 
+/* Whether that is every address of the machine, where nobody can connect to. */
+static bool is_anywhere(const char *endpoint) {
+    const char *host = endpoint + strlen("tcp://");
+    return is_tcp(endpoint) && (strncmp(host, "*:", 2) == 0 || strncmp(host, "0.0.0.0:", 8) == 0 ||
+                                strncmp(host, "[::]:", 5) == 0);
+}
+
+/* Who started the processes may know on which machines they are. */
+static bool check_address(mr_plan_builder *b, int n) {
+    const mr_plan_node *node = &b->plan->nodes[n];
+    const char *key = b->spec->nodes[n].address ? "address" : "listen";
+    if (!is_anywhere(node->address) || b->params.host_count > 0)
+        return true;
+    mr_plan_error(b, place_of(b, n, key), "add address: tcp://HOST:PORT, with the name of its host",
+                  "nodes.%s.%s: nobody can connect to \"%s\"", node->id, key, node->address);
+    return false;
+}
+
+/* The endpoint on the machine of process `process` of all. NULL: no memory. */
+static const char *on_host(const mr_plan_builder *b, const char *endpoint, int process) {
+    if (!is_anywhere(endpoint) || (size_t)process >= b->params.host_count)
+        return endpoint;
+    return mr_arena_print(b->arena, "tcp://%s%s", b->params.hosts[process], strrchr(endpoint, ':'));
+}
+
+/* How many processes come before those of the node. */
+static int first_process(const mr_plan *plan, int node) {
+    int process = 0;
+    for (int n = 0; n < node; n++)
+        process += plan->nodes[n].replicas;
+    return process;
+}
+
 /* ---- who listens where ----------------------------------------------------------------------------------------- */
 
 static int count_given(const mr_plan *plan, int node) {
@@ -105,7 +138,7 @@ static int set_listen(mr_plan_builder *b, int n, const char *runtime) {
     if (!node->listen)
         return MR_ERROR_MEMORY;
     int all = count_given(b->plan, n) * node->replicas;
-    if (check_room(b, n, node->listen, all) && node->address != node->listen)
+    if (check_address(b, n) && check_room(b, n, node->listen, all) && node->address != node->listen)
         check_room(b, n, node->address, all);
     return MR_OK;
 }
@@ -137,6 +170,8 @@ static int set_cut(mr_plan_builder *b, const mr_plan_cut *entry, mr_cut *cut, in
         return MR_ERROR_MEMORY;
     for (int r = 0; r < from->replicas; r++) {
         connect[r] = nth_endpoint(b->arena, from->address, r * count + k, all);
+        if (connect[r])
+            connect[r] = on_host(b, connect[r], first_process(b->plan, entry->from) + r);
         if (!connect[r] || check_once(b, taken, entry->from, connect[r]))
             return MR_ERROR_MEMORY;
     }

@@ -151,12 +151,32 @@ static int make_nodes(mr_plan_builder *b) {
     return MR_OK;
 }
 
+/* The node that the process of that number runs. */
+static void choose_by_number(mr_plan_builder *b) {
+    mr_plan *plan = b->plan;
+    int all = 0, process = b->params.process;
+    for (size_t n = 0; n < plan->node_count; n++) {
+        if (plan->node < 0 && process < all + plan->nodes[n].replicas) {
+            plan->node = (int)n;
+            plan->replica = process - all;
+        }
+        all += plan->nodes[n].replicas;
+    }
+    if (all != b->params.processes)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){.file = b->spec->file},
+                    "start as many as there are, or name the node of each with --node",
+                    "%d process%s started, and the nodes of the pipeline are %d", b->params.processes,
+                    b->params.processes == 1 ? " was" : "es were", all);
+}
+
 /* The node that is planned for. */
 static void choose_node(mr_plan_builder *b) {
     char hint[256];
     mr_plan *plan = b->plan;
     plan->node = -1;
     plan->replica = b->params.replica;
+    if (!b->params.node && b->params.processes > 0)
+        choose_by_number(b);
     if (!b->params.node)
         return;
     mr_nearest nearest = {.wanted = b->params.node};

@@ -88,18 +88,6 @@ static void check_endpoint(mr_spec_parser *p, const mr_spec_node *node, const ch
                   "nodes.%s.%s: \"%s\" is no endpoint", node->id, key, endpoint);
 }
 
-/* What listens everywhere is reached nowhere by that name. */
-static void check_address(mr_spec_parser *p, const mr_spec_node *node) {
-    const char *reached = node->address ? node->address : node->listen;
-    const char *key = node->address ? "address" : "listen";
-    bool tcp = reached && strncmp(reached, "tcp://", 6) == 0;
-    if (!tcp || (strncmp(reached + 6, "*:", 2) != 0 && strncmp(reached + 6, "0.0.0.0:", 8) != 0 &&
-                 strncmp(reached + 6, "[::]:", 5) != 0))
-        return;
-    mr_spec_error(p, mr_yaml_get(node->node, key)->place, "add address: tcp://HOST:PORT, with the name of its host",
-                  "nodes.%s.%s: nobody can connect to \"%s\"", node->id, key, reached);
-}
-
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
 /* keys/camera.key has its public key in keys/camera.pub. */
@@ -136,7 +124,6 @@ static int read_node(mr_spec_parser *p, const mr_yaml *map) {
     if (p->diagnostics->errors == before) {
         check_endpoint(p, &node, "listen", node.listen);
         check_endpoint(p, &node, "address", node.address);
-        check_address(p, &node);
     }
     p->spec->nodes[p->spec->node_count++] = node;
     return name_public_key(p, &p->spec->nodes[p->spec->node_count - 1]);

@@ -1,28 +1,38 @@
 /* millrace run: runs one pipeline to its end. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/flow/pipeline.h"
 #include "stages/output.h"
 #include "tools/millrace/complaints.h"
 #include "tools/millrace/control.h"
-#include "tools/millrace/overrides.h"
+#include "tools/millrace/notify.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/progress.h"
 #include "tools/millrace/run_audit.h"
+#include "tools/millrace/run_nodes.h"
 #include "tools/millrace/signals.h"
 #include "tools/millrace/summary.h"
 
-enum { WORKERS = 256, TRACE, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, MOST_WORKERS = 1024 };
+enum {
+    WORKERS = 256, TRACE, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS,
+    MOST_WORKERS = 1024
+};
 /* How often the progress line is renewed. */
-static const int64_t refresh_ns = 200000000;
+static const int64_t refresh_ns = 200000000, report_ns = 500000000;
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_PLACING,
     MR_COMPLAINTS_OPTIONS,
     {"workers", required_argument, NULL, WORKERS},
+    {"node", required_argument, NULL, NODE},
+    {"replica", required_argument, NULL, REPLICA},
+    {"one-process", no_argument, NULL, ONE_PROCESS},
     {"trace", required_argument, NULL, TRACE},
     {"audit", required_argument, NULL, AUDIT},
     {"resume", required_argument, NULL, RESUME},
@@ -36,14 +46,20 @@ static const struct option options[] = {
 static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                    [--costs FILE] [--trace FILE] [--resume FILE] [--audit FILE] [--log LEVEL]\n"
-                "                    [--control PATH] [--quiet] [--json] [--deny-warnings]",
+                "                    [--node NAME [--replica N] | --one-process] [--costs FILE] [--trace FILE]\n"
+                "                    [--resume FILE] [--audit FILE] [--log LEVEL] [--control PATH] [--quiet] [--json]\n"
+                "                    [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
             MR_OVERRIDE_PLACING_HELP
             MR_COMPLAINTS_HELP
             "  --workers N        threads that run stages; by default one for each usable core\n"
+            "  --node NAME        runs one of the pipeline's nodes; without it all that are on this machine are\n"
+            "                     started and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which\n"
+            "                     node this process is\n"
+            "  --replica N        which of the node's processes this is: 0, 1, ...\n"
+            "  --one-process      runs all stages in this process, whatever `nodes` says\n"
             "  --trace FILE       writes what each thread and device did when, for ui.perfetto.dev or\n"
             "                     chrome://tracing\n"
             "  --resume FILE      keeps a checkpoint in FILE, and goes on from it where it is there: after a crash\n"
@@ -62,18 +78,13 @@ static const mr_usage usage = {
     .options = options,
 };
 
-typedef struct arguments {
-    const char *path, *trace, *audit, *resume, *control;
-    mr_overrides overrides;
-    int workers;
-    bool quiet, json, deny;
-} arguments;
+typedef mr_run_arguments arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
 /* Answers an exit code. */
 static int take_option(arguments *to, int option) {
-    long long workers;
+    long long workers, replica;
     mr_log_level level;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
@@ -100,6 +111,19 @@ static int take_option(arguments *to, int option) {
         if (mr_log_parse_level(optarg, &level))
             return mr_usage_error(&usage, "%s", mr_message());
         mr_log_set_level(level);
+        to->log = optarg;
+        return 0;
+    case NODE:
+        to->node = optarg;
+        return 0;
+    case REPLICA:
+        if (!mr_parse_integer(optarg, 0, MR_SPEC_MAX_REPLICAS - 1, &replica))
+            return mr_usage_error(&usage, "--replica takes a number from 0 to %d, not \"%s\"",
+                                  MR_SPEC_MAX_REPLICAS - 1, optarg);
+        to->replica = (int)replica;
+        return 0;
+    case ONE_PROCESS:
+        to->one_process = true;
         return 0;
     case MR_COMPLAINTS_DENY:
         to->deny = true;
@@ -127,6 +151,8 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
         return mr_usage_error(&usage, "name a pipeline");
     if (optind + 1 < argc)
         return mr_usage_error(&usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
+    if (to->node && to->one_process)
+        return mr_usage_error(&usage, "--node runs some of the stages, --one-process all: choose one");
     to->path = argv[optind];
     *done = false;
     return 0;
@@ -139,6 +165,7 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .workers = from->workers,
                                  .trace = from->trace, .resume = from->resume};
     mr_overrides_apply(&from->overrides, &params);
+    mr_run_choose_node(from, &params);
     int status = mr_pipeline_open(pipeline, &params, &wrong);
     status = mr_complaints_tell(&wrong, status, from->deny);
     mr_diagnostics_fini(&wrong);
@@ -150,23 +177,47 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
 /* Lines on the same terminal as the results would only get in their way. */
 static bool wants_progress(const arguments *from) {
     bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
-    return !from->quiet && isatty(STDERR_FILENO) && !results_on_terminal;
+    return !from->report.stream && !from->quiet && isatty(STDERR_FILENO) && !results_on_terminal;
 }
 
-static int await_end(mr_pipeline *pipeline, bool show) {
-    if (!show)
-        return mr_pipeline_wait(pipeline, -1);
+/* What is told while it runs: to the terminal, to whoever watches over this process, to a service manager. */
+typedef struct audience {
+    mr_pipeline *pipeline;
+    const mr_report *report;
     mr_progress progress;
-    mr_progress_begin(&progress);
+    bool show;
+    int64_t reported_ns, alive_ns;
+} audience;
+
+static void give_signs(audience *to, const mr_summary *summary) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real()), every_ns = mr_notify_watchdog_ns();
+    if (to->show)
+        mr_progress_show(&to->progress, summary);
+    if (now_ns - to->reported_ns >= report_ns) {
+        mr_report_send(to->report, summary, false, MR_OK);
+        mr_notify("STATUS=%llu frames, %llu dropped", (unsigned long long)summary->in,
+                  (unsigned long long)summary->dropped);
+        to->reported_ns = now_ns;
+    }
+    if (every_ns && now_ns - to->alive_ns >= every_ns / 2) {
+        mr_notify("WATCHDOG=1");
+        to->alive_ns = now_ns;
+    }
+}
+
+static int await_end(audience *to) {
     int status;
-    while ((status = mr_pipeline_wait(pipeline, refresh_ns)) == MR_ERROR_AGAIN) {
+    if (to->show)
+        mr_progress_begin(&to->progress);
+    while ((status = mr_pipeline_wait(to->pipeline, refresh_ns)) == MR_ERROR_AGAIN) {
         mr_summary *summary = NULL;
-        if (mr_pipeline_summarize(pipeline, &summary))
+        if (mr_pipeline_summarize(to->pipeline, &summary))
             continue;
-        mr_progress_show(&progress, summary);
+        give_signs(to, summary);
         mr_summary_destroy(&summary);
     }
-    mr_progress_end(&progress);
+    if (to->show)
+        mr_progress_end(&to->progress);
     return status;
 }
 
@@ -177,7 +228,9 @@ static int report(mr_pipeline *pipeline, const arguments *from, int status) {
     mr_run_audit_end(failed ? NULL : summary, status);
     if (failed)
         return failed;
-    if (!from->quiet && !from->json && (status || isatty(STDERR_FILENO)))
+    bool watched = from->report.stream != NULL;
+    mr_report_send(&from->report, summary, true, status);
+    if (!watched && !from->quiet && !from->json && (status || isatty(STDERR_FILENO)))
         mr_summary_print(summary, stderr);
     if (from->json)
         failed = mr_summary_print_json(summary, true, status, mr_output_takes_stdout() ? stderr : stdout);
@@ -190,6 +243,14 @@ static int run(const arguments *from) {
     int status = open_pipeline(&pipeline, from);
     if (status)
         return mr_status_exit_code(status);
+    if (pipeline->plan->node < 0) {
+        /* From here on the supervisor takes the signals, and each node is controlled by itself. */
+        mr_signals_end();
+        mr_control_close();
+        int code = mr_run_supervise(from, pipeline->plan);
+        mr_pipeline_destroy(&pipeline);
+        return code;
+    }
     status = mr_plan_refuse_external(pipeline->plan);
     if (!status)
         status = mr_run_audit_open(from->audit);
@@ -204,7 +265,9 @@ static int run(const arguments *from) {
         return code;
     }
     mr_signals_watch(pipeline);
-    status = await_end(pipeline, wants_progress(from));
+    mr_notify("READY=1");
+    audience to = {.pipeline = pipeline, .report = &from->report, .show = wants_progress(from)};
+    status = await_end(&to);
     int failed = report(pipeline, from, status);
     mr_signals_watch(NULL);
     if (failed)
@@ -219,7 +282,11 @@ int mr_command_run(int argc, char **argv) {
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
     int code = parse(&given, argc, argv, &done), status = MR_OK;
+    mr_notify_begin();
+    mr_report_begin(&given.report);
     if (!done)
+        status = mr_launch_find(&given.launch);
+    if (!done && !status)
         status = mr_control_open(given.control);
     if (!done && !status)
         status = mr_signals_begin();
@@ -230,6 +297,8 @@ int mr_command_run(int argc, char **argv) {
         mr_signals_end();
     }
     mr_control_close();
+    mr_report_end(&given.report);
+    mr_launch_fini(&given.launch);
     mr_overrides_fini(&given.overrides);
     return code;
 }

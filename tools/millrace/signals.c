@@ -18,7 +18,7 @@ static struct {
     pthread_t thread;
     mr_pipeline *pipeline; /* NULL: not running yet, or no more */
     int fd; /* of signals */
-    bool draining, over;
+    bool begun, draining, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void print_summary(void) {
@@ -83,6 +83,7 @@ int mr_signals_begin(void) {
         error = pthread_create(&watch.thread, NULL, wait_for_signals, &watch.fd);
     if (error)
         return mr_fail(MR_ERROR_INTERNAL, "no thread for signals: %s", strerror(error));
+    watch.begun = true;
     pthread_setname_np(watch.thread, "mr-signals");
     return MR_OK;
 }
@@ -94,6 +95,9 @@ void mr_signals_watch(mr_pipeline *pipeline) {
 }
 
 void mr_signals_end(void) {
+    if (!watch.begun)
+        return;
+    watch.begun = false;
     pthread_mutex_lock(&watch.lock);
     watch.pipeline = NULL;
     watch.over = true;

@@ -11,6 +11,7 @@
 /* Until a pipeline is watched there is nothing to drain, and the first signal exits. */
 int mr_signals_begin(void);
 void mr_signals_watch(mr_pipeline *pipeline);
+/* Signals stay blocked. Once more does nothing. */
 void mr_signals_end(void);
 
 #endif

@@ -43,6 +43,7 @@ static void put_classes(yajl_gen json, const mr_source_summary *source) {
 static void put_source(yajl_gen json, const mr_source_summary *source) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", source->id);
+    mr_json_bool(json, "elsewhere", source->elsewhere);
     mr_json_integer(json, "in", (int64_t)source->in);
     mr_json_integer(json, "delivered", (int64_t)source->delivered);
     put_lines(json, "dropped", MR_OUTCOME_DROPPED, source->lines, source->line_count);

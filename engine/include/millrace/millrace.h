@@ -63,6 +63,10 @@ typedef struct mr_pipeline_params {
     const char *node;        /* with cuts: the node that this process runs; NULL: all are planned, and none can be
                                 started */
     int replica;             /* with node: which of its processes this is: 0, 1, ... */
+    int process, processes;  /* in place of node and replica: which of all processes, counted node by node, of how
+                                many; processes 0: not said */
+    size_t host_count;       /* with cuts: machines of all processes, counted likewise; 0: not known */
+    const char *const *hosts;
     const char *runtime;     /* with cuts: folder for the sockets of nodes that do not say where they listen; NULL:
                                 $MILLRACE_RUNTIME, else one of the pipeline's own */
     size_t assume_count;     /* plan for hardware that need not be there: "cuda:8x80GiB" (eight with so much memory

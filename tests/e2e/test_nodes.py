@@ -1,0 +1,188 @@
+"""Nodes: one command starts a process for each and watches over them, whoever starts a process can say which node it is,
+and a service manager is told how it stands. What goes from node to node is tests/e2e/test_cuts.py's."""
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+
+import harness
+from harness import MILLRACE, Case, call
+
+# Two nodes that have nothing to do with each other.
+TWO = """\
+version: 1
+pipeline: two
+sources:
+  a: {{type: "null", {a}}}
+  b: {{type: "null", {b}}}
+stages:
+  one: {{type: jsonl, input: a, path: {out}}}
+  two: {{type: "null", input: b}}
+nodes:
+  left: {{stages: one}}
+  right: {{stages: two}}
+"""
+PATIENCE = 60
+
+
+def nodes_of(done):
+    return {node["node"]: node for node in json.loads(done)["nodes"]}
+
+
+def command_line(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return []
+
+
+def children_of(pid):
+    """The processes that it has started, by the names of their nodes."""
+    found = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            words = command_line(child)
+            if "--node" in words:
+                found[words[words.index("--node") + 1]] = int(child)
+    return found
+
+
+class Nodes(Case):
+    def two(self, a="frames: 300", b="frames: 200", out="out.jsonl"):
+        return self.write(TWO.format(a=a, b=b, out=self.folder / out))
+
+    def start(self, path, *arguments, **options):
+        child = harness.start([MILLRACE, "run", path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, **options)
+        self.addCleanup(child.stderr.close)
+        self.addCleanup(child.stdout.close)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def wait_for(self, what, why):
+        end = time.monotonic() + PATIENCE
+        while not (found := what()):
+            self.assertLess(time.monotonic(), end, why)
+            time.sleep(0.02)
+        return found
+
+    def wait_for_rows(self, rows):
+        path = self.folder / "out.jsonl"
+        self.wait_for(lambda: path.exists() and path.read_text().count("\n") >= rows, "no results")
+
+    def test_all_nodes_in_one_table(self):
+        run = self.run_pipeline(self.two(), rows=False)
+        self.assert_balanced(run)
+        self.assertEqual(run.ledger["in"], 500)
+        nodes = nodes_of(run.out)
+        self.assertEqual({name: (node["state"], node["restarts"], node["exit_code"]) for name, node in nodes.items()},
+                         {"left": ("ended", 0, 0), "right": ("ended", 0, 0)})
+        self.assertEqual(nodes["left"]["summary"]["ledger"]["in"], 300)
+        self.assertEqual(nodes["right"]["summary"]["ledger"]["in"], 200)
+        self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 300)
+
+    def test_one_node_and_one_process(self):
+        alone = self.run_pipeline(self.two(), "--node", "right", rows=False)
+        self.assertEqual(alone.ledger["in"], 200)
+        self.assertFalse((self.folder / "out.jsonl").exists())
+        whole = self.run_pipeline(self.two(), "--one-process", rows=False)
+        self.assertEqual(whole.ledger["in"], 500)
+        self.assertNotIn("nodes", whole.summary)
+
+    def test_a_node_that_there_is_not(self):
+        done = call([MILLRACE, "run", self.two(), "--node", "lift"])
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertIn('there is no node "lift"', done.stderr)
+        self.assertIn('did you mean "left"?', done.stderr)
+
+    def test_launchers_say_which_node(self):
+        path = self.two()
+        for environment in ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "n[1-2]"},
+                            {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+                            {"PMI_RANK": "1", "PMI_SIZE": "2"},
+                            {"MILLRACE_NODE": "right"}):
+            with self.subTest(next(iter(environment))):
+                done = call([MILLRACE, "run", path, "--json"], environment=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["ledger"]["in"], 200)
+        done = call([MILLRACE, "run", path], environment={"SLURM_PROCID": "1", "SLURM_NTASKS": "3"})
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertIn("3 processes were started, and the nodes of the pipeline are 2", done.stderr)
+
+    def test_a_node_that_dies_is_started_again(self):
+        child = self.start(self.two(a="rate: 500", b="rate: 500"), "--json")
+        self.wait_for_rows(5)
+        first = children_of(child.pid)["left"]
+        os.kill(first, signal.SIGKILL)
+        self.wait_for(lambda: children_of(child.pid).get("left", first) != first, "it is not started again")
+        (self.folder / "out.jsonl").write_text("")
+        self.wait_for_rows(5)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        self.assertIn("node left was ended by signal 9; it is started again", err)
+        self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()}, {"left": 1, "right": 0})
+
+    def test_a_node_that_cannot_run_is_given_up_and_others_go_on(self):
+        with open(self.folder / "out.jsonl", "w") as taken:
+            fcntl.flock(taken, fcntl.LOCK_EX)
+            run = self.run_pipeline(self.two(b="frames: 5000, rate: 1000"), rows=False, code=74)
+        nodes = nodes_of(run.out)
+        self.assertEqual((nodes["left"]["state"], nodes["left"]["exit_code"]), ("given up", 74))
+        self.assertEqual((nodes["right"]["state"], nodes["right"]["exit_code"]), ("ended", 0))
+        self.assertEqual(nodes["right"]["summary"]["ledger"]["delivered"], 5000)
+        self.assertIn("it has died 5 times within a minute and is given up", run.err)
+
+    def test_both_signals_drain(self):
+        for what in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(what.name):
+                (self.folder / "out.jsonl").unlink(missing_ok=True)
+                child = self.start(self.two(a="rate: 500", b="rate: 500"), "--json")
+                self.wait_for_rows(5)
+                child.send_signal(what)
+                out, err = child.communicate(timeout=PATIENCE)
+                self.assertEqual(child.returncode, 0, err)
+                ledger = json.loads(out)["ledger"]
+                self.assertTrue(ledger["balanced"])
+                self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
+
+    def test_children_end_with_who_started_them(self):
+        child = self.start(self.two(a="rate: 500", b="rate: 500"))
+        self.wait_for_rows(5)
+        started = children_of(child.pid)
+        self.assertEqual(sorted(started), ["left", "right"])
+        child.kill()
+        child.wait(timeout=PATIENCE)
+        self.wait_for(lambda: not any("--node" in command_line(pid) for pid in started.values()), "they still run")
+
+    def test_a_service_manager_is_told(self):
+        for arguments in ([], ["--one-process"]):
+            with self.subTest(arguments), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                path = self.folder / f"notify{len(arguments)}"
+                manager.bind(str(path))
+                manager.settimeout(PATIENCE)
+                environment = {**os.environ, "NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "400000"}
+                child = self.start(self.two(a="rate: 500", b="rate: 500"), *arguments, env=environment)
+                wanted = {"READY=1", "WATCHDOG=1", "STATUS="}
+                while wanted:
+                    told = manager.recv(4096).decode()
+                    wanted = {one for one in wanted if not told.startswith(one)}
+                child.send_signal(signal.SIGTERM)
+                while child.poll() is None:
+                    manager.settimeout(0.1)
+                    try:
+                        wanted.add(manager.recv(4096).decode())
+                    except TimeoutError:
+                        pass
+                self.assertEqual(child.returncode, 0, child.stderr.read())
+                if not arguments:
+                    self.assertIn("STOPPING=1", wanted)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,25 @@
+/* What `millrace run` does with nodes: which of them this process is, and watching over all of them. */
+#ifndef MILLRACE_TOOLS_RUN_NODES_H
+#define MILLRACE_TOOLS_RUN_NODES_H
+
+#include "engine/config/plan.h"
+#include "tools/millrace/launch.h"
+#include "tools/millrace/overrides.h"
+#include "tools/millrace/report.h"
+
+/* The command line of `millrace run`, and what else decides what it does. */
+typedef struct mr_run_arguments {
+    const char *path, *trace, *audit, *resume, *control, *log, *node;
+    mr_overrides overrides;
+    int workers, replica;
+    bool quiet, json, deny, one_process;
+    mr_launch launch;  /* what the environment says */
+    mr_report report;  /* to whoever watches over this process */
+} mr_run_arguments;
+
+/* The command line decides which node this process runs, then whoever started it. */
+void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params);
+/* Starts all nodes of the plan that are on this machine, and answers the exit code. Nobody else waits for signals. */
+int mr_run_supervise(const mr_run_arguments *from, const mr_plan *plan);
+
+#endif

@@ -1,0 +1,142 @@
+/* What children report, and what it comes to. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/millrace/supervisor.h"
+
+enum { CHUNK = 65536, MOST_LINE = 64 << 20 };
+
+static yajl_val member(yajl_val told, const char *key, yajl_type type) {
+    const char *path[] = {key, NULL};
+    return told ? yajl_tree_get(told, path, type) : NULL;
+}
+
+int64_t mr_told_integer(yajl_val told, const char *key) {
+    yajl_val value = member(told, key, yajl_t_number);
+    return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
+}
+
+double mr_told_number(yajl_val told, const char *key) {
+    yajl_val value = member(told, key, yajl_t_number);
+    return YAJL_IS_DOUBLE(value) ? YAJL_GET_DOUBLE(value) : (double)mr_told_integer(told, key);
+}
+
+bool mr_told_true(yajl_val told, const char *key) {
+    return member(told, key, yajl_t_true) != NULL;
+}
+
+const char *mr_told_text(yajl_val told, const char *key) {
+    const char *text = YAJL_GET_STRING(member(told, key, yajl_t_string));
+    return text ? text : "";
+}
+
+yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count) {
+    yajl_val array = member(told, key, yajl_t_array);
+    *count = array ? array->u.array.len : 0;
+    return array ? array->u.array.values : NULL;
+}
+
+/* Takes a whole line over; what is no report is left out. */
+static void take_line(mr_child *child, const char *line) {
+    char wrong[256];
+    yajl_val told = yajl_tree_parse(line, wrong, sizeof wrong);
+    char *copy = told ? strdup(line) : NULL;
+    if (!copy) {
+        yajl_tree_free(told);
+        return;
+    }
+    yajl_tree_free(child->told);
+    free(child->line);
+    child->told = told;
+    child->line = copy;
+    child->ready = true;
+    child->finished = member(told, "exit_code", yajl_t_number) != NULL;
+}
+
+/* Only the last line counts: those before it are older. */
+static void take_lines(mr_child *child) {
+    char *last = memrchr(child->text, '\n', child->length);
+    if (!last)
+        return;
+    *last = 0;
+    char *before = memrchr(child->text, '\n', (size_t)(last - child->text));
+    take_line(child, before ? before + 1 : child->text);
+    child->length -= (size_t)(last + 1 - child->text);
+    memmove(child->text, last + 1, child->length);
+}
+
+static bool make_room(mr_child *child) {
+    if (child->room - child->length >= CHUNK)
+        return true;
+    size_t room = child->room * 2 + CHUNK;
+    char *wider = room <= MOST_LINE ? realloc(child->text, room) : NULL;
+    if (!wider)
+        return false;
+    child->text = wider;
+    child->room = room;
+    return true;
+}
+
+void mr_child_read(mr_child *child) {
+    while (child->report >= 0 && make_room(child)) {
+        ssize_t got = read(child->report, child->text + child->length, child->room - child->length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            if (got == 0 || errno != EAGAIN) {
+                close(child->report);
+                child->report = -1;
+            }
+            break;
+        }
+        child->length += (size_t)got;
+        take_lines(child);
+    }
+}
+
+void mr_child_fini(mr_child *child) {
+    if (child->report >= 0)
+        close(child->report);
+    free(child->text);
+    free(child->line);
+    yajl_tree_free(child->told);
+}
+
+/* ---- the ledger ------------------------------------------------------------------------------------------------ */
+
+static uint64_t frames_of(yajl_val told, const char *key) {
+    size_t count;
+    uint64_t frames = 0;
+    yajl_val *lines = mr_told_array(told, key, &count);
+    for (size_t i = 0; i < count; i++)
+        frames += (uint64_t)mr_told_integer(lines[i], "frames");
+    return frames;
+}
+
+static void add_source(mr_tally_of_nodes *tally, yajl_val source) {
+    uint64_t in = (uint64_t)mr_told_integer(source, "in"), delivered = (uint64_t)mr_told_integer(source, "delivered");
+    uint64_t dropped = frames_of(source, "dropped"), absorbed = frames_of(source, "absorbed");
+    uint64_t in_flight = (uint64_t)mr_told_integer(source, "in_flight");
+    tally->in += in;
+    tally->delivered += delivered;
+    tally->dropped += dropped;
+    tally->absorbed += absorbed;
+    tally->in_flight += in_flight;
+    tally->balanced = tally->balanced && mr_told_true(source, "balanced") &&
+                      in == delivered + dropped + absorbed + in_flight;
+}
+
+mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {
+    mr_tally_of_nodes tally = {.balanced = true};
+    for (size_t i = 0; i < count; i++) {
+        size_t sources;
+        yajl_val *source = mr_told_array(children[i].told, "sources", &sources);
+        /* What came over cuts is counted where its source is read. */
+        for (size_t s = 0; s < sources; s++)
+            if (!mr_told_true(source[s], "elsewhere"))
+                add_source(&tally, source[s]);
+    }
+    return tally;
+}

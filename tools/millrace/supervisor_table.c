@@ -1,0 +1,219 @@
+/* All nodes of a pipeline in one table, and as one object of JSON. */
+#include <string.h>
+
+#include "engine/base/json.h"
+#include "tools/millrace/plan.h"
+#include "tools/millrace/supervisor.h"
+#include "tools/millrace/table.h"
+
+/* Sources of one node that are told of one by one. */
+enum { MOST_SOURCES = 20 };
+
+static const char *state_of(const mr_child *child) {
+    return child->given_up ? "given up" : child->done ? "ended" : child->ready ? "runs" : "starts";
+}
+
+static void add_milliseconds(mr_table *table, double ms) {
+    char text[MR_WORDS];
+    mr_table_add(table, "%s", mr_words_duration((int64_t)(ms * 1e6), text));
+}
+
+/* ---- the processes --------------------------------------------------------------------------------------------- */
+
+static int print_processes(const mr_child *children, size_t count, int width, FILE *stream) {
+    static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {.title = "state"},
+                                        {"restarts", .right = true},    {"exit", .right = true},
+                                        {"CPU", .right = true},         {"peak memory", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    char text[MR_WORDS];
+    for (size_t i = 0; i < count; i++) {
+        const mr_child *child = &children[i];
+        mr_table_add(&table, "%s", child->name);
+        mr_table_add(&table, "%s", state_of(child));
+        mr_table_add(&table, "%d", child->restarts);
+        if (child->done)
+            mr_table_add(&table, "%d", child->exit_code);
+        else
+            mr_table_add(&table, "-");
+        mr_table_add(&table, "%.2f s", mr_told_number(child->told, "cpu_s"));
+        mr_table_add(&table, "%s", mr_words_bytes((uint64_t)mr_told_integer(child->told, "peak_bytes"), text));
+    }
+    return mr_table_print(&table, width, stream);
+}
+
+/* ---- stages ---------------------------------------------------------------------------------------------------- */
+
+static bool is_source(yajl_val told, const char *id) {
+    size_t count;
+    yajl_val *sources = mr_told_array(told, "sources", &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(mr_told_text(sources[i], "id"), id) == 0)
+            return true;
+    return false;
+}
+
+static void add_stage(mr_table *table, const mr_child *child, yajl_val stage, bool source) {
+    mr_table_add(table, "%s", child->name);
+    mr_table_add(table, "%s", mr_told_text(stage, "id"));
+    mr_table_add(table, "%s", mr_told_text(stage, "device"));
+    if (source)
+        mr_table_add(table, "-");
+    else
+        mr_table_add(table, "%lld", (long long)mr_told_integer(stage, "in"));
+    mr_table_add(table, "%lld", (long long)mr_told_integer(stage, "out"));
+    add_milliseconds(table, mr_told_number(stage, "busy_s") * 1e3);
+    if (source) {
+        mr_table_add(table, "-");
+        mr_table_add(table, "-");
+        return;
+    }
+    add_milliseconds(table, mr_told_number(stage, "p50_ms"));
+    add_milliseconds(table, mr_told_number(stage, "p99_ms"));
+}
+
+static int print_stages(const mr_child *children, size_t count, int width, FILE *stream) {
+    static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {"stage", .cut = MR_CUT_MIDDLE},
+                                        {"device", .cut = MR_CUT_LINES}, {"in", .right = true},
+                                        {"out", .right = true},         {"busy", .right = true},
+                                        {"p50", .right = true},         {"p99", .right = true},
+                                        {0}};
+    mr_table table = {.columns = columns};
+    for (size_t i = 0; i < count; i++) {
+        size_t stages, sources = 0;
+        yajl_val *stage = mr_told_array(children[i].told, "stages", &stages);
+        for (size_t s = 0; s < stages; s++) {
+            bool source = is_source(children[i].told, mr_told_text(stage[s], "id"));
+            /* Those of other nodes stand in the plan of this one, too. */
+            if (mr_told_integer(stage[s], "instances") == 0)
+                continue;
+            if (!source || ++sources <= MOST_SOURCES)
+                add_stage(&table, &children[i], stage[s], source);
+        }
+    }
+    return mr_table_print(&table, width, stream);
+}
+
+/* ---- the ledger ------------------------------------------------------------------------------------------------ */
+
+static void print_lines(yajl_val ledger, const char *what, FILE *stream) {
+    size_t count;
+    yajl_val *lines = mr_told_array(ledger, what, &count);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stream, "    %10lld %s by %s: %s\n", (long long)mr_told_integer(lines[i], "frames"), what,
+                mr_told_text(lines[i], "stage"), mr_told_text(lines[i], "reason"));
+}
+
+/* A source that failed or does not balance, and what was dropped and absorbed of each. */
+static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
+    const char *error = mr_told_text(source, "error");
+    if (*error)
+        fprintf(stream, "  %s of %s failed: %s\n", mr_told_text(source, "id"), child->name, error);
+    if (!mr_told_true(source, "balanced"))
+        fprintf(stream, "  %s of %s does not balance\n", mr_told_text(source, "id"), child->name);
+    print_lines(source, "dropped", stream);
+    print_lines(source, "absorbed", stream);
+}
+
+static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
+    const mr_tally_of_nodes all = mr_children_tally(children, count);
+    fprintf(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
+            (unsigned long long)all.in, (unsigned long long)all.delivered, (unsigned long long)all.dropped,
+            (unsigned long long)all.absorbed, (unsigned long long)all.in_flight,
+            all.balanced ? "balanced" : "NOT BALANCED");
+    for (size_t i = 0; i < count; i++) {
+        size_t sources;
+        bool reads = false;
+        yajl_val *source = mr_told_array(children[i].told, "sources", &sources);
+        for (size_t s = 0; s < sources; s++) {
+            if (mr_told_true(source[s], "elsewhere"))
+                continue;
+            reads = true;
+            if (s < MOST_SOURCES || *mr_told_text(source[s], "error"))
+                print_source(&children[i], source[s], stream);
+        }
+        if (reads && children[i].restarts)
+            fprintf(stream, "  %s was started again: its sources are counted from then on\n", children[i].name);
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
+
+int mr_children_print(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, FILE *stream) {
+    const mr_tally_of_nodes all = mr_children_tally(children, count);
+    uint64_t done = all.delivered + all.dropped + all.absorbed;
+    int width = mr_terminal_width(stream);
+    fprintf(stream, "%s: %llu frames in %.2f s", plan->name, (unsigned long long)done, wall_s);
+    if (wall_s > 0)
+        fprintf(stream, " (%.1f a second)", (double)done / wall_s);
+    fprintf(stream, "; %zu processes\n\n", count);
+    int status = print_processes(children, count, width, stream);
+    fputc('\n', stream);
+    status = status ? status : print_stages(children, count, width, stream);
+    print_ledger(children, count, stream);
+    return status;
+}
+
+static void put_child(yajl_gen json, const mr_plan *plan, const mr_child *child) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "node", plan->nodes[child->node].id);
+    mr_json_integer(json, "replica", child->replica);
+    mr_json_text(json, "state", state_of(child));
+    mr_json_integer(json, "restarts", child->restarts);
+    mr_json_integer(json, "exit_code", child->exit_code);
+    mr_json_key(json, "summary");
+    /* It is JSON already, and goes in as it stands. */
+    if (child->line)
+        yajl_gen_number(json, child->line, strlen(child->line));
+    else
+        yajl_gen_null(json);
+    yajl_gen_map_close(json);
+}
+
+/* What became of frames, by source, stage and reason. */
+static void put_lines(yajl_gen json, const char *what, const mr_child *children, size_t count) {
+    mr_json_open_array(json, what);
+    for (size_t i = 0; i < count; i++) {
+        size_t sources, lines;
+        yajl_val *source = mr_told_array(children[i].told, "sources", &sources);
+        for (size_t s = 0; s < sources; s++) {
+            yajl_val *line = mr_told_array(source[s], what, &lines);
+            for (size_t k = 0; k < lines && !mr_told_true(source[s], "elsewhere"); k++) {
+                mr_json_open_map(json, NULL);
+                mr_json_text(json, "source", mr_told_text(source[s], "id"));
+                mr_json_text(json, "stage", mr_told_text(line[k], "stage"));
+                mr_json_text(json, "reason", mr_told_text(line[k], "reason"));
+                mr_json_integer(json, "frames", mr_told_integer(line[k], "frames"));
+                yajl_gen_map_close(json);
+            }
+        }
+    }
+    yajl_gen_array_close(json);
+}
+
+int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
+                           FILE *stream) {
+    const mr_tally_of_nodes all = mr_children_tally(children, count);
+    yajl_gen json = mr_json_create(false);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "pipeline", plan->name);
+    mr_json_text(json, "digest", plan->spec->digest);
+    mr_json_integer(json, "exit_code", exit_code);
+    mr_json_number(json, "wall_s", wall_s);
+    mr_json_open_map(json, "ledger");
+    mr_json_integer(json, "in", (int64_t)all.in);
+    mr_json_integer(json, "delivered", (int64_t)all.delivered);
+    put_lines(json, "dropped", children, count);
+    put_lines(json, "absorbed", children, count);
+    mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
+    mr_json_bool(json, "balanced", all.balanced);
+    yajl_gen_map_close(json);
+    mr_json_open_array(json, "nodes");
+    for (size_t i = 0; i < count; i++)
+        put_child(json, plan, &children[i]);
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+    return mr_json_finish(json, stream);
+}
