@@ -1,0 +1,140 @@
+"""What Python's protobuf and xxHash say of the messages that millrace writes, and what millrace says of theirs.
+
+The schema is read from proto/millrace.proto by the schema compiler, so nothing generated is kept here.
+
+    wire.py PROGRAM    (tests/reference/wire_messages.c)
+"""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import xxhash
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+program = sys.argv[1]
+proto = os.path.join(os.path.dirname(__file__), "..", "..", "proto")
+with tempfile.NamedTemporaryFile() as out:
+    subprocess.run(["protoc-c", f"-I{proto}", f"--descriptor_set_out={out.name}", "millrace.proto"], check=True)
+    files = descriptor_pb2.FileDescriptorSet.FromString(out.read())
+pool = descriptor_pool.DescriptorPool()
+for file in files.file:
+    pool.Add(file)
+
+
+def message(name):
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"millrace.v1.{name}"))
+
+
+Envelope, Media = message("Envelope"), message("Media")
+
+
+def same(got, expected, what):
+    if got != expected:
+        sys.exit(f"{what}: {got!r} instead of {expected!r}")
+
+
+def sealed(envelope):
+    data = envelope.SerializeToString(deterministic=True)
+    return data + b"\x79" + struct.pack("<Q", xxhash.xxh3_64_intdigest(data))
+
+
+def framed(parts):
+    return struct.pack("<I", len(parts)) + b"".join(struct.pack("<I", len(part)) + part for part in parts)
+
+
+def split(data):
+    at = 0
+    while at < len(data):
+        count, = struct.unpack_from("<I", data, at)
+        at += 4
+        parts = []
+        for _ in range(count):
+            length, = struct.unpack_from("<I", data, at)
+            parts.append(data[at + 4:at + 4 + length])
+            at += 4 + length
+        yield parts
+
+
+def read_ours():
+    written = subprocess.run([program, "write"], check=True, capture_output=True).stdout
+    hello, report, items = split(written)
+    for parts in (hello, report, items):
+        envelope = Envelope.FromString(parts[0])
+        same(envelope.checksum, xxhash.xxh3_64_intdigest(parts[0][:-9]), "checksum")
+        same(envelope.SerializeToString(), parts[0], "bytes written again")
+        same(envelope.version, 1, "version")
+    said = Envelope.FromString(hello[0]).hello
+    same((said.name, said.incarnation, said.attempt, said.cut, said.formats, said.memory, said.newest_version),
+         ("center", 2 ** 64 - 1, 3, "a->b", "pictures", "", 2), "hello")
+    same(said.digest, bytes([0, 1, 2] + 29 * [0]), "digest")
+    envelope = Envelope.FromString(report[0])
+    said = envelope.report
+    same((envelope.session, envelope.number), (8, 1), "session and number")
+    same((said.granted_frames, said.granted_bytes, said.progress, said.withdrawn), (10, 2 ** 50, 30, True), "report")
+    same(list(said.ended), [2, 0], "ended")
+    same([(s.first, s.count, s.outcome) for s in said.settled], [(1, 5, 2), (6, 1, 3)], "settled")
+    same((said.names[said.settled[1].stage - 1], said.names[said.settled[1].reason - 1]), ("s", "late"), "reason")
+    said = Envelope.FromString(items[0]).items
+    frame, gone = said.items
+    same((frame.kind, frame.position, frame.source, frame.epoch, frame.seq, frame.sub), (0, 300, 1, 2, 2 ** 40, 4),
+         "frame")
+    same((frame.pts_ns, frame.dts_ns, frame.age_ns, frame.remaining_ns, frame.flags), (-5, -2 ** 63, 70, 30, 1), "times")
+    same((frame.format.payload, frame.format.pixel, frame.format.width, frame.format.height), (2, 6, 16, 8), "format")
+    same((gone.kind, gone.seq, said.names[gone.reason - 1]), (1, 9, "late"), "gone")
+    block, = said.blocks
+    same((len(items), block.bytes, block.checked), (2, len(items[1]), True), "block")
+    same(block.checksum, xxhash.xxh3_64_intdigest(items[1]), "checksum of a payload")
+    pixels = b"".join(items[1][plane.offset:plane.offset + plane.bytes] for plane in frame.planes)
+    same(pixels, bytes(range(192)), "pixels")
+    result, = frame.results
+    same((said.names[result.stage - 1], list(result.indices), list(result.scores)), ("classify", [89, -1], [0.75, 0.125]),
+         "classes")
+    same((said.names[result.labels[0] - 1], result.labels[1]), ("cockatoo", 0), "labels")
+
+
+def write_theirs():
+    welcome = Envelope(version=1, session=2 ** 63)
+    welcome.welcome.run, welcome.welcome.live = 77, True
+    items = Envelope(version=1, session=8, number=3)
+    items.items.names.extend(["features", "embedding", "failed", "classify", "owl"])
+    items.items.media.append(Media(path="a.mp4").SerializeToString())
+    packet = bytes(range(1, 6)) + bytes(64)
+    tensor = struct.pack("<4f", 1, 2.5, 3, 4)
+    items.items.blocks.add(bytes=len(packet))
+    items.items.blocks.add(bytes=len(tensor), checked=True, checksum=xxhash.xxh3_64_intdigest(tensor))
+    frame = items.items.items.add(position=9, source=1, epoch=1, seq=5, pts_ns=-2 ** 63, age_ns=40, media=1)
+    frame.format.payload = 1
+    frame.planes.add(block=1, bytes=5)
+    result = frame.results.add(stage=1, name=2, block=2)
+    result.format.payload, result.format.dtype, result.format.layout = 3, 3, 3
+    result.format.dims.extend([4])
+    frame.results.add(stage=4, indices=[7], scores=[0.5], labels=[5])
+    items.items.items.add(kind=2, source=3, reason=3)
+    damaged = sealed(items)
+    damaged = damaged[:20] + bytes([damaged[20] ^ 1]) + damaged[21:]
+    many = Envelope(version=1)
+    many.items.items.add(source=4)
+    given = [[sealed(welcome)], [sealed(items), packet, tensor], [damaged, packet, tensor], [sealed(items), packet],
+             [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(Envelope(version=9, number=1))]]
+    told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
+    same(told.stdout.decode().splitlines(), [
+        f"kind 2 session {2 ** 63} number 0 run 77 live 1",
+        "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 plane 5:01..05"
+        " by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] [2 0 3/0/0/0 failed]",
+        "refused: an envelope whose checksum is wrong",
+        "refused: 1 parts of payload where the envelope tells of 2",
+        "refused: a packet that is not followed by 64 zero bytes",
+        "refused: an item of a source that there is not",
+        "refused: a message in version 9; 1 to 1 are read here",
+    ], "what millrace reads")
+
+
+read_ours()
+write_theirs()
+print("millrace and Python's protobuf agree")
