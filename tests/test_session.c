@@ -44,12 +44,13 @@ SCHEDULES(test_senders_that_die, false, .senders_die = true, .loss = true)
 SCHEDULES(test_processes_that_stand_still, false, .pauses = true, .loss = true)
 SCHEDULES(test_frames_that_kill, false, .poison = true, .closing = true)
 
-/* Where processes die of nothing else, next to nothing else is set aside: only what waited in vain to go alone. */
+/* Where processes die of nothing else, next to nothing else is set aside: what a process had in hand beside the frame
+ * that killed it each time. */
 static void test_only_what_kills_is_set_aside(void **state) {
     (void)state;
     static const world_faults faults = {.poison = true};
     world_result sum = run_schedules(false, &faults);
-    assert_true(sum.innocent * 100 <= sum.set_aside);
+    assert_true(sum.innocent * 1000 <= sum.set_aside + 1000);
 }
 
 SCHEDULES(test_batches, false, .batches = true, .receivers_die = true, .loss = true)

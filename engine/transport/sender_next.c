@@ -103,8 +103,6 @@ static void fill(mr_sender *sender, peer *p, uint64_t position, uint32_t share, 
         if (!may_take(sender, p, s) || (message->items.count && (alone || bytes >= sender->params.batch_bytes)))
             return;
         bytes += s->item.bytes;
-        if (alone)
-            p->alone_until_ns = sender->now_ns + sender->params.self.timing.alone_ns;
         put(sender, p, position, message);
         if (alone)
             return;

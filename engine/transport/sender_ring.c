@@ -43,6 +43,8 @@ void sender_lease(mr_sender *sender, uint64_t position, peer *p) {
     p->leased++;
     p->lane_leased[s->item.identity.source]++;
     p->suspects += s->deaths > 0;
+    if (s->deaths)
+        p->alone_until_ns = sender->now_ns + sender->params.self.timing.alone_ns;
 }
 
 /* Packets that follow one that is lost could not be decoded. */
@@ -71,22 +73,24 @@ void sender_take_back(mr_sender *sender, uint64_t position) {
         sender->first_queued = position;
 }
 
-/* True where that was once too often. The frame is leased: whoever takes it back counts the suspicion anew. */
-static bool suspect(mr_sender *sender, slot *s) {
-    peer *p = &sender->peers[s->peer];
-    p->suspects += s->deaths == 0;
+/* True where that was once too often. One of several that were in hand may be innocent, and goes alone once more; but
+ * not without end. The frame is leased: whoever takes it back counts the suspicion anew. */
+static bool suspect(mr_sender *sender, slot *s, bool alone) {
+    uint32_t limit = sender->params.deaths;
+    sender->peers[s->peer].suspects += s->deaths == 0;
     s->deaths++;
-    return sender->params.deaths && s->deaths >= sender->params.deaths && !sender->params.live;
+    return limit && s->deaths >= (alone ? limit : 2 * limit) && !sender->params.live;
 }
 
 void sender_bury(mr_sender *sender, peer *p, bool died) {
     uint32_t index = index_of(sender, p), suspects = p->suspects;
+    bool alone = (suspects ? suspects : p->leased) == 1;
     for (uint64_t position = sender->base; position != sender->next && p->leased; position++) {
         slot *s = slot_at(sender, position);
         if (s->state != SLOT_LEASED || s->peer != index)
             continue;
         bool accused = died && s->item.kind == MR_CUT_FRAME && (!suspects || s->deaths);
-        if (accused && suspect(sender, s)) {
+        if (accused && suspect(sender, s, alone)) {
             s->set_aside = true;
             sender->counts.set_aside++;
             sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "set aside");

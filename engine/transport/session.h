@@ -36,9 +36,10 @@
  *
  * **Several receivers** of one cut share the work: whoever has the most credit left is sent the next frames. When one
  * is lost, the others get what it had. A frame that was in the hands of a process that died or stalled is sent to the
- * next one alone, with nothing else in hand; one that `deaths` of them had when they died is set aside. A process has
- * died where a later one has its name, or where its connection was closed and it did not come back in silence_ns;
- * it has stalled where it owes outcomes and its progress stood still for stall_ns. Mere silence is no death.
+ * next one alone, with nothing else in hand; one that `deaths` of them had when they died is set aside, or, where it was
+ * always in company, that twice as many had. A process has died where a later one has its name, or where its connection
+ * was closed and it did not come back in silence_ns; it has stalled where it owes outcomes and its progress stood still
+ * for stall_ns. Mere silence is no death.
  *
  * **End.** END goes to every receiver, also to one that comes later, behind all frames of the source that it gets.
  * While frames are not settled one receiver is left without it, so that there is one that can take what others lose.
