@@ -181,7 +181,8 @@ static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *messa
     if (fault) {
         receiver->counts.malformed++;
         receiver_break(receiver, from, MR_PEER_BROKEN, fault);
-        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s breaks the protocol: %s", receiver->params.self.cut, fault);
+        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s breaks the protocol: %s", receiver->params.self.cut,
+                       fault);
     }
     for (size_t i = 0; i < message->items.count; i++) {
         mr_cut_item *item = &message->items.item[i];
@@ -238,7 +239,8 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
     } else if (message->kind != MR_MESSAGE_BEAT) {
         receiver->counts.malformed++;
         receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");
-        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends what only receivers send", receiver->params.self.cut);
+        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends what only receivers send",
+                       receiver->params.self.cut);
     }
     return MR_OK;
 }

@@ -56,8 +56,8 @@ static bool has_credit_for(const peer *p, const slot *s) {
 
 /* Whether an item may go to a peer now. Until `alone_ns` is over nothing joins a frame under suspicion. */
 static bool may_take(const mr_sender *sender, const peer *p, const slot *s) {
-    return is_there(p) && !p->withdrawn && !p->stalled && !p->end_told[s->item.identity.source] && has_credit_for(p, s) &&
-           !(p->suspects && sender->now_ns < p->alone_until_ns);
+    return is_there(p) && !p->withdrawn && !p->stalled && !p->end_told[s->item.identity.source] &&
+           has_credit_for(p, s) && !(p->suspects && sender->now_ns < p->alone_until_ns);
 }
 
 /* Who has the most credit left of those that may take it. */
