@@ -1,4 +1,5 @@
 """The pipelines that come with millrace and the demo, run as they are and as their own comments say."""
+import json
 import os
 import re
 
@@ -43,6 +44,40 @@ class Pipelines(harness.Case):
             self.assertEqual(len(run.of(source)), frames)
             self.assert_in_order(run.of(source))
 
+    def test_two_devices(self):
+        """The halves of a network give what the whole gives, on the processors and on two devices."""
+        if not (harness.MODELS / "lite0-back.onnx").exists():
+            self.skipTest(f"no halves in {harness.MODELS} (tools/test makes them)")
+        clip = clips.codec("h264 4:2:0")
+        whole = self.rows("classify-video", "--input", clip).rows
+        self.assertTrue(whole)
+        for front, back in (("cpu", "cpu"), ("sim:0", "sim:1")):
+            environment = {"MODELS": str(harness.MODELS), "FRONT": front, "BACK": back}
+            run = self.run_pipeline(harness.ROOT / "pipelines/two-devices.yaml", "--input", clip,
+                                    environment=environment)
+            self.assert_balanced(run)
+            devices = {stage["id"]: stage["device"] for stage in run.summary["stages"]}
+            self.assertEqual((devices["front"], devices["back"]), (front, back))
+            self.assertEqual([[one["index"] for one in row["classes"]] for row in run.rows],
+                             [[one["index"] for one in row["classes"]] for row in whole])
+            for row, expected in zip(run.rows, whole):
+                np.testing.assert_allclose([one["score"] for one in row["classes"]],
+                                           [one["score"] for one in expected["classes"]], atol=1e-5)
+
+    def test_two_devices_that_are_assumed(self):
+        if not (harness.MODELS / "lite0-back.onnx").exists():
+            self.skipTest(f"no halves in {harness.MODELS} (tools/test makes them)")
+        done = harness.call([harness.MILLRACE, "plan", harness.ROOT / "pipelines/two-devices.yaml", "--input",
+                             clips.codec("h264 4:2:0"), "--assume", "cuda:2x80GiB", "--json"],
+                            environment={"MODELS": str(harness.MODELS), "FRONT": "cuda:0", "BACK": "cuda:1"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        plan = json.loads(done.stdout)
+        self.assertEqual({stage["id"]: stage["device"] for stage in plan["stages"]},
+                         {"decode": "cpu", "preprocess": "cuda:0", "front": "cuda:0", "back": "cuda:1",
+                          "classify": "cpu", "results": "cpu"})
+        between = next(copy for copy in plan["copies"] if copy["id"] == "front->cuda:1")
+        self.assertEqual(between["kind"], "peer")
+        self.assertEqual(between["frame_bytes"], 80 * 14 * 14 * 4)
 
     def test_motion(self):
         run = self.rows("motion", "--set", "sources.street.duration=10s")

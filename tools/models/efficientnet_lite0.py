@@ -4,6 +4,8 @@
     lite0-features.onnx   images [batch, 3, 224, 224] f32 -> features [batch, 1280]
     lite0-head.npy        1000 x 1281 f32: the classifier's weights, the bias in the last column
     lite0.onnx            images -> logits [batch, 1000]
+    lite0-front.onnx      the first half of the features model: images -> middle [batch, 15680]
+    lite0-back.onnx       the second half: middle -> features [batch, 1280]
     lite0-int8.onnx       the features model in 8 bits (weights signed per channel, activations unsigned)
     imagenet.txt          labels, one a line
 
@@ -36,7 +38,8 @@ KNOWN_CLIP = "sulphur-crested cockatoo"
 CALIBRATION = ["squirrel_cls.jpg", "orange.jpg", "baboon.jpg", "fruits.jpg", "home.jpg", "messi5.jpg", "butterfly.jpg",
                "building.jpg", "apple.jpg", "aloeL.jpg"]
 CLIP_EVERY = 7
-FILES = ["lite0-features.onnx", "lite0-head.npy", "lite0.onnx", "lite0-int8.onnx", "imagenet.txt"]
+FILES = ["lite0-features.onnx", "lite0-front.onnx", "lite0-back.onnx", "lite0-head.npy", "lite0.onnx", "lite0-int8.onnx",
+         "imagenet.txt"]
 
 
 def say(text):
@@ -98,6 +101,17 @@ def verify(name, classify, samples, labels):
         raise ValueError(f"{name} sees most often \"{most}\" on {CLIP.name}, not {KNOWN_CLIP}")
 
 
+def verify_halves(folder, samples):
+    import numpy
+    images = numpy.concatenate(list(samples.known.values()))
+    whole = features_of(folder / "lite0-features.onnx", images)
+    both = features_of(folder / "lite0-back.onnx", features_of(folder / "lite0-front.onnx", images))
+    worst = float(abs(whole - both).max())
+    say(f"lite0-front.onnx and lite0-back.onnx: features differ by at most {worst:g}")
+    if worst > 1e-4:
+        raise ValueError(f"the two halves give other features than the whole: they differ by {worst:g}")
+
+
 def quantize(source, target, samples):
     from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -124,8 +138,10 @@ def convert(weights, stills, clip, folder):
     import torch_file
 
     say(f"reading {weights.name}")
-    features, head, whole = lite0_network.build(torch_file.load(weights))
+    features, (front, back), head, whole = lite0_network.build(torch_file.load(weights))
     onnx.save(features, folder / "lite0-features.onnx")
+    onnx.save(front, folder / "lite0-front.onnx")
+    onnx.save(back, folder / "lite0-back.onnx")
     onnx.save(whole, folder / "lite0.onnx")
     numpy.save(folder / "lite0-head.npy", head)
     shutil.copyfile(stills / LABELS, folder / "imagenet.txt")
@@ -138,6 +154,7 @@ def convert(weights, stills, clip, folder):
     linear = lambda path: lambda images: (features_of(path, images) @ head[:, :-1].T + head[:, -1]).argmax(1)
     verify("lite0-features.onnx", linear(folder / "lite0-features.onnx"), samples, labels)
     verify("lite0.onnx", lambda images: features_of(folder / "lite0.onnx", images).argmax(1), samples, labels)
+    verify_halves(folder, samples)
     say(f"calibrating the 8-bit variant on {len(samples.calibration)} pictures")
     quantize(folder / "lite0-features.onnx", folder / "lite0-int8.onnx", samples)
     verify("lite0-int8.onnx", linear(folder / "lite0-int8.onnx"), samples, labels)

@@ -17,6 +17,9 @@ FEATURES = 1280
 CLASSES = 1000
 SIZE = 224
 OPSET = 13
+# The two halves meet behind this group: about half of the work, and little to carry (80 x 14 x 14).
+CUT = 4
+MIDDLE = (80, 14, 14)
 
 
 class Builder:
@@ -69,7 +72,9 @@ class Builder:
         self.constant("six", numpy.array(6, numpy.float32))
         x = self.convolve("images", "_conv_stem", "_bn0", 32, 3, 3, stride=2)
         number = 0
-        for repeats, kernel, stride, expand, into, out in GROUPS:
+        for group, (repeats, kernel, stride, expand, into, out) in enumerate(GROUPS):
+            if group == CUT:
+                self.middle, self.cut = x, len(self.nodes)
             for repeat in range(repeats):
                 first = repeat == 0
                 x = self.block(x, f"_blocks.{number}", kernel, stride if first else 1, expand, into if first else out, out)
@@ -77,10 +82,24 @@ class Builder:
         x = self.convolve(x, "_conv_head", "_bn1", FEATURES, GROUPS[-1][-1], 1)
         self.node("Flatten", [self.node("GlobalAveragePool", [x], "pooled")], "features", axis=1)
 
-    def model(self, name, output, length):
+    def halves(self):
+        """Two models, of which the second takes what the first gives, as one vector: the tensor between them, flattened."""
+        flatten = helper.make_node("Flatten", [self.middle], ["middle"], name="middle", axis=1)
+        shape = numpy_helper.from_array(numpy.array([0, *MIDDLE], numpy.int64), "middle.shape")
+        reshape = helper.make_node("Reshape", ["middle", "middle.shape"], [self.middle], name="middle.reshape")
+        length = int(numpy.prod(MIDDLE))
+        front = self.model("efficientnet-lite0-front", "middle", length, nodes=[*self.nodes[:self.cut], flatten])
+        back = self.model("efficientnet-lite0-back", "features", FEATURES, given=("middle", ["batch", length]),
+                          nodes=[reshape, *self.nodes[self.cut:]], more=[shape])
+        return front, back
+
+    def model(self, name, output, length, nodes=None, given=("images", ["batch", 3, SIZE, SIZE]), more=()):
+        nodes = self.nodes if nodes is None else nodes
+        used = {one for node in nodes for one in node.input}
         graph = helper.make_graph(
-            self.nodes, name, [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, SIZE, SIZE])],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", length])], self.weights)
+            nodes, name, [helper.make_tensor_value_info(given[0], TensorProto.FLOAT, given[1])],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", length])],
+            [weight for weight in [*self.weights, *more] if weight.name in used])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="millrace")
         model.ir_version = 8
         onnx.checker.check_model(model, full_check=True)
@@ -88,7 +107,7 @@ class Builder:
 
 
 def build(tensors):
-    """(features model, head as classes x (features + 1) with the bias last, whole model)."""
+    """(features model, its two halves, head as classes x (features + 1) with the bias last, whole model)."""
     builder = Builder(tensors)
     builder.features()
     head = numpy.concatenate([builder.take("_fc.weight", (CLASSES, FEATURES)), builder.take("_fc.bias", (CLASSES,))[:, None]],
@@ -96,6 +115,7 @@ def build(tensors):
     if builder.tensors:
         raise ValueError(f"the weights hold tensors that the network does not have: {', '.join(sorted(builder.tensors))}")
     features = builder.model("efficientnet-lite0-features", "features", FEATURES)
+    halves = builder.halves()
     builder.node("Gemm", ["features", builder.constant("_fc.weight", head[:, :-1].copy()),
                           builder.constant("_fc.bias", head[:, -1].copy())], "logits", transB=1)
-    return features, head, builder.model("efficientnet-lite0", "logits", CLASSES)
+    return features, halves, head, builder.model("efficientnet-lite0", "logits", CLASSES)
