@@ -96,7 +96,7 @@ static void run_clip(const char *path, const char *options, arrivals *seen) {
     mr_diagnostics_fini(&wrong);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", arrive, seen), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(mr_pipeline_wait(pipeline, 60000000000), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, 120000000000), MR_OK);
     mr_pipeline_destroy(&pipeline);
 }
 

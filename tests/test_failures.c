@@ -59,7 +59,7 @@ static int64_t count_calls(int device, uint64_t seed) {
 
 static void expect_outcome(mr_pipeline *pipeline) {
     mr_summary *sums;
-    assert_int_equal(mr_pipeline_wait(pipeline, 20000000000), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, 120000000000), MR_OK);
     assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
     assert_true(sums->balanced);
     assert_int_equal(sums->in_flight, 0);

@@ -437,7 +437,7 @@ static void a_call_that_others_overtake_gets_its_buffer(void **state) {
                                       "sources: {a: {type: count, frames: 50}}\n"
                                       "stages: {laggard: {input: a}}\n", 0, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    run result = {.status = mr_pipeline_wait(pipeline, 20000000000)};
+    run result = {.status = mr_pipeline_wait(pipeline, 120000000000)};
     assert_int_equal(result.status, MR_OK);
     assert_int_equal(mr_pipeline_summarize(pipeline, &result.sums), MR_OK);
     assert_int_equal(result.sums->absorbed, 50);

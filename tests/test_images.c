@@ -36,7 +36,7 @@ static int run_into(const char *clip, const char *source, const char *images, ch
         return status;
     status = mr_pipeline_start(pipeline);
     if (!status)
-        status = mr_pipeline_wait(pipeline, 60000000000);
+        status = mr_pipeline_wait(pipeline, 120000000000);
     snprintf(said, 512, "%s", mr_message());
     mr_summary *summary;
     assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);

@@ -54,7 +54,7 @@ static uint64_t run(const char *text, uint64_t seed, uint64_t stages) {
         mr_pipeline_destroy(&pipeline);
         return REFUSED;
     }
-    assert_int_equal(mr_pipeline_wait(pipeline, 30000000000), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, 120000000000), MR_OK);
     assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
     assert_true(sums->balanced);
     assert_int_equal(sums->delivered + sums->dropped, FRAMES);

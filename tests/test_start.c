@@ -61,7 +61,7 @@ static int open_stage(mr_stage *self) {
     const options *given = self->options;
     atomic_fetch_add(&seen.tried, 1);
     atomic_fetch_add(&seen.sinks_tried, !self->type->outputs);
-    for (int i = 0; i < 5000 && atomic_load(&seen.calls) < given->await_calls; i++)
+    for (int i = 0; i < 60000 && atomic_load(&seen.calls) < given->await_calls; i++)
         rest(1000000);
     if (atomic_load(&seen.calls) < given->await_calls)
         return mr_fail(MR_ERROR_INTERNAL, "nothing works while this is opened");

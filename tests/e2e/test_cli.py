@@ -5,7 +5,7 @@ import pty
 import select
 import subprocess
 
-from harness import MILLRACE, ROOT, Case, call, main, start
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main, start
 
 ENDLESS = """
 version: 1
@@ -285,7 +285,7 @@ class Streams(Case):
         run = start([MILLRACE, "run", self.write(ENDLESS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertTrue(run.stdout.readline())
         run.stdout.close()
-        self.assertEqual(run.wait(timeout=30), 74)
+        self.assertEqual(run.wait(timeout=TIMEOUT), 74)
         told = run.stderr.read().decode()
         run.stderr.close()
         self.assertIn("ledger: ", told)
@@ -297,7 +297,7 @@ class Streams(Case):
                      "--output", self.folder / "out.jsonl"], stdout=subprocess.DEVNULL, stderr=follower)
         os.close(follower)
         text = drain(leader)
-        self.assertEqual(run.wait(timeout=30), 0)
+        self.assertEqual(run.wait(timeout=TIMEOUT), 0)
         self.assertRegex(text, r"\rframes \d+|frames \d+.* fps, 0 dropped")
         self.assertRegex(text, r"ledger: 200 in = 200 delivered \+ 0 dropped \+ 0 absorbed \+ 0 in flight: balanced")
         self.assertIn("p99", text)
@@ -308,13 +308,13 @@ class Streams(Case):
                     stdout=subprocess.DEVNULL, stderr=follower)
         os.close(follower)
         self.assertEqual(drain(leader), "")
-        self.assertEqual(run.wait(timeout=30), 0)
+        self.assertEqual(run.wait(timeout=TIMEOUT), 0)
 
 
 def drain(leader):
     """What was written to a terminal until its other side is gone."""
     text = b""
-    while select.select([leader], [], [], 60)[0]:
+    while select.select([leader], [], [], TIMEOUT)[0]:
         try:
             piece = os.read(leader, 65536)
         except OSError:  # Linux answers EIO when nobody has the terminal open any more

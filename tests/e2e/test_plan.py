@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -260,6 +261,12 @@ stages:
         self.assertGreaterEqual(pool["buffer_bytes"], 4 * sum(math.prod(one.shape[1:]) for one in taken))
 
 
+def has_rows_of(sources, output):
+    """Whether each source has given a row, of CSV or JSON."""
+    text = output.read_text() if output.exists() else ""
+    return all(re.search(rf'^({source},|\{{"source":"{source}",).*\n', text, re.MULTILINE) for source in sources)
+
+
 class RunIsThePlan(Case):
     """What ran is what was printed: seen in the process while it runs, and in its summary afterwards."""
 
@@ -267,8 +274,8 @@ class RunIsThePlan(Case):
 version: 1
 pipeline: patterns
 sources:
-  a: {uri: "lavfi:testsrc=size=320x240:rate=200:duration=2", realtime: true}
-  b: {uri: "lavfi:testsrc2=size=640x480:rate=200:duration=2", realtime: true}
+  a: {uri: "lavfi:testsrc=size=320x240:rate=200:duration=3600", realtime: true}
+  b: {uri: "lavfi:testsrc2=size=640x480:rate=200:duration=3600", realtime: true}
 stages:
   decode: {input: sources.*}
   shrink: {type: preprocess, input: decode, size: 64x64, device: DEVICE}
@@ -281,8 +288,8 @@ stages:
 version: 1
 pipeline: sizes
 sources:
-  a: {type: "null", rate: 200fps, frames: 300, format: RGB24 640x480}
-  b: {type: "null", rate: 200fps, frames: 300, format: RGB24 640x480}
+  a: {type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480}
+  b: {type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480}
 stages:
   shrink: {type: preprocess, input: sources.*, size: 64x64, device: DEVICE}
   enlarge: {type: preprocess, input: sources.*, size: 700x500}
@@ -290,17 +297,18 @@ stages:
   results: {type: csv, input: all, path: "${OUTPUT:--}"}
 """
 
-    def threads_while_it_runs(self, command):
-        """The names of all threads, once the first results are there, so that all has been opened."""
+    def threads_while_it_runs(self, command, sources):
+        """The names of all threads, once each source has given results, so that all has been opened; then it is ended."""
         output = pathlib.Path(command[command.index("--output") + 1])
         output.unlink(missing_ok=True)
         process = start([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         until = time.monotonic() + TIMEOUT
-        while time.monotonic() < until and process.poll() is None and not (output.exists() and output.stat().st_size):
+        while time.monotonic() < until and process.poll() is None and not has_rows_of(sources, output):
             time.sleep(0.01)
         names = []
         for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
             names.append((task / "comm").read_text().strip())
+        process.send_signal(signal.SIGINT)
         summary = json.loads(process.communicate(timeout=TIMEOUT)[0])
         self.assertEqual(process.returncode, 0)
         return names, summary
@@ -308,7 +316,8 @@ stages:
     def check(self, path, *arguments):
         words = [path, "--workers", "2", "--output", self.folder / "results", *arguments]
         planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
-        names, summary = self.threads_while_it_runs([MILLRACE, "run", *words])
+        sources = [source["id"] for source in planned["sources"]]
+        names, summary = self.threads_while_it_runs([MILLRACE, "run", *words], sources)
         self.check_threads(planned["processes"][0]["threads"], names)
         self.check_stages(planned, summary)
         return planned, summary
@@ -358,7 +367,9 @@ stages:
 
     def test_a_network_in_batches(self):
         need_models()
-        planned, summary = self.check(ROOT / "pipelines/many-videos.yaml", "--set", "sources.walkers.duration=2s")
+        settings = [f"sources.{source}.loop=true" for source in ("cockatoo", "short", "walkers")]
+        settings.append("stages.features.batch.timeout=1h")
+        planned, summary = self.check(ROOT / "pipelines/many-videos.yaml", *(word for one in settings for word in ("--set", one)))
         self.check_memory(planned, summary)
         (features,) = [stage for stage in summary["stages"] if stage["id"] == "features"]
         self.assertEqual(features["batch_peak"], 8)

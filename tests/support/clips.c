@@ -85,11 +85,3 @@ void clip_reference(const char *path, clip_frames *frames) {
     pclose(answer);
     assert_int_equal(times, frames->count);
 }
-
-/* FFmpeg is not built with ThreadSanitizer, which therefore does not see the atomic counters that order its
- * frees. What our own code does in the callbacks that FFmpeg's threads make is hidden along with that;
- * everything else is watched. */
-const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void) {
-    return "race:libavutil.so\nrace:libavcodec.so\n";
-}
