@@ -33,6 +33,7 @@ typedef struct link {
     mr_shm_export *export;
     mr_shm_peer *peer;
     mr_shm_offer offer;
+    mr_shm_guest guest;
     mr_shm_import *import;
 } link_ends;
 
@@ -40,12 +41,14 @@ static void begin_unattached(link_ends *ends) {
     *ends = (link_ends){0};
     assert_int_equal(mr_pool_create(&ends->pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
     assert_int_equal(mr_shm_export_create(&ends->export, "/tmp"), MR_OK);
-    assert_int_equal(mr_shm_export_invite(ends->export, &ends->peer, &ends->offer), MR_OK);
+    mr_shm_export_offer(ends->export, &ends->offer);
+    assert_int_equal(mr_shm_guest_make(&ends->guest), MR_OK);
+    assert_int_equal(mr_shm_export_invite(ends->export, &ends->guest, &ends->peer), MR_OK);
 }
 
 static void begin(link_ends *ends) {
     begin_unattached(ends);
-    assert_int_equal(mr_shm_import_open(&ends->import, &ends->offer), MR_OK);
+    assert_int_equal(mr_shm_import_open(&ends->import, &ends->offer, &ends->guest), MR_OK);
     /* One call to accept it, one to read its token. */
     mr_shm_export_drive(ends->export, false);
     mr_shm_export_drive(ends->export, false);
@@ -160,7 +163,7 @@ static void what_cannot_be_lent_is_to_be_sent_inline(void **state) {
     mr_buffer *shared = acquire(ends.pool);
     assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
     assert_int_equal(mr_shm_export_post(ends.export, ends.peer, 0, "x", 1), MR_ERROR_AGAIN);
-    assert_int_equal(mr_shm_import_open(&ends.import, &ends.offer), MR_OK);
+    assert_int_equal(mr_shm_import_open(&ends.import, &ends.offer, &ends.guest), MR_OK);
     mr_shm_export_drive(ends.export, false);
     mr_shm_export_drive(ends.export, false);
     static uint8_t bytes[100];
@@ -333,9 +336,11 @@ static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t
     mr_shm_import *import;
     mr_shm_offer offer = {.path = ""};
     assert_int_equal(mr_shm_listen("/tmp", path, &listener), MR_OK);
+    mr_shm_guest guest;
     memcpy(offer.path, path, sizeof path);
     mr_shm_host(offer.host);
-    assert_int_equal(mr_shm_import_open(&import, &offer), MR_OK);
+    assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
+    assert_int_equal(mr_shm_import_open(&import, &offer, &guest), MR_OK);
     assert_int_equal(mr_shm_accept(listener, &fd), MR_OK);
     assert_int_equal(mr_shm_send(fd, message, NULL, 0, fds, count), MR_OK);
     uint64_t order;
@@ -393,7 +398,7 @@ static mr_shm_ring *attach_by_hand(link_ends *ends, int *fd) {
     begin_unattached(ends);
     assert_int_equal(mr_shm_connect(ends->offer.path, fd), MR_OK);
     const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
-    assert_int_equal(mr_shm_send(*fd, &hello, ends->offer.token, sizeof ends->offer.token, NULL, 0), MR_OK);
+    assert_int_equal(mr_shm_send(*fd, &hello, ends->guest.token, sizeof ends->guest.token, NULL, 0), MR_OK);
     mr_shm_export_drive(ends->export, false);
     mr_shm_export_drive(ends->export, false);
     assert_true(mr_shm_export_attached(ends->export, ends->peer));
@@ -453,7 +458,7 @@ static void only_who_was_invited_comes_in(void **state) {
     link_ends ends;
     begin_unattached(&ends);
     uint8_t token[MR_SHM_TOKEN_BYTES], wrong[MR_SHM_TOKEN_BYTES];
-    memcpy(token, ends.offer.token, sizeof token);
+    memcpy(token, ends.guest.token, sizeof token);
     memcpy(wrong, token, sizeof wrong);
     wrong[15] ^= 1;
     mr_log_to(note_log, NULL);
@@ -471,7 +476,7 @@ static void only_who_was_invited_comes_in(void **state) {
         assert_int_equal(mr_shm_connect(ends.offer.path, &silent[i]), MR_OK);
         mr_shm_export_drive(ends.export, false);
     }
-    assert_int_equal(mr_shm_import_open(&ends.import, &ends.offer), MR_OK);
+    assert_int_equal(mr_shm_import_open(&ends.import, &ends.offer, &ends.guest), MR_OK);
     mr_shm_export_drive(ends.export, false);
     mr_shm_export_drive(ends.export, false);
     assert_true(mr_shm_export_attached(ends.export, ends.peer));
@@ -506,27 +511,35 @@ static void the_folder_is_the_users_alone_and_goes_with_the_export(void **state)
     assert_int_equal(stat(folder, &found), -1);
 }
 
-static void an_offer_is_one_line(void **state) {
+static void what_the_ends_tell_each_other_is_one_line(void **state) {
     (void)state;
-    mr_shm_offer offer = {.path = "/tmp/millrace-a b/shm", .host = "0000-11"}, back;
-    char text[MR_SHM_OFFER_TEXT];
+    const mr_shm_offer offer = {.path = "/tmp/millrace-a b/shm", .host = "0000-11"};
+    mr_shm_offer offered;
+    mr_shm_guest guest = {.host = "0000-11"}, come, other;
+    char text[2 * MR_SHM_TEXT];
     for (int i = 0; i < 16; i++)
-        offer.token[i] = (uint8_t)(i * 17);
-    assert_string_equal(mr_shm_offer_print(&offer, text),
-                        "0000-11 00112233445566778899aabbccddeeff /tmp/millrace-a b/shm");
-    assert_int_equal(mr_shm_offer_parse(text, &back), MR_OK);
-    assert_string_equal(back.path, offer.path);
-    assert_string_equal(back.host, offer.host);
-    assert_memory_equal(back.token, offer.token, sizeof offer.token);
-    static const char *const wrong[] = {
-        "", " ", "host", "host 00112233445566778899aabbccddeeff", "host 00112233445566778899aabbccddeef /shm",
-        "host 00112233445566778899aabbccddeefg /shm", "host 00112233445566778899aabbccddeeff shm",
-        "a-host-whose-name-is-longer-than-any-identifier 00112233445566778899aabbccddeeff /shm"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(mr_shm_offer_parse(wrong[i], &back), MR_ERROR_PROTOCOL);
-    memset(text, 0, sizeof text);
-    snprintf(text, sizeof text, "h 00112233445566778899aabbccddeeff /%0120d", 0);
-    assert_int_equal(mr_shm_offer_parse(text, &back), MR_ERROR_PROTOCOL);
+        guest.token[i] = (uint8_t)(i * 17);
+    assert_string_equal(mr_shm_offer_print(&offer, text), "0000-11 /tmp/millrace-a b/shm");
+    assert_int_equal(mr_shm_offer_parse(text, &offered), MR_OK);
+    assert_string_equal(offered.path, offer.path);
+    assert_string_equal(offered.host, offer.host);
+    assert_string_equal(mr_shm_guest_print(&guest, text), "0000-11 00112233445566778899aabbccddeeff");
+    assert_int_equal(mr_shm_guest_parse(text, &come), MR_OK);
+    assert_string_equal(come.host, guest.host);
+    assert_memory_equal(come.token, guest.token, sizeof guest.token);
+    static const char *const wrong[] = {"", " ", "host", "host 00112233445566778899aabbccddeef", "host shm",
+                                        "host 00112233445566778899aabbccddeefg",
+                                        "host 00112233445566778899aabbccddeeff0",
+                                        "a-host-whose-name-is-longer-than-any-identifier /shm"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(mr_shm_offer_parse(wrong[i], &offered), MR_ERROR_PROTOCOL);
+        assert_int_equal(mr_shm_guest_parse(wrong[i], &come), MR_ERROR_PROTOCOL);
+    }
+    snprintf(text, sizeof text, "h /%0120d", 0);
+    assert_int_equal(mr_shm_offer_parse(text, &offered), MR_ERROR_PROTOCOL);
+    assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
+    assert_int_equal(mr_shm_guest_make(&other), MR_OK);
+    assert_memory_not_equal(guest.token, other.token, sizeof guest.token);
 }
 
 static void what_hinders_sharing_is_said(void **state) {
@@ -536,14 +549,19 @@ static void what_hinders_sharing_is_said(void **state) {
     begin_unattached(&ends);
     mr_shm_offer offer = ends.offer;
     offer.host[0] ^= 1;
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "another host"));
+    mr_shm_guest stranger = ends.guest;
+    mr_shm_peer *nobody = NULL;
+    stranger.host[0] ^= 1;
+    assert_int_equal(mr_shm_export_invite(ends.export, &stranger, &nobody), MR_ERROR_UNAVAILABLE);
+    assert_null(nobody);
     offer = ends.offer;
     snprintf(offer.path, sizeof offer.path, "/nowhere/shm");
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "/nowhere/shm: No such file"));
     memset(offer.path, 'x', sizeof offer.path);
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
     assert_null(ends.import);
     assert_int_equal(mr_shm_export_create(&none, "/nowhere"), MR_ERROR_UNAVAILABLE);
     assert_null(none);
@@ -668,7 +686,7 @@ int main(void) {
         cmocka_unit_test(a_ring_that_lies_costs_the_peer_its_place),
         cmocka_unit_test(only_who_was_invited_comes_in),
         cmocka_unit_test(the_folder_is_the_users_alone_and_goes_with_the_export),
-        cmocka_unit_test(an_offer_is_one_line),
+        cmocka_unit_test(what_the_ends_tell_each_other_is_one_line),
         cmocka_unit_test(what_hinders_sharing_is_said),
         cmocka_unit_test(a_consumer_without_descriptors_hangs_up),
         cmocka_unit_test(buffers_come_back_from_many_threads),

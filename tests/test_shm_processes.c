@@ -72,13 +72,13 @@ static uint64_t consume(int letters, mr_shm_import *import) {
     return count;
 }
 
-static pid_t start_consumer(const mr_shm_offer *offer, int letters, int other_end) {
+static pid_t start_consumer(const mr_shm_offer *offer, const mr_shm_guest *guest, int letters, int other_end) {
     pid_t child = fork_child();
     if (child)
         return child;
     mr_shm_import *import;
     close(other_end);
-    must(mr_shm_import_open(&import, offer) == MR_OK, 2);
+    must(mr_shm_import_open(&import, offer, guest) == MR_OK, 2);
     consume(letters, import);
     mr_shm_import_close(&import);
     _exit(0);
@@ -118,6 +118,12 @@ static void await_peer(mr_shm_export *export, mr_shm_peer *peer) {
     }
 }
 
+static void invite(mr_shm_export *export, mr_shm_peer **peer, mr_shm_offer *offer, mr_shm_guest *guest) {
+    mr_shm_export_offer(export, offer);
+    assert_int_equal(mr_shm_guest_make(guest), MR_OK);
+    assert_int_equal(mr_shm_export_invite(export, guest, peer), MR_OK);
+}
+
 /* ---- tests ----------------------------------------------------------------------------------------------------- */
 
 static void every_frame_is_seen_as_it_was_sent(void **state) {
@@ -126,12 +132,13 @@ static void every_frame_is_seen_as_it_was_sent(void **state) {
     mr_shm_export *export;
     mr_shm_peer *peer;
     mr_shm_offer offer;
+    mr_shm_guest guest;
     int letters[2], ended;
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
     assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
-    assert_int_equal(mr_shm_export_invite(export, &peer, &offer), MR_OK);
+    invite(export, &peer, &offer, &guest);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
-    pid_t child = start_consumer(&offer, letters[1], letters[0]);
+    pid_t child = start_consumer(&offer, &guest, letters[1], letters[0]);
     close(letters[1]);
     await_peer(export, peer);
     for (uint64_t i = 0; i < 2000;) {
@@ -164,10 +171,11 @@ static void a_killed_consumer_pins_nothing(void **state) {
     for (int round = 0; round < KILLS; round++) {
         mr_shm_peer *peer;
         mr_shm_offer offer;
+        mr_shm_guest guest;
         int letters[2], ended;
-        assert_int_equal(mr_shm_export_invite(export, &peer, &offer), MR_OK);
+        invite(export, &peer, &offer, &guest);
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
-        pid_t child = start_consumer(&offer, letters[1], letters[0]);
+        pid_t child = start_consumer(&offer, &guest, letters[1], letters[0]);
         close(letters[1]);
         await_peer(export, peer);
         for (int tries = rand_r(&seed) % 200; tries > 0; tries--) {
@@ -191,14 +199,15 @@ static void a_killed_consumer_pins_nothing(void **state) {
 }
 
 /* The consumer holds one buffer while it waits for the next. */
-static void be_producer(int letters, unsigned seed) {
+static void be_producer(const mr_shm_guest *guest, int letters, unsigned seed) {
     mr_pool *pool;
     mr_shm_export *export;
     mr_shm_peer *peer;
     mr_shm_offer offer;
     must(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, 2 + (int)(seed % SLOTS)) == MR_OK, 2);
     must(mr_shm_export_create(&export, "/tmp") == MR_OK, 3);
-    must(mr_shm_export_invite(export, &peer, &offer) == MR_OK, 4);
+    mr_shm_export_offer(export, &offer);
+    must(mr_shm_export_invite(export, guest, &peer) == MR_OK, 4);
     must(send(letters, &offer, sizeof offer, 0) == sizeof offer, 5);
     while (!mr_shm_export_attached(export, peer)) {
         poll(&(struct pollfd){.fd = mr_shm_export_fd(export), .events = POLLIN}, 1, PATIENCE_MS);
@@ -221,20 +230,22 @@ static void a_killed_producer_harms_nobody(void **state) {
     for (int round = 0; round < KILLS; round++) {
         int letters[2], ended;
         mr_shm_offer offer;
+        mr_shm_guest guest;
         mr_shm_import *import;
         mr_buffer *held = NULL;
         letter got, last = {0};
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
         unsigned more = (unsigned)rand_r(&seed);
+        assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
         pid_t child = fork_child();
         if (child == 0) {
             close(letters[0]);
-            be_producer(letters[1], more);
+            be_producer(&guest, letters[1], more);
         }
         close(letters[1]);
         wait_for(letters[0]);
         assert_int_equal(recv(letters[0], &offer, sizeof offer, 0), sizeof offer);
-        assert_int_equal(mr_shm_import_open(&import, &offer), MR_OK);
+        assert_int_equal(mr_shm_import_open(&import, &offer, &guest), MR_OK);
         int until = rand_r(&seed) % 100;
         for (int i = 0;; i++) {
             if (i == until)
@@ -269,14 +280,15 @@ static void a_frame_of_another_process_can_only_be_read(void **state) {
     mr_shm_export *export;
     mr_shm_peer *peer;
     mr_shm_offer offer;
+    mr_shm_guest guest;
     mr_shm_import *import;
     mr_shm_reference reference;
     mr_buffer *sent, *taken = NULL;
     int ended;
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
     assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
-    assert_int_equal(mr_shm_export_invite(export, &peer, &offer), MR_OK);
-    assert_int_equal(mr_shm_import_open(&import, &offer), MR_OK);
+    invite(export, &peer, &offer, &guest);
+    assert_int_equal(mr_shm_import_open(&import, &offer, &guest), MR_OK);
     mr_shm_export_drive(export, false);
     mr_shm_export_drive(export, false);
     assert_int_equal(mr_pool_acquire(pool, &sent), MR_OK);
@@ -301,13 +313,13 @@ static void a_frame_of_another_process_can_only_be_read(void **state) {
 
 enum { NOBODY = 65534 };
 
-static int open_as_another_user(const mr_shm_offer *offer) {
+static int open_as_another_user(const mr_shm_offer *offer, const mr_shm_guest *guest) {
     int ended = 0;
     pid_t child = fork_child();
     if (child == 0) {
         mr_shm_import *import;
         must(setresuid(NOBODY, NOBODY, NOBODY) == 0, 9);
-        _exit(mr_shm_import_open(&import, offer) == MR_ERROR_PERMISSION ? 0 : 1);
+        _exit(mr_shm_import_open(&import, offer, guest) == MR_ERROR_PERMISSION ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &ended, 0), child);
     return ended;
@@ -319,17 +331,18 @@ static void another_user_is_refused(void **state) {
     mr_shm_export *export;
     mr_shm_peer *peer;
     mr_shm_offer offer;
+    mr_shm_guest guest;
     char folder[108];
     if (geteuid() != 0)
         skip();
     assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
-    assert_int_equal(mr_shm_export_invite(export, &peer, &offer), MR_OK);
-    assert_int_equal(open_as_another_user(&offer), 0);
+    invite(export, &peer, &offer, &guest);
+    assert_int_equal(open_as_another_user(&offer, &guest), 0);
     snprintf(folder, sizeof folder, "%s", offer.path);
     *strrchr(folder, '/') = 0;
     assert_int_equal(chmod(folder, 0777), 0);
     assert_int_equal(chmod(offer.path, 0777), 0);
-    assert_int_equal(open_as_another_user(&offer), 0);
+    assert_int_equal(open_as_another_user(&offer, &guest), 0);
     mr_shm_export_drive(export, false);
     mr_shm_export_drive(export, false);
     assert_false(mr_shm_export_attached(export, peer));

@@ -1,24 +1,29 @@
 /* Payload in shared memory between nodes on one host: a frame crosses as a reference to where it lies.
- * The producer's pools of kind MR_MEMORY_SHARED lie in memfds (engine/data/slab.h). An **export** is the
- * producer's end of one cut: it listens on a unix socket in a folder that only its user may enter. It invites
- * peers: an offer travels to the consumer by whatever way the two talk anyway (ZeroMQ), the consumer opens an
- * **import** with it, and from then on pools are passed as they are first needed: their memfds, sealed against
- * shrinking, growing and new writers, which the consumer checks and maps for reading. So nothing that the producer
- * does can make the consumer's reads fail (SIGBUS), and nothing that the consumer does changes a frame.
- * Lending. mr_shm_export_lend fills a reference to (a part of) a buffer and keeps the buffer in use for that peer;
- * the reference travels in the envelope; mr_shm_import_take makes a buffer of it. When its last reference is
- * dropped the lease goes back through a ring in memory that both map, without a system call and without a message:
- * acknowledgements tell what became of a frame and may come before or after, since a stage may keep a picture for
- * longer than its frame. Only where the producer sleeps with leases out does the first one that comes back wake
- * it, through an eventfd. The producer believes the ring only as far as it agrees with what it has lent.
- * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the
- * peer held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each
- * time it is filled anew: a reference of former times is refused.
- * Fall-back. Whatever is missing (no memfd, another host, another user, no more file descriptors) only means that
- * a frame travels inline; create, open and attaching say why, and who calls logs it once.
- * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing
- * blocks. Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the
- * peer is hostile or broken; MR_ERROR_AGAIN: not now. */
+ *
+ * The producer's pools of kind MR_MEMORY_SHARED lie in memfds (engine/data/slab.h). An **export** is the producer's end
+ * of one cut: it listens on a unix socket in a folder that only its user may enter. The two ends tell each other where
+ * that is, and who will come, by whatever way they talk anyway (ZeroMQ). The consumer then opens an **import**, and
+ * pools are passed as they are first needed: their memfds, sealed against shrinking, growing and new writers, which the
+ * consumer checks and maps for reading. So nothing that the producer does can make the consumer's reads fail (SIGBUS),
+ * and nothing that the consumer does changes a frame.
+ *
+ * Lending. mr_shm_export_lend fills a reference to (a part of) a buffer and keeps the buffer in use for that peer; the
+ * reference travels in the envelope; mr_shm_import_take makes a buffer of it. When its last reference is dropped the
+ * lease goes back through a ring in memory that both map, without a system call and without a message. Acknowledgements
+ * would not do: they tell what became of a frame, and a stage may keep a picture for longer than that. Only where the
+ * producer sleeps with leases out does the first one that comes back wake it, through an eventfd. The producer believes
+ * the ring only as far as it agrees with what it has lent.
+ *
+ * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the peer
+ * held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each time it is
+ * filled anew: a reference of former times is refused.
+ *
+ * Fall-back. Whatever is missing (no memfd, another host, another user, no more file descriptors) only means that a
+ * frame travels inline; create, open and attaching say why, and who calls logs it once.
+ *
+ * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing blocks.
+ * Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the peer is
+ * hostile or broken; MR_ERROR_AGAIN: not now. */
 #ifndef MILLRACE_TRANSPORT_SHM_H
 #define MILLRACE_TRANSPORT_SHM_H
 
@@ -45,18 +50,28 @@ enum {
     MR_SHM_NOTE_BYTES = 65536  /* most of one note */
 };
 
-/* What the producer tells the consumer, in its welcome. */
+/* Where an export is to be found: what the producer tells all that may become its peers. */
 typedef struct mr_shm_offer {
-    char path[108];    /* of the unix socket */
-    char host[40];     /* which start of which machine: a path means nothing elsewhere */
-    uint8_t token[16]; /* names this peer; whoever shows it first is the peer */
+    char host[40];  /* which start of which machine: a path means nothing elsewhere */
+    char path[108]; /* of the unix socket */
 } mr_shm_offer;
 
-/* An offer as one line, and back. MR_ERROR_PROTOCOL: it is none. */
-enum { MR_SHM_OFFER_TEXT = 192 };
-const char *mr_shm_offer_print(const mr_shm_offer *offer, char text[MR_SHM_OFFER_TEXT]);
+/* Who a consumer will say it is when it comes: it chooses a token at random and tells the producer by the way the two
+ * talk anyway, so that the producer knows which of its peers has come. */
+typedef struct mr_shm_guest {
+    char host[40];
+    uint8_t token[16];
+} mr_shm_guest;
+
+/* Each as one line, and back. MR_ERROR_PROTOCOL: it is none. */
+enum { MR_SHM_TEXT = 160 };
+const char *mr_shm_offer_print(const mr_shm_offer *offer, char text[MR_SHM_TEXT]);
 int mr_shm_offer_parse(const char *text, mr_shm_offer *offer);
-/* Which start of which machine this is, as in mr_shm_offer.host: who is elsewhere needs no offer. */
+const char *mr_shm_guest_print(const mr_shm_guest *guest, char text[MR_SHM_TEXT]);
+int mr_shm_guest_parse(const char *text, mr_shm_guest *guest);
+/* A guest of this host with a new token. MR_ERROR_UNAVAILABLE. */
+int mr_shm_guest_make(mr_shm_guest *guest);
+/* Which start of which machine this is. */
 void mr_shm_host(char host[40]);
 
 /* ---- the producer ---------------------------------------------------------------------------------------------- */
@@ -76,8 +91,9 @@ int mr_shm_export_fd(const mr_shm_export *export);
  * something comes back. Failures are of single peers and logged. */
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps);
 
-/* A new peer and what to tell it. */
-int mr_shm_export_invite(mr_shm_export *export, mr_shm_peer **peer, mr_shm_offer *offer);
+void mr_shm_export_offer(const mr_shm_export *export, mr_shm_offer *offer);
+/* A new peer, which may come from now on. MR_ERROR_UNAVAILABLE: it is of another host. */
+int mr_shm_export_invite(mr_shm_export *export, const mr_shm_guest *guest, mr_shm_peer **peer);
 /* Whether it has come and has not gone: only then references mean anything to it. */
 bool mr_shm_export_attached(mr_shm_export *export, mr_shm_peer *peer);
 /* The peer is gone, or no longer believed in: takes back all it holds and sets *peer to NULL; NULL is allowed. */
@@ -103,7 +119,7 @@ int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, uint64_t order,
 typedef struct mr_shm_import mr_shm_import;
 
 /* MR_ERROR_UNAVAILABLE: another host, or no such socket; MR_ERROR_PERMISSION: another user. */
-int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer);
+int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest);
 /* Buffers that were taken live on. */
 void mr_shm_import_close(mr_shm_import **import);
 /* Readable when there are notes or the producer is gone. */

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -44,7 +43,7 @@ struct mr_shm_peer {
 struct mr_shm_export {
     pthread_mutex_t lock; /* guards all below */
     int poll, listener, bell;
-    char path[108], host[40];
+    mr_shm_offer offer;
     mr_shm_peer *peers;
     int strangers[STRANGERS]; /* connected, and have not shown a token; -1: free */
     size_t next_stranger;     /* whose place the next one takes */
@@ -276,12 +275,12 @@ static const char *default_folder(void) {
 }
 
 static int open_export(mr_shm_export *self, const char *folder) {
-    mr_shm_host(self->host);
+    mr_shm_host(self->offer.host);
     self->poll = epoll_create1(EPOLL_CLOEXEC);
     self->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->poll < 0 || self->bell < 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: eventfd: %s", strerror(errno));
-    int status = mr_shm_listen(folder ? folder : default_folder(), self->path, &self->listener);
+    int status = mr_shm_listen(folder ? folder : default_folder(), self->offer.path, &self->listener);
     if (!status)
         status = watch(self, self->listener);
     return status ? status : watch(self, self->bell);
@@ -311,8 +310,8 @@ void mr_shm_export_destroy(mr_shm_export **export) {
         mr_shm_export_drop(gone, &peer);
     for (size_t i = 0; i < STRANGERS; i++)
         forget_stranger(gone, i);
-    if (gone->path[0])
-        mr_shm_unlisten(gone->path);
+    if (gone->offer.path[0])
+        mr_shm_unlisten(gone->offer.path);
     const int fds[] = {gone->listener, gone->bell, gone->poll};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
@@ -347,22 +346,22 @@ void mr_shm_export_drive(mr_shm_export *export, bool sleeps) {
     pthread_mutex_unlock(&export->lock);
 }
 
-int mr_shm_export_invite(mr_shm_export *export, mr_shm_peer **peer, mr_shm_offer *offer) {
+void mr_shm_export_offer(const mr_shm_export *export, mr_shm_offer *offer) {
+    *offer = export->offer;
+}
+
+int mr_shm_export_invite(mr_shm_export *export, const mr_shm_guest *guest, mr_shm_peer **peer) {
+    if (strncmp(guest->host, export->offer.host, sizeof guest->host) != 0)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is on another host");
     mr_shm_peer *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a peer");
-    if (getrandom(made->token, sizeof made->token, 0) != sizeof made->token) {
-        mr_free(made);
-        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: getrandom: %s", strerror(errno));
-    }
+    memcpy(made->token, guest->token, sizeof made->token);
     made->fd = -1;
     while (made->free_count < MR_SHM_LEASES) {
         made->free[made->free_count] = MR_SHM_LEASES - 1 - made->free_count;
         made->free_count++;
     }
-    memcpy(offer->path, export->path, sizeof offer->path);
-    memcpy(offer->host, export->host, sizeof offer->host);
-    memcpy(offer->token, made->token, sizeof offer->token);
     pthread_mutex_lock(&export->lock);
     made->next = export->peers;
     export->peers = made;

@@ -168,25 +168,23 @@ static int hear(mr_shm_import *self, mr_shm_received *got, void *data, size_t ro
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
 
-static int greet(const mr_shm_offer *offer, int *fd) {
-    char host[sizeof offer->host];
-    mr_shm_host(host);
-    if (!memchr(offer->path, 0, sizeof offer->path) || strncmp(host, offer->host, sizeof host) != 0)
+static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int *fd) {
+    if (!memchr(offer->path, 0, sizeof offer->path) || strncmp(guest->host, offer->host, sizeof offer->host) != 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is on another host");
     int status = mr_shm_connect(offer->path, fd);
     if (status)
         return status;
     const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
-    status = mr_shm_send(*fd, &hello, offer->token, sizeof offer->token, NULL, 0);
+    status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, NULL, 0);
     if (status)
         close(*fd);
     return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room for a greeting") : status;
 }
 
-int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer) {
+int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest) {
     int fd = -1;
     *import = NULL;
-    int status = greet(offer, &fd);
+    int status = greet(offer, guest, &fd);
     if (status)
         return status;
     mr_shm_import *made = mr_calloc(1, sizeof *made);

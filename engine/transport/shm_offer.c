@@ -1,57 +1,71 @@
-/* Offers in words: "HOST TOKEN PATH", the token as 32 hexadecimal digits. */
+/* What the two ends tell each other of shared memory, in words: "HOST PATH" and "HOST TOKEN", the token as 32
+ * hexadecimal digits. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "engine/transport/shm.h"
 #include "millrace/status.h"
 
-enum { TOKEN = sizeof ((mr_shm_offer *)0)->token };
+enum { TOKEN = sizeof ((mr_shm_guest *)0)->token, HOST = sizeof ((mr_shm_guest *)0)->host };
 
-const char *mr_shm_offer_print(const mr_shm_offer *offer, char text[MR_SHM_OFFER_TEXT]) {
-    char token[2 * TOKEN + 1];
-    for (int i = 0; i < TOKEN; i++)
-        snprintf(token + 2 * i, 3, "%02x", offer->token[i]);
-    snprintf(text, MR_SHM_OFFER_TEXT, "%s %s %s", offer->host, token, offer->path);
-    return text;
-}
-
-/* The word at *text, up to a space, which it goes beyond; false where it does not fit. */
-static bool take_word(const char **text, char *word, size_t room) {
+/* Reads the host, and moves *text to what stands behind it. False where it does not fit, or nothing follows. */
+static bool take_host(const char **text, char host[HOST]) {
     size_t length = strcspn(*text, " ");
-    if (length >= room || (*text)[length] != ' ')
+    if (length >= HOST || (*text)[length] != ' ')
         return false;
-    memcpy(word, *text, length);
-    word[length] = 0;
+    memcpy(host, *text, length);
+    host[length] = 0;
     *text += length + 1;
     return true;
 }
 
-static bool read_token(const char *digits, uint8_t token[TOKEN]) {
-    if (strlen(digits) != 2 * TOKEN || strspn(digits, "0123456789abcdef") != 2 * TOKEN)
-        return false;
-    for (int i = 0; i < TOKEN; i++) {
-        unsigned byte;
-        sscanf(digits + 2 * i, "%2x", &byte);
-        token[i] = (uint8_t)byte;
-    }
-    return true;
+const char *mr_shm_offer_print(const mr_shm_offer *offer, char text[MR_SHM_TEXT]) {
+    snprintf(text, MR_SHM_TEXT, "%s %s", offer->host, offer->path);
+    return text;
 }
 
 int mr_shm_offer_parse(const char *text, mr_shm_offer *offer) {
-    char digits[2 * TOKEN + 1];
     mr_shm_offer read = {.path = ""};
-    if (!take_word(&text, read.host, sizeof read.host) || !take_word(&text, digits, sizeof digits) ||
-        !read_token(digits, read.token) || text[0] != '/' || strlen(text) >= sizeof read.path)
+    if (!take_host(&text, read.host) || text[0] != '/' || strlen(text) >= sizeof read.path)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: what is offered is none");
     strcpy(read.path, text);
     *offer = read;
     return MR_OK;
 }
 
-void mr_shm_host(char host[40]) {
+const char *mr_shm_guest_print(const mr_shm_guest *guest, char text[MR_SHM_TEXT]) {
+    int length = snprintf(text, MR_SHM_TEXT, "%s ", guest->host);
+    for (int i = 0; i < TOKEN; i++)
+        snprintf(text + length + 2 * i, 3, "%02x", guest->token[i]);
+    return text;
+}
+
+int mr_shm_guest_parse(const char *text, mr_shm_guest *guest) {
+    mr_shm_guest read = {.host = ""};
+    if (!take_host(&text, read.host) || strlen(text) != 2 * TOKEN || strspn(text, "0123456789abcdef") != 2 * TOKEN)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: who will come is not said");
+    for (int i = 0; i < TOKEN; i++) {
+        unsigned byte;
+        sscanf(text + 2 * i, "%2x", &byte);
+        read.token[i] = (uint8_t)byte;
+    }
+    *guest = read;
+    return MR_OK;
+}
+
+int mr_shm_guest_make(mr_shm_guest *guest) {
+    mr_shm_host(guest->host);
+    if (getrandom(guest->token, TOKEN, 0) == TOKEN)
+        return MR_OK;
+    return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: getrandom: %s", strerror(errno));
+}
+
+void mr_shm_host(char host[HOST]) {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     host[0] = 0;
-    if (file && fgets(host, 40, file))
+    if (file && fgets(host, HOST, file))
         host[strcspn(host, "\n")] = 0;
     if (file)
         fclose(file);

@@ -1,4 +1,5 @@
 /* The ring through which leases come back: a memfd of its own for each peer, which both ends map and write.
+ *
  * The consumer puts numbers of leases in; there is always room, since there are as many places as leases. The
  * producer takes them out whenever it looks. Before it sleeps it arms the ring; the consumer then rings the bell
  * once. The producer believes nothing that it reads there: a count too large and a number that is not lent are

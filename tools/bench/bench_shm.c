@@ -53,6 +53,7 @@ typedef struct bench {
     double rate;
     int ends[2];        /* a socket pair, for what is not measured */
     mr_shm_offer offer;
+    mr_shm_guest guest;
     char address[160];
     void *context, *socket;
     uint8_t *copies;    /* memcpy: slots that both have mapped */
@@ -177,7 +178,7 @@ static void be_consumer(bench *b) {
         must(zmq_send(b->socket, "", 0, 0) == 0, "zmq_send");
     }
     if (b->way == SHM_ZMQ || b->way == SHM_NOTE)
-        must(!mr_shm_import_open(&c.import, &b->offer), "import");
+        must(!mr_shm_import_open(&c.import, &b->offer, &b->guest), "import");
     if (b->way == COPY)
         consume_copies(b, &c);
     else if (b->way == ZMQ)
@@ -329,7 +330,8 @@ static void prepare(bench *b, producer *p) {
     must(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, b->ends), "socketpair");
     must(!mr_shm_export_create(&p->export, NULL), "export");
     if (b->way == SHM_ZMQ || b->way == SHM_NOTE)
-        must(!mr_shm_export_invite(p->export, &p->peer, &b->offer), "invite");
+        must(!mr_shm_guest_make(&b->guest) && !mr_shm_export_invite(p->export, &b->guest, &p->peer), "invite");
+    mr_shm_export_offer(p->export, &b->offer);
     if (b->way == COPY) {
         b->copies = mmap(NULL, CREDIT * b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         b->own = malloc(b->bytes);
