@@ -130,6 +130,8 @@ static int negotiate(mr_negotiation *negotiation) {
     /* The references of the codecs with most of them, and for each thread the picture it works on and one that
      * it still holds from before. Buffers are allocated when they are first needed. */
     negotiation->retained = MOST_REFERENCES + 2 * threads;
+    if (on_device && from->hardware != MR_HARDWARE_OFF)
+        negotiation->library_bytes = mr_decode_device_bytes(&negotiation->outputs[0].set);
     /* For a device it keeps its memory to itself. */
     if (on_device && strcmp(negotiation->device, "auto") != 0)
         negotiation->retained = 0;

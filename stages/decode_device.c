@@ -42,6 +42,18 @@ void mr_decode_device_widen(mr_format_set *pictures) {
         pictures->pixels |= MR_IN_SET(MR_PIXEL_P010);
 }
 
+/* CUVIDDECODECREATEINFO: as many surfaces as a decoder may be made with, and as many to give pictures out in, which FFmpeg
+ * asks for alike; rows and columns are rounded up. */
+enum { CODEC_SURFACES = 32, COLUMNS = 256, ROWS = 32 };
+
+int64_t mr_decode_device_bytes(const mr_format_set *pictures) {
+    mr_format_set surface = *pictures;
+    surface.width.max = (surface.width.max + COLUMNS - 1) / COLUMNS * COLUMNS;
+    surface.height.max = (surface.height.max + ROWS - 1) / ROWS * ROWS;
+    size_t bytes = mr_format_set_most_bytes(&surface);
+    return bytes && bytes < SIZE_MAX / (2 * CODEC_SURFACES) ? 2 * CODEC_SURFACES * (int64_t)bytes : MR_BYTES_UNKNOWN;
+}
+
 static bool has_decoder(const char *device) {
     return strncmp(device, "cuda", 4) == 0;
 }

@@ -20,6 +20,9 @@ typedef struct mr_decode_device mr_decode_device;
 
 /* Adds the layouts in which a device's decoder gives what comes in those of the set. */
 void mr_decode_device_widen(mr_format_set *pictures);
+/* The most that the decoder of a CUDA device takes of its memory for pictures of that set; MR_BYTES_UNKNOWN where their size
+ * is open. */
+int64_t mr_decode_device_bytes(const mr_format_set *pictures);
 /* As mr_stage_type.check_device. */
 int mr_decode_device_check(mr_hardware hardware, const char *device);
 

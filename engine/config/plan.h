@@ -79,6 +79,8 @@ typedef struct mr_plan_device {
     uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
     mr_plan_bytes memory;   /* upper bound of what pools take of its own memory; of the first device: of host memory,
                                pinned and shared memory included */
+    mr_plan_bytes libraries; /* CUDA devices: upper bound of what libraries take there beside them (models, surfaces of
+                               decoders) */
 } mr_plan_device;
 
 /* One pool of buffers, which each instance of a vertex has, on each of its devices: at most
@@ -141,6 +143,7 @@ typedef struct mr_plan_vertex {
     int gathered;                   /* frames of one source that batches may hold on one way here, its own included */
     mr_policy policy;               /* of its input links when full */
     mr_on_error on_error;
+    int64_t library_bytes;          /* of each CUDA device, for one instance; as negotiated */
     int retained;                   /* buffers that an instance keeps for itself, as negotiated */
     int output_buffers;             /* for output 0 of one instance (Buffers, above) */
     size_t input_count;

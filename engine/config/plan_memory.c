@@ -208,11 +208,21 @@ static void add_pool(mr_plan *plan, const mr_plan_vertex *vertex, const mr_plan_
     }
 }
 
+static void add_libraries(mr_plan *plan, const mr_plan_vertex *vertex) {
+    bool known = vertex->library_bytes != MR_BYTES_UNKNOWN;
+    uint64_t bytes = known ? times((uint64_t)vertex->library_bytes, (uint64_t)vertex->instances) : 0;
+    for (size_t i = 0; vertex->library_bytes && i < mr_plan_parts(vertex); i++) {
+        mr_plan_device *device = &plan->devices[mr_plan_part(vertex, i)];
+        if (mr_plan_is_cuda(device))
+            add(&device->libraries, bytes, known);
+    }
+}
+
 /* What one process of a node takes. */
 static void add_up_node(mr_plan *plan, int node) {
     plan->host = plan->pinned = plan->shared = (mr_plan_bytes){0};
     for (size_t d = 0; d < plan->device_count; d++)
-        plan->devices[d].memory = (mr_plan_bytes){0};
+        plan->devices[d].memory = plan->devices[d].libraries = (mr_plan_bytes){0};
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
         if (vertex->node != node)
@@ -221,6 +231,7 @@ static void add_up_node(mr_plan *plan, int node) {
             add_pool(plan, vertex, &vertex->pools[i]);
         add_pool(plan, vertex, &vertex->scratch);
         add_pool(plan, vertex, &vertex->staging);
+        add_libraries(plan, vertex);
         for (size_t i = 0; i < mr_plan_parts(vertex); i++)
             plan->devices[mr_plan_part(vertex, i)].used = true;
     }
@@ -239,7 +250,8 @@ static int add_up_all(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
     mr_plan_bytes host = {0}, pinned = {0}, shared = {0};
     mr_plan_bytes *most = mr_arena_array(b->arena, plan->device_count, sizeof *most);
-    if (!most)
+    mr_plan_bytes *libraries = mr_arena_array(b->arena, plan->device_count, sizeof *libraries);
+    if (!most || !libraries)
         return MR_ERROR_MEMORY;
     for (int n = 0; n < (int)plan->node_count; n++) {
         add_up_node(plan, n);
@@ -249,14 +261,18 @@ static int add_up_all(mr_plan_builder *b) {
         raise(&host, &plan->host);
         raise(&pinned, &plan->pinned);
         raise(&shared, &plan->shared);
-        for (size_t d = 0; d < plan->device_count; d++)
+        for (size_t d = 0; d < plan->device_count; d++) {
             raise(&most[d], &plan->devices[d].memory);
+            raise(&libraries[d], &plan->devices[d].libraries);
+        }
     }
     plan->host = host;
     plan->pinned = pinned;
     plan->shared = shared;
-    for (size_t d = 0; d < plan->device_count; d++)
+    for (size_t d = 0; d < plan->device_count; d++) {
         plan->devices[d].memory = most[d];
+        plan->devices[d].libraries = libraries[d];
+    }
     return MR_OK;
 }
 
@@ -333,28 +349,36 @@ static mr_place place_of(const mr_plan_builder *b, int device) {
 
 enum { BYTES_TEXT = 32 };
 
-static void refuse_memory(mr_plan_builder *b, int d, uint64_t most) {
+/* Where libraries' part of it makes it too much, that is told too: other words in the YAML lower it. */
+static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t libraries) {
     const mr_plan_device *device = &b->plan->devices[d];
+    char others[BYTES_TEXT], beside[BYTES_TEXT + 32] = "";
     char needed[BYTES_TEXT], missing[BYTES_TEXT], has[BYTES_TEXT], spares[BYTES_TEXT], hint[256];
     saving best = find_saving(b, d);
     mr_value_print_about(best.bytes, spares, sizeof spares);
-    if (best.bytes)
+    if (libraries > best.bytes)
+        snprintf(hint, sizeof hint, "lower the memory that models may take, or put some of its stages on another device");
+    else if (best.bytes)
         snprintf(hint, sizeof hint, "lower %s of %s, which is %d: that spares up to %s", best.key, best.stage,
                  best.value, spares);
     else
         snprintf(hint, sizeof hint, "put some of its stages on another device");
     mr_value_print_about(device->memory.bytes, needed, sizeof needed);
-    mr_value_print_about(device->memory.bytes - most, missing, sizeof missing);
+    mr_value_print_about(plus(device->memory.bytes, libraries) - most, missing, sizeof missing);
     mr_value_print_about(most, has, sizeof has);
-    mr_plan_error(b, place_of(b, d), hint, "%s: buffers may take %s of its memory, and it %s %s: %s are missing",
-                  device->name, needed, most == device->limit_bytes ? "is limited to" : "has", has, missing);
+    if (libraries)
+        snprintf(beside, sizeof beside, " and libraries %s", mr_value_print_about(libraries, others, sizeof others));
+    mr_plan_error(b, place_of(b, d), hint, "%s: buffers may take %s%s of its memory, and it %s %s: %s are missing",
+                  device->name, needed, beside, most == device->limit_bytes ? "is limited to" : "has", has, missing);
 }
 
 static void check_limit(mr_plan_builder *b, int d) {
     const mr_plan_device *device = &b->plan->devices[d];
-    uint64_t most = mr_plan_most_bytes(device);
+    uint64_t most = mr_plan_most_bytes(device), has = device->memory_bytes, libraries = device->libraries.bytes;
     if (most && device->memory.bytes > most)
-        refuse_memory(b, d, most);
+        refuse_memory(b, d, most, 0);
+    else if (has && plus(device->memory.bytes, libraries) > has)
+        refuse_memory(b, d, has, libraries);
     else if (device->limit_bytes && device->memory.unknown)
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, device->mark,
                     "declare the size of what comes in, or plan with the sources at hand",

@@ -7,3 +7,9 @@ void mr_model_set_device_params(mr_model_params *params, const mr_model_device_o
     params->memory_bytes = (uint64_t)options->memory_bytes;
     params->cuda_graph = options->cuda_graph;
 }
+
+/* TensorRT's weights are not in what is asked of it. */
+void mr_model_plan_memory(mr_negotiation *negotiation, const mr_model_device_options *options) {
+    bool known = options->memory_bytes && options->provider != MR_PROVIDER_TENSORRT;
+    negotiation->library_bytes = known ? options->memory_bytes : MR_BYTES_UNKNOWN;
+}

@@ -3,6 +3,7 @@
 #define MILLRACE_STAGES_MODEL_DEVICE_OPTIONS_H
 
 #include "millrace/option.h"
+#include "millrace/stage.h"
 #include "stages/model/runtime.h"
 
 typedef struct mr_model_device_options {
@@ -12,6 +13,8 @@ typedef struct mr_model_device_options {
 } mr_model_device_options;
 
 extern const char *const mr_model_providers[];
+/* Says in planning what the provider takes of a CUDA device. */
+void mr_model_plan_memory(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
 
 /* For the table of a stage type whose options are a `type` with such a `member`. */

@@ -147,6 +147,40 @@ stages:
         self.assertEqual(done.stdout.splitlines()[1], "digest " + plan["digest"][:32])
         return plan["digest"]
 
+    LIBRARIES = """
+version: 1
+pipeline: libraries
+sources: {{video: {{uri: "{0}"}}}}
+stages:
+  decode: {{input: video, device: "cuda:0"}}
+  preprocess: {{input: decode, size: 224x224, device: "cuda:0"}}
+  features: {{input: preprocess, model: "{1}", tensor: features, device: "cuda:0"}}
+  "null": {{input: features}}
+"""
+
+    def test_what_libraries_take_of_a_gpu(self):
+        """Surfaces of NVDEC, 32 to decode into and 32 to give out, each of whole blocks of 256 columns and 32 rows; and
+        what the model may take."""
+        need_models()
+        path = self.write(self.LIBRARIES.format(SAMPLES / "cockatoo.mp4", MODELS / "lite0-features.onnx"))
+        surfaces = 64 * 1280 * 736 * 3
+
+        def told(*arguments):
+            (gpu,) = [one for one in self.planned(path, *arguments)["devices"] if one["name"] == "cuda:0"]
+            return gpu["libraries"]
+
+        assumed = ("--assume", "cuda:1x8GiB")
+        self.assertEqual(told(*assumed), {"bytes": surfaces, "unknown": True})
+        limited = (*assumed, "--set", "stages.features.provider_memory=1GiB")
+        self.assertEqual(told(*limited), {"bytes": surfaces + (1 << 30), "unknown": False})
+        self.assertEqual(told(*limited, "--set", "stages.decode.hardware=off"), {"bytes": 1 << 30, "unknown": False})
+        text = call([MILLRACE, "plan", path, *limited]).stdout
+        self.assertIn("    cuda:0  at most ", text)
+        self.assertIn("            libraries at most 1.2 GiB\n", text)
+        done = call([MILLRACE, "plan", path, *assumed, "--set", "stages.features.provider_memory=8GiB"])
+        self.assertEqual(done.returncode, 78)
+        self.assertRegex(done.stderr, r"cuda:0: buffers may take .* and libraries 8\.2 GiB of its memory, and it has 8")
+
     def test_digest(self):
         """Equal for what says the same; a sum over the expanded tree that anybody can make."""
         def bencode(node):

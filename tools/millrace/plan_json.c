@@ -242,6 +242,7 @@ static void put_device(yajl_gen json, const mr_plan_device *device) {
     put_known(json, "limit_bytes", (int64_t)device->limit_bytes);
     put_known(json, "memory_bytes", (int64_t)device->memory_bytes);
     put_bound(json, "pools", &device->memory);
+    put_bound(json, "libraries", &device->libraries);
     yajl_gen_map_close(json);
 }
 

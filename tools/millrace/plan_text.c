@@ -363,6 +363,11 @@ static void print_device(const mr_plan_device *device, FILE *stream) {
     else if (device->memory_bytes)
         fprintf(stream, " of %s that it has", mr_words_bytes(device->memory_bytes, text));
     fprintf(stream, "%s\n", device->assumed ? " (assumed)" : "");
+    if (device->libraries.bytes)
+        fprintf(stream, "            libraries at most %s%s\n", mr_words_bytes(device->libraries.bytes, text),
+                device->libraries.unknown ? ", and models without provider_memory" : "");
+    else if (device->libraries.unknown)
+        fprintf(stream, "            and what models take: provider_memory limits it\n");
 }
 
 static void print_memory(const mr_plan *plan, FILE *stream) {

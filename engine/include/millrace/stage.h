@@ -137,6 +137,8 @@ typedef struct mr_planned_output {
     size_t buffer_bytes;       /* of one buffer, where the stage needs more than `set` tells (padding); else 0 */
 } mr_planned_output;
 
+#define MR_BYTES_UNKNOWN INT64_MAX
+
 /* Planning asks each stage in the order of the graph: told what can come in, it answers what can come out and what it
  * takes of its inputs. It is asked once more, and no more than that, where a choice has narrowed what comes in or
  * what it shall give; not where its own `takes` had said exactly what then came. */
@@ -161,6 +163,8 @@ struct mr_negotiation {
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
     size_t scratch_bytes;      /* that one call takes with mr_io_scratch, all together; 0: none */
+    int64_t library_bytes;     /* what libraries take of a CUDA device for one instance, beside all buffers, at most;
+                                  0: nothing, MR_BYTES_UNKNOWN: nobody knows */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
     bool unread;               /* offline: a file that was not opened would say more of what it takes, so that nothing
                                   may be complained of that is open only for this reason */
