@@ -47,7 +47,7 @@ static int open_file(mr_slab *slab) {
     /* Beyond this limit the system would end the process instead of refusing. */
     struct rlimit limit;
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < slab->layout.total)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %zu bytes are more than the limit of one file (ulimit -f)",
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %zu bytes are beyond the limit of one file (ulimit -f)",
                        slab->layout.total);
     slab->fd = memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (slab->fd < 0 && errno == EINVAL)

@@ -1,29 +1,29 @@
 /* Payload in shared memory between nodes on one host: a frame crosses as a reference to where it lies.
  *
- * The producer's pools of kind MR_MEMORY_SHARED lie in memfds (engine/data/slab.h). An **export** is the producer's end
- * of one cut: it listens on a unix socket in a folder that only its user may enter. The two ends tell each other where
- * that is, and who will come, by whatever way they talk anyway (ZeroMQ). The consumer then opens an **import**, and
- * pools are passed as they are first needed: their memfds, sealed against shrinking, growing and new writers, which the
- * consumer checks and maps for reading. So nothing that the producer does can make the consumer's reads fail (SIGBUS),
- * and nothing that the consumer does changes a frame.
+ * The producer's pools of kind MR_MEMORY_SHARED lie in memfds (engine/data/slab.h). An **export** is the
+ * producer's end of one cut: it listens on a unix socket in a folder that only its user may enter. The two ends
+ * tell each other where that is, and who will come, by whatever way they talk anyway (ZeroMQ). The consumer then
+ * opens an **import**, and pools are passed as they are first needed: their memfds, sealed against shrinking,
+ * growing and new writers, which the consumer checks and maps for reading. So nothing that the producer does can
+ * make the consumer's reads fail (SIGBUS), and nothing that the consumer does changes a frame.
  *
- * Lending. mr_shm_export_lend fills a reference to (a part of) a buffer and keeps the buffer in use for that peer; the
- * reference travels in the envelope; mr_shm_import_take makes a buffer of it. When its last reference is dropped the
- * lease goes back through a ring in memory that both map, without a system call and without a message. Acknowledgements
- * would not do: they tell what became of a frame, and a stage may keep a picture for longer than that. Only where the
- * producer sleeps with leases out does the first one that comes back wake it, through an eventfd. The producer believes
- * the ring only as far as it agrees with what it has lent.
+ * Lending. mr_shm_export_lend fills a reference to (a part of) a buffer and keeps the buffer in use for that peer;
+ * the reference travels in the envelope; mr_shm_import_take makes a buffer of it. When its last reference is
+ * dropped the lease goes back through a ring in memory that both map, without a system call and without a message.
+ * Acknowledgements would not do: they tell what became of a frame, and a stage may keep a picture for longer than
+ * that. Only where the producer sleeps with leases out does the first one that comes back wake it, through an
+ * eventfd. The producer believes the ring only as far as it agrees with what it has lent.
  *
- * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the peer
- * held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each time it is
- * filled anew: a reference of former times is refused.
+ * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the
+ * peer held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each
+ * time it is filled anew: a reference of former times is refused.
  *
- * Fall-back. Whatever is missing (no memfd, another host, another user, no more file descriptors) only means that a
- * frame travels inline; create, open and attaching say why, and who calls logs it once.
+ * Fall-back. Whatever is missing (no memfd, another host, another user, no more file descriptors) only means that
+ * a frame travels inline; create, open and attaching say why, and who calls logs it once.
  *
- * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing blocks.
- * Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the peer is
- * hostile or broken; MR_ERROR_AGAIN: not now. */
+ * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing
+ * blocks. Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the
+ * peer is hostile or broken; MR_ERROR_AGAIN: not now. */
 #ifndef MILLRACE_TRANSPORT_SHM_H
 #define MILLRACE_TRANSPORT_SHM_H
 

@@ -49,7 +49,7 @@ int mr_shm_listen(const char *parent, char path[108], int *fd) {
     char folder[sizeof ((struct sockaddr_un *)0)->sun_path];
     int length = snprintf(folder, sizeof folder, "%s/millrace-XXXXXX", parent);
     if (length < 0 || (size_t)length + sizeof "/shm" > sizeof folder)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: a socket cannot lie in %s: its path is too long", parent);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can lie in %s: its path is too long", parent);
     /* mkdtemp gives it the mode 0700. */
     if (!mkdtemp(folder))
         return unavailable(folder);

@@ -1,0 +1,242 @@
+/* Frames that cross a cut in shared memory: from the wire's writer to its reader, with the two ends that lend and
+ * borrow. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/data/pool.h"
+#include "engine/device/device.h"
+#include "engine/transport/cut_share.h"
+#include "millrace/status.h"
+
+enum { WIDTH = 128, HEIGHT = 96, SLOTS = 3, ROUTE = 7 };
+
+static const mr_format picture = {
+    .payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = WIDTH, .height = HEIGHT};
+
+typedef struct fixture {
+    mr_cut cut;
+    mr_pool *pool;
+    mr_store *store;
+    mr_names *names;
+    mr_cut_lender *lender;
+    mr_cut_borrower *borrower;
+    mr_wire_writer *writer;
+    mr_wire_reader *reader;
+} fixture;
+
+static void open_fixture(fixture *f, mr_memory memory) {
+    *f = (fixture){.cut = {.name = "a->b", .shared_memory = true, .max_peers = 2, .connect_count = 1}};
+    assert_int_equal(mr_pool_create(&f->pool, mr_device_cpu(), memory, mr_format_bytes(&picture), SLOTS), MR_OK);
+    assert_int_equal(mr_store_create(&f->store), MR_OK);
+    assert_int_equal(mr_names_create(&f->names, 100, 1000), MR_OK);
+    assert_int_equal(mr_cut_lender_create(&f->lender, &f->cut), MR_OK);
+    assert_int_equal(mr_cut_borrower_create(&f->borrower, &f->cut), MR_OK);
+    assert_non_null(f->lender);
+    assert_non_null(f->borrower);
+    const mr_wire_writer_params writing = {.share = mr_cut_lend, .context = f->lender};
+    const mr_wire_reader_params reading = {
+        .source_count = 1, .names = f->names, .store = f->store, .map = mr_cut_borrow, .context = f->borrower};
+    assert_int_equal(mr_wire_writer_create(&f->writer, &writing), MR_OK);
+    assert_int_equal(mr_wire_reader_create(&f->reader, &reading), MR_OK);
+}
+
+static void close_fixture(fixture *f) {
+    mr_cut_borrower_destroy(&f->borrower);
+    mr_cut_lender_destroy(&f->lender);
+    mr_wire_writer_destroy(&f->writer);
+    mr_wire_reader_destroy(&f->reader);
+    mr_store_release(&f->store);
+    mr_names_destroy(&f->names);
+    assert_int_equal(mr_pool_free_count(f->pool), SLOTS);
+    mr_pool_release(&f->pool);
+}
+
+static mr_action change(uint32_t peer, mr_peer_change what, const char *memory) {
+    return (mr_action){.kind = MR_ACTION_PEER, .peer = peer, .of = {.change = what, .memory = memory}};
+}
+
+/* As the session tells it: the giving side hears of the peer first. */
+static void join(fixture *f) {
+    const mr_action come = change(ROUTE, MR_PEER_JOINED, mr_cut_borrower_text(f->borrower));
+    const mr_action welcome = change(0, MR_PEER_JOINED, mr_cut_lender_text(f->lender));
+    mr_cut_lender_note(f->lender, &come);
+    mr_cut_borrower_note(f->borrower, &welcome);
+    for (int i = 0; i < 2; i++)
+        mr_cut_lender_work(f->lender);
+}
+
+static mr_frame *new_picture(fixture *f, uint8_t value) {
+    mr_frame *frame;
+    mr_buffer *buffer;
+    size_t offset = 0;
+    assert_int_equal(mr_store_frame(f->store, &frame), MR_OK);
+    assert_int_equal(mr_pool_acquire(f->pool, &buffer), MR_OK);
+    memset(buffer->data, value, buffer->bytes);
+    frame->format = picture;
+    for (int i = 0; i < 3; i++) {
+        size_t stride = mr_plane_stride(picture.pixel, i, WIDTH);
+        size_t bytes = stride * (size_t)mr_plane_rows(picture.pixel, i, HEIGHT);
+        frame->plane[i] = (mr_plane){mr_buffer_ref(buffer), buffer->data + offset, (ptrdiff_t)stride, bytes};
+        offset += bytes;
+    }
+    mr_buffer_unref(&buffer);
+    return frame;
+}
+
+/* What the frame is at the other end; *payload: bytes of the parts that it took beside the envelope. */
+static mr_frame *cross(fixture *f, mr_frame *frame, size_t *payload) {
+    mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 1};
+    const mr_cut_message sent = {
+        .kind = MR_MESSAGE_ITEMS, .version = 1, .session = 1, .number = 1, .items = {.item = &item, .count = 1}};
+    const mr_wire_part *parts;
+    mr_cut_message got;
+    size_t count;
+    mr_cut_lender_aim(f->lender, ROUTE);
+    assert_int_equal(mr_wire_write(f->writer, &sent, 0, &parts, &count), MR_OK);
+    *payload = 0;
+    for (size_t i = 1; i < count; i++)
+        *payload += parts[i].bytes;
+    mr_cut_borrower_aim(f->borrower, 0);
+    assert_int_equal(mr_wire_read(f->reader, parts, count, 0, &got), MR_OK);
+    assert_int_equal(got.items.count, 1);
+    return got.items.item[0].frame;
+}
+
+static void expect_picture(const mr_frame *frame, uint8_t value) {
+    assert_int_equal(frame->format.width, WIDTH);
+    for (int i = 0; i < 3; i++)
+        for (int32_t y = 0; y < mr_plane_rows(picture.pixel, i, HEIGHT); y++)
+            for (size_t x = 0; x < mr_plane_row_bytes(picture.pixel, i, WIDTH); x++)
+                assert_int_equal(frame->plane[i].data[y * frame->plane[i].stride + (ptrdiff_t)x], value);
+}
+
+static void a_picture_stays_where_it_lies(void **state) {
+    (void)state;
+    fixture f;
+    size_t payload;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    join(&f);
+    for (uint8_t i = 0; i < 2 * SLOTS; i++) {
+        mr_frame *sent = new_picture(&f, i), *got = cross(&f, sent, &payload);
+        /* What is smaller than MR_SHM_LEAST_BYTES may still go inline. */
+        assert_true(payload < mr_format_bytes(&picture) / 2);
+        assert_int_equal(got->plane[0].buffer->memory, MR_MEMORY_SHARED);
+        mr_frame_unref(&sent);
+        expect_picture(got, i);
+        assert_int_equal(mr_pool_free_count(f.pool), SLOTS - 1);
+        mr_frame_unref(&got);
+        mr_cut_lender_work(f.lender);
+        mr_cut_borrower_work(f.borrower);
+        assert_int_equal(mr_pool_free_count(f.pool), SLOTS);
+    }
+    close_fixture(&f);
+}
+
+/* Before the peer has come, after it has gone, and from plain memory. */
+static void what_cannot_be_shared_crosses_inline(void **state) {
+    (void)state;
+    fixture f;
+    size_t payload;
+    for (int turn = 0; turn < 3; turn++) {
+        open_fixture(&f, turn == 2 ? MR_MEMORY_HOST : MR_MEMORY_SHARED);
+        if (turn)
+            join(&f);
+        const mr_action gone = change(ROUTE, MR_PEER_SILENT, NULL);
+        if (turn == 1)
+            mr_cut_lender_note(f.lender, &gone);
+        mr_frame *sent = new_picture(&f, 9), *got = cross(&f, sent, &payload);
+        assert_true(payload >= mr_format_bytes(&picture));
+        expect_picture(got, 9);
+        mr_frame_unref(&sent);
+        mr_frame_unref(&got);
+        close_fixture(&f);
+    }
+}
+
+static void a_peer_that_comes_again_is_lent_to_again(void **state) {
+    (void)state;
+    fixture f;
+    size_t payload;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    join(&f);
+    mr_frame *sent = new_picture(&f, 1), *held = cross(&f, sent, &payload);
+    mr_frame_unref(&sent);
+    const mr_action silent = change(ROUTE, MR_PEER_SILENT, NULL);
+    mr_cut_lender_note(f.lender, &silent);
+    assert_int_equal(mr_pool_free_count(f.pool), SLOTS);
+    for (int i = 0; i < 3; i++) {
+        join(&f);
+        sent = new_picture(&f, 2);
+        mr_frame *got = cross(&f, sent, &payload);
+        assert_true(payload < mr_format_bytes(&picture) / 2);
+        expect_picture(got, 2);
+        mr_frame_unref(&sent);
+        mr_frame_unref(&got);
+    }
+    mr_frame_unref(&held);
+    close_fixture(&f);
+}
+
+static int warnings;
+
+static void count_warnings(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    warnings += level == MR_LOG_WARNING && strstr(line, "a->b: frames cross as copies: shared memory: ") != NULL;
+}
+
+static void why_not_is_told_once(void **state) {
+    (void)state;
+    fixture f;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    mr_log_to(count_warnings, NULL);
+    const mr_action elsewhere = change(0, MR_PEER_JOINED, "another-host /tmp/shm");
+    const mr_action guest = change(ROUTE, MR_PEER_JOINED, "another-host 00112233445566778899aabbccddeeff");
+    for (int i = 0; i < 2; i++) {
+        mr_cut_borrower_note(f.borrower, &elsewhere);
+        mr_cut_lender_note(f.lender, &guest);
+    }
+    mr_log_to(NULL, NULL);
+    assert_int_equal(warnings, 2);
+    close_fixture(&f);
+}
+
+static void a_cut_that_is_inline_shares_nothing(void **state) {
+    (void)state;
+    const mr_cut cut = {.name = "a->b", .max_peers = 1, .connect_count = 1};
+    mr_cut_lender *lender;
+    mr_cut_borrower *borrower;
+    const mr_action joined = change(0, MR_PEER_JOINED, "host /tmp/shm");
+    assert_int_equal(mr_cut_lender_create(&lender, &cut), MR_OK);
+    assert_int_equal(mr_cut_borrower_create(&borrower, &cut), MR_OK);
+    assert_null(lender);
+    assert_null(borrower);
+    assert_string_equal(mr_cut_lender_text(lender), "");
+    assert_string_equal(mr_cut_borrower_text(borrower), "");
+    assert_int_equal(mr_cut_lender_fd(lender), -1);
+    mr_cut_lender_note(lender, &joined);
+    mr_cut_borrower_note(borrower, &joined);
+    mr_cut_lender_work(lender);
+    mr_cut_borrower_work(borrower);
+    mr_cut_lender_aim(lender, 0);
+    mr_cut_borrower_aim(borrower, 0);
+    mr_cut_lender_destroy(&lender);
+    mr_cut_borrower_destroy(&borrower);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_picture_stays_where_it_lies),
+        cmocka_unit_test(what_cannot_be_shared_crosses_inline),
+        cmocka_unit_test(a_peer_that_comes_again_is_lent_to_again),
+        cmocka_unit_test(why_not_is_told_once),
+        cmocka_unit_test(a_cut_that_is_inline_shares_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
