@@ -122,7 +122,7 @@ static void settle_all(mr_receiver *receiver, seen *s, int64_t now_ns) {
         mr_receiver_settle(receiver, s->ticket[i], MR_NOTE_DELIVERED, NULL, NULL, now_ns);
 }
 
-/* ---- handshakes ------------------------------------------------------------------------------------------------- */
+/* ---- handshakes ------------------------------------------------------------------------------------------------ */
 
 static void test_handshake(void **state) {
     (void)state;
@@ -266,7 +266,7 @@ static void test_old_sessions(void **state) {
     mr_receiver_destroy(&receiver);
 }
 
-/* ---- credit and windows ----------------------------------------------------------------------------------------- */
+/* ---- credit and windows ---------------------------------------------------------------------------------------- */
 
 static void test_windows(void **state) {
     (void)state;
@@ -325,10 +325,10 @@ static void test_more_than_was_granted(void **state) {
     mr_receiver_destroy(&receiver);
 }
 
-/* ---- several senders, runs -------------------------------------------------------------------------------------- */
+/* ---- several senders, runs ------------------------------------------------------------------------------------- */
 
-/* Two replicas send the same frame: it is given to the graph once, and both learn what became of it. The end comes when
- * both have ended. */
+/* Two replicas send the same frame: it is given to the graph once, and both learn what became of it. The end comes
+ * when both have ended. */
 static void test_two_senders(void **state) {
     (void)state;
     mr_sender *sender[2];
@@ -398,7 +398,7 @@ static void test_runs(void **state) {
     mr_receiver_destroy(&receiver);
 }
 
-/* ---- leaving, live ---------------------------------------------------------------------------------------------- */
+/* ---- leaving, live --------------------------------------------------------------------------------------------- */
 
 static void test_leaving(void **state) {
     (void)state;
@@ -433,8 +433,8 @@ static void test_leaving(void **state) {
     mr_receiver_destroy(&receiver);
 }
 
-/* Live: no room without credit; what was under way when the connection broke is dropped, and packets up to the next key
- * frame with it. */
+/* Live: no room without credit; what was under way when the connection broke is dropped, and packets up to the
+ * next key frame with it. */
 static void test_live(void **state) {
     (void)state;
     mr_sender *sender;

@@ -131,7 +131,7 @@ static void add_tensor(fixture *f, mr_frame *frame, int64_t count) {
     frame->results = result;
 }
 
-/* ---- there and back --------------------------------------------------------------------------------------------- */
+/* ---- there and back -------------------------------------------------------------------------------------------- */
 
 /* Parts as a transport brings them: in memory of their own, some at odd addresses and without a buffer. */
 static void carry(const mr_wire_part *parts, size_t count, mr_wire_part *carried, bool aligned) {
@@ -436,7 +436,7 @@ static void test_other_messages(void **state) {
     close_fixture(&f);
 }
 
-/* ---- media ------------------------------------------------------------------------------------------------------ */
+/* ---- media ----------------------------------------------------------------------------------------------------- */
 
 static void keep_media(mr_media *media) {
     (void)media;
@@ -499,7 +499,7 @@ static void test_media(void **state) {
     close_fixture(&f);
 }
 
-/* ---- what is refused -------------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------------------------- */
 
 /* A message with one picture and one tensor, read after `damage` was done to its parts. */
 static int read_damaged(void (*damage)(mr_wire_part *parts, size_t *count), char *words) {

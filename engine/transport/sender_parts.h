@@ -1,8 +1,8 @@
 /* What the files of the sender share; see session.h for what it does.
  *
- * Items lie in a ring by position: [base, next). One is queued (to be sent), leased (sent to a peer, or held by it) or
- * settled; the ring moves on over settled ones whose action was taken. Peers are kept by name, also while they are
- * away, since what they had in hand is theirs until they are buried. */
+ * Items lie in a ring by position: [base, next). One is queued (to be sent), leased (sent to a peer, or held by
+ * it) or settled; the ring moves on over settled ones whose action was taken. Peers are kept by name, also while
+ * they are away, since what they had in hand is theirs until they are buried. */
 #ifndef MILLRACE_TRANSPORT_SENDER_PARTS_H
 #define MILLRACE_TRANSPORT_SENDER_PARTS_H
 

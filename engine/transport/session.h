@@ -2,8 +2,8 @@
  *
  * A cut has a **sender** on the producer's node and a **receiver** on each consumer's. They are fed with messages,
  * offers, settlements and the time, and answer what is to be done: mr_sender_next and mr_receiver_next give one
- * action after the other. What a transport must do: carry messages whole and in order while a connection lasts. It may
- * lose any number of them, without a word, and come back by itself (ZeroMQ does both).
+ * action after the other. What a transport must do: carry messages whole and in order while a connection lasts. It
+ * may lose any number of them, without a word, and come back by itself (ZeroMQ does both).
  *
  *     sender                               receiver
  *                  <- HELLO                again every hello_ns, until it is welcome
@@ -27,8 +27,8 @@
  *
  * **Reliable.** What a session had in hand when it ended is sent again: to the same process once it is back (but not
  * what it says it holds), else to whichever peer has credit. The receiver gives each frame to its graph once: it
- * remembers the last `memory` identities and their outcomes, over sessions, sender's restarts and several senders. Two
- * frames of one identity that one sender's process offers are two frames.
+ * remembers the last `memory` identities and their outcomes, over sessions, sender's restarts and several senders.
+ * Two frames of one identity that one sender's process offers are two frames.
  *
  * **Live.** Nothing is sent again: what was in hand is dropped, as "connection lost", and of packets all up to the
  * next key frame, as "gop". Nothing is queued: there is room only where there is credit, so that the link before the
@@ -36,10 +36,10 @@
  *
  * **Several receivers** of one cut share the work: whoever has the most credit left is sent the next frames. When one
  * is lost, the others get what it had. A frame that was in the hands of a process that died or stalled is sent to the
- * next one alone, with nothing else in hand; one that `deaths` of them had when they died is set aside, or, where it was
- * always in company, that twice as many had. A process has died where a later one has its name, or where its connection
- * was closed and it did not come back in silence_ns; it has stalled where it owes outcomes and its progress stood still
- * for stall_ns. Mere silence is no death.
+ * next one alone, with nothing else in hand; one that `deaths` of them had when they died is set aside, or, where it
+ * was always in company, that twice as many had. A process has died where a later one has its name, or where its
+ * connection was closed and it did not come back in silence_ns; it has stalled where it owes outcomes and its
+ * progress stood still for stall_ns. Mere silence is no death.
  *
  * **End.** END goes to every receiver, also to one that comes later, behind all frames of the source that it gets.
  * While frames are not settled one receiver is left without it, so that there is one that can take what others lose.
@@ -47,9 +47,9 @@
  * Time is any clock that does not go back, in nanoseconds. Feed what has arrived before you tell the time: a process
  * that was stopped would else find its peers silent. One thread at a time uses a sender or a receiver.
  *
- * Errors: a peer that breaks the protocol gets REJECT and its session is over; the call answers MR_ERROR_PROTOCOL with
- * a message for the log, and everybody else goes on. MR_ERROR_MEMORY only from _create: what is needed is allocated
- * there, within what window, memory and peers allow. */
+ * Errors: a peer that breaks the protocol gets REJECT and its session is over; the call answers MR_ERROR_PROTOCOL
+ * with a message for the log, and everybody else goes on. MR_ERROR_MEMORY only from _create: what is needed is
+ * allocated there, within what window, memory and peers allow. */
 #ifndef MILLRACE_TRANSPORT_SESSION_H
 #define MILLRACE_TRANSPORT_SESSION_H
 
@@ -156,9 +156,9 @@ void mr_sender_destroy(mr_sender **sender);
 
 /* Whether a frame of so many bytes finds room now. */
 bool mr_sender_has_room(const mr_sender *sender, uint64_t bytes);
-/* Takes an item, and the reference to its frame, on MR_OK. MR_ERROR_AGAIN: no room, nothing was taken; there may be
- * some once something was settled or (live) credit came. MR_ERROR_DATA: more bytes than the whole window. Where a live
- * cut has nobody to send it to, a mark other than END is settled at once. */
+/* Takes an item, and the reference to its frame, on MR_OK. MR_ERROR_AGAIN: no room, nothing was taken; there may
+ * be some once something was settled or (live) credit came. MR_ERROR_DATA: more bytes than the whole window. Where
+ * a live cut has nobody to send it to, a mark other than END is settled at once. */
 int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns);
 /* A message has come; `route` is the transport's number for who sent it. */
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns);
@@ -210,8 +210,8 @@ void mr_receiver_take(mr_receiver *receiver, uint64_t ticket);
  * of what is settled already, or of another run, are ignored. */
 void mr_receiver_settle(mr_receiver *receiver, uint64_t ticket, mr_note outcome, const char *stage,
                         const char *reason, int64_t now_ns);
-/* Work was done at this end: anything that rises, as long as no call of a stage hangs. A graph that waits for input is
- * well, and makes progress by being asked. */
+/* Work was done at this end: anything that rises, as long as no call of a stage hangs. A graph that waits for
+ * input is well, and makes progress by being asked. */
 void mr_receiver_progress(mr_receiver *receiver, uint64_t progress);
 bool mr_receiver_next(mr_receiver *receiver, int64_t now_ns, mr_action *action);
 int64_t mr_receiver_wake_ns(const mr_receiver *receiver);

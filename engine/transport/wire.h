@@ -86,8 +86,8 @@ typedef struct mr_wire_reader_params {
 int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *params);
 void mr_wire_reader_destroy(mr_wire_reader **reader);
 
-/* Reads a message of `count` parts, the envelope first. Parts are borrowed; a part with a buffer is referred to by the
- * frames that point into it, which keep it; bytes without one, or that do not lie at a multiple of 8, are copied.
+/* Reads a message of `count` parts, the envelope first. Parts are borrowed; a part with a buffer is referred to by
+ * the frames that point into it, which keep it; bytes without one, or that do not lie at a multiple of 8, are copied.
  *
  * The message stays until the reader's next call. The frames of its items are new, with one reference each, which is
  * the caller's; their receipts are NULL, their times by the clock that says `now_ns`. Nothing is left to be freed

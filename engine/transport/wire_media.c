@@ -1,5 +1,5 @@
-/* What stands behind packets and pictures, to bytes and back. A description is packed once and told apart by its bytes,
- * so that the frames of one stream share one mr_media here as they do there. */
+/* What stands behind packets and pictures, to bytes and back. A description is packed once and told apart by its
+ * bytes, so that the frames of one stream share one mr_media here as they do there. */
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -8,7 +8,7 @@
 #include "engine/transport/wire_parts.h"
 #include "millrace/status.h"
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
 /* Strings that protobuf-c will only read. */
 static char *text(const char *from) {
@@ -123,7 +123,7 @@ void wire_forget_media(mr_wire_writer *writer) {
     }
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------------------------- */
 
 typedef struct read_media {
     mr_media media;

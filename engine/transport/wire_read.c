@@ -8,8 +8,8 @@
 #include "millrace/status.h"
 
 enum { MOST_ENVELOPE_BYTES = 4 << 20, MOST_PAYLOAD_BYTES = 256 << 20, MOST_MEDIA = 256 };
-/* Memory for what is read from so many bytes: a struct is larger than its shortest form on the wire, but not more often
- * than this in what anybody would write. */
+/* Memory for what is read from so many bytes: a struct is larger than its shortest form on the wire, but not more
+ * often than this in what anybody would write. */
 enum { MEMORY_BASE = 65536, MEMORY_PER_BYTE = 64 };
 
 static int no_memory(void) {
@@ -51,7 +51,7 @@ void mr_wire_reader_destroy(mr_wire_reader **reader) {
     mr_free(gone);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------------------------- */
 
 int wire_read_names(mr_wire_reader *reader, char *const *names, size_t count) {
     reader->name = WIRE_NEW(&reader->arena, const char *, count);
@@ -73,7 +73,7 @@ int wire_read_name(const mr_wire_reader *reader, uint32_t number, const char **n
     return MR_OK;
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------------- */
 
 static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) {
     message->kind = MR_MESSAGE_HELLO;

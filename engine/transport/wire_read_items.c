@@ -51,7 +51,7 @@ static int find(const mr_wire_reader *reader, uint32_t block, uint64_t offset, u
     return MR_OK;
 }
 
-/* ---- planes ----------------------------------------------------------------------------------------------------- */
+/* ---- planes ---------------------------------------------------------------------------------------------------- */
 
 static int check_picture_plane(const mr_format *format, int i, const Millrace__V1__Plane *from) {
     size_t row_bytes = mr_plane_row_bytes(format->pixel, i, format->width);
@@ -125,7 +125,7 @@ static int read_planes(mr_wire_reader *reader, const Millrace__V1__Item *item, m
     return MR_OK;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------------------------- */
 
 static int read_classes(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
     result->kind = MR_RESULT_CLASSES;
@@ -186,7 +186,7 @@ static int read_results(mr_wire_reader *reader, const Millrace__V1__Item *item, 
     return status;
 }
 
-/* ---- items ------------------------------------------------------------------------------------------------------ */
+/* ---- items ----------------------------------------------------------------------------------------------------- */
 
 static int64_t subtract(int64_t a, int64_t b) {
     int64_t difference;

@@ -43,7 +43,7 @@ void mr_wire_writer_destroy(mr_wire_writer **writer) {
     mr_free(gone);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------------------------- */
 
 static name_slot *slot_of(mr_wire_writer *writer, const char *name) {
     size_t at = ((uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & (writer->slot_count - 1);
@@ -94,7 +94,7 @@ int wire_write_name(mr_wire_writer *writer, const char *name, uint32_t *number) 
     return MR_OK;
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------------------------- */
 
 /* A string that protobuf-c will only read. */
 static char *text(const char *from) {

@@ -64,7 +64,7 @@ static Millrace__V1__Format *write_format(mr_wire_writer *writer, const mr_forma
     return format;
 }
 
-/* ---- planes ----------------------------------------------------------------------------------------------------- */
+/* ---- planes ---------------------------------------------------------------------------------------------------- */
 
 /* Rows that do not lie one behind the other, the first first, are copied so that they do. */
 static int gather_rows(mr_wire_writer *writer, const mr_plane *from, size_t row_bytes, size_t rows, wire_spot *spot) {
@@ -88,8 +88,8 @@ static int write_picture_plane(mr_wire_writer *writer, const mr_frame *frame, in
     return gather_rows(writer, from, row_bytes, rows, spot);
 }
 
-/* Bytes from the first plane's first to the last one's last, where all planes lie in one buffer in order; so that they
- * become one part, and not one each. */
+/* Bytes from the first plane's first to the last one's last, where all planes lie in one buffer in order; so that
+ * they become one part, and not one each. */
 static int write_picture_at_once(mr_wire_writer *writer, const mr_frame *frame, int planes) {
     const mr_plane *first = &frame->plane[0], *last = &frame->plane[planes - 1];
     size_t row_bytes;
@@ -138,7 +138,7 @@ static int write_planes(mr_wire_writer *writer, const mr_frame *frame, Millrace_
     return status;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------------------------- */
 
 static int write_classes(mr_wire_writer *writer, const mr_result *from, Millrace__V1__Result *result) {
     result->indices = WIRE_NEW(&writer->arena, int32_t, from->count);
@@ -193,7 +193,7 @@ static int write_results(mr_wire_writer *writer, const mr_frame *frame, Millrace
     return MR_OK;
 }
 
-/* ---- items ------------------------------------------------------------------------------------------------------ */
+/* ---- items ----------------------------------------------------------------------------------------------------- */
 
 static int write_frame(mr_wire_writer *writer, const mr_frame *frame, Millrace__V1__Item *item) {
     if (!(item->format = write_format(writer, &frame->format)))

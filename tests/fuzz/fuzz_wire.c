@@ -1,6 +1,6 @@
-/* Any bytes as a message of a cut: nothing may crash, leak, or take much memory, and what is read can be written and read
- * again. The input is envelopes and payloads, each behind its length in two bytes; the checksum of the first is made
- * right, so that what lies behind it is reached.
+/* Any bytes as a message of a cut: nothing may crash, leak, or take much memory, and what is read can be written and
+ * read again. The input is envelopes and payloads, each behind its length in two bytes; the checksum of the first is
+ * made right, so that what lies behind it is reached.
  *
  *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_wire
  *     mkdir -p corpus && build/fuzz/fuzz_wire -max_len=4096 corpus */

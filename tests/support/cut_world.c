@@ -102,7 +102,7 @@ static bool chance(world *w, uint32_t percent) {
     return below(w, 100) < percent;
 }
 
-/* ---- the network ------------------------------------------------------------------------------------------------ */
+/* ---- the network ----------------------------------------------------------------------------------------------- */
 
 static letter *take_letter(world *w) {
     letter *made = w->spares ? w->spare[--w->spares] : malloc(sizeof *made);
@@ -178,7 +178,7 @@ static void reconnect(world *w, worker *r, bool told) {
         r->route = ++w->routes;
 }
 
-/* ---- processes -------------------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------------------------- */
 
 static const uint8_t digest[MR_DIGEST_BYTES] = {1, 2, 3};
 
@@ -245,7 +245,7 @@ static void kill_sender(world *w) {
         reconnect(w, &w->workers[i], chance(w, 50));
 }
 
-/* ---- the sender's node ------------------------------------------------------------------------------------------ */
+/* ---- the sender's node ----------------------------------------------------------------------------------------- */
 
 static mr_note outcome_of(int frame) {
     static const mr_note outcome[] = {MR_NOTE_DELIVERED, MR_NOTE_DELIVERED, MR_NOTE_DROPPED, MR_NOTE_ABSORBED};
@@ -360,7 +360,7 @@ static void send_garbage_to_sender(world *w) {
     mr_sender_receive(w->sender, 1000000, &message, w->now_ns);
 }
 
-/* ---- a receiver's node ------------------------------------------------------------------------------------------ */
+/* ---- a receiver's node ----------------------------------------------------------------------------------------- */
 
 static void accept_items(world *w, worker *r, const mr_cut_message *message) {
     for (size_t i = 0; i < message->items.count; i++) {
@@ -423,7 +423,8 @@ static void finish_task(world *w, worker *r, size_t at) {
     memmove(&r->hand[at], &r->hand[at + 1], (--r->hands - at) * sizeof *r->hand);
 }
 
-/* Takes and finishes frames at random; a batch is finished when it is full, or nothing more can come. Poison kills. */
+/* Takes and finishes frames at random; a batch is finished when it is full, or nothing more can come. Poison
+ * kills. */
 static void work(world *w, worker *r) {
     bool all_ended = true, waits = w->faults->batches && r->hands < 3;
     for (int s = 0; s < SOURCES; s++)
@@ -464,7 +465,7 @@ static void drive_worker(world *w, worker *r) {
     CHECK(w, !r->up || mr_receiver_wake_ns(r->session) > w->now_ns);
 }
 
-/* ---- faults ----------------------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------------------------- */
 
 static void hang_over(world *w, worker *r) {
     /* Whoever hangs is stopped by its own watchdog some time later. */

@@ -1,5 +1,6 @@
-/* A cut in a simulated world: senders, receivers, a network between them and a clock, all driven by one seed. Messages
- * are delayed, lost, repeated and damaged; connections close; processes die, stand still, hang, and come back.
+/* A cut in a simulated world: senders, receivers, a network between them and a clock, all driven by one seed.
+ * Messages are delayed, lost, repeated and damaged; connections close; processes die, stand still, hang, and come
+ * back.
  *
  * What must hold is checked while it runs: a failure prints the seed and ends the test. */
 #ifndef MILLRACE_TESTS_CUT_WORLD_H
