@@ -241,7 +241,8 @@ static void test_old_sessions(void **state) {
     offer(sender, 0);
     drive(sender, receiver, S, &s);
     const mr_settled all = {1, 1, MR_NOTE_DELIVERED, NULL, NULL};
-    mr_cut_message old = {.kind = MR_MESSAGE_REPORT, .session = 99, .number = 1, .report = {1000, 1000, 1, &all, 1}};
+    mr_cut_message old = {.kind = MR_MESSAGE_REPORT, .session = 99, .number = 1, .report = {.granted_frames = 1000, .granted_bytes = 1000, .progress = 1, .settled = &all,
+                                     .settled_count = 1}};
     assert_int_equal(mr_sender_receive(sender, 6, &old, S), MR_OK);
     drive_sender(sender, NULL, 0, S, &s);
     assert_int_equal(mr_sender_counts(sender).stale, 1);
@@ -299,6 +300,28 @@ static void test_windows(void **state) {
     assert_int_equal(s.settled, 8);
     assert_int_equal(s.dropped, 2);
     assert_string_equal(s.why, "given up");
+    mr_sender_destroy(&sender);
+    mr_receiver_destroy(&receiver);
+}
+
+static void test_without_a_bound_on_bytes(void **state) {
+    (void)state;
+    mr_sender *sender;
+    mr_receiver *receiver;
+    seen s = {0};
+    mr_sender_params sending = sender_params();
+    mr_receiver_params receiving = receiver_params("b");
+    sending.window_bytes = receiving.credit_bytes = UINT64_MAX;
+    assert_int_equal(mr_sender_create(&sender, &sending), MR_OK);
+    assert_int_equal(mr_receiver_create(&receiver, &receiving), MR_OK);
+    for (uint64_t i = 0; i < 20; i++) {
+        offer(sender, i);
+        drive(sender, receiver, S, &s);
+        settle_all(receiver, &s, S);
+        drive(sender, receiver, S, &s);
+    }
+    assert_int_equal(s.settled, 20);
+    assert_int_equal(mr_sender_counts(sender).malformed, 0);
     mr_sender_destroy(&sender);
     mr_receiver_destroy(&receiver);
 }
@@ -480,7 +503,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_handshake),     cmocka_unit_test(test_rejected),
         cmocka_unit_test(test_peers),         cmocka_unit_test(test_old_sessions),
-        cmocka_unit_test(test_windows),       cmocka_unit_test(test_more_than_was_granted),
+        cmocka_unit_test(test_windows),       cmocka_unit_test(test_without_a_bound_on_bytes),
+        cmocka_unit_test(test_more_than_was_granted),
         cmocka_unit_test(test_two_senders),   cmocka_unit_test(test_runs),
         cmocka_unit_test(test_leaving),       cmocka_unit_test(test_live),
     };

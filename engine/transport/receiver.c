@@ -5,6 +5,9 @@
 #include "engine/transport/receiver_parts.h"
 #include "millrace/status.h"
 
+/* As good as without a bound, and what is granted over a whole session still fits into 64 bits. */
+static const uint64_t MOST_CREDIT_BYTES = UINT64_C(1) << 56;
+
 static bool create_origins(mr_receiver *receiver) {
     receiver->origins = mr_calloc(receiver->params.senders, sizeof *receiver->origins);
     for (uint32_t i = 0; receiver->origins && i < receiver->params.senders; i++) {
@@ -23,6 +26,8 @@ int mr_receiver_create(mr_receiver **receiver, const mr_receiver_params *params)
     if (!made)
         goto fail;
     made->params = *params;
+    if (params->credit_bytes > MOST_CREDIT_BYTES)
+        made->params.credit_bytes = MOST_CREDIT_BYTES;
     made->places = params->memory * 2; /* half of them for what is held */
     made->buckets = 64;
     while (made->buckets < made->places)

@@ -143,7 +143,7 @@ typedef struct mr_sender_params {
     uint32_t receivers;    /* that are planned: it has finished when so many have seen every END */
     uint32_t most_peers;   /* admitted at once; at most MR_CUT_MOST_PEERS */
     uint32_t window_frames; /* not settled; at least 1 */
-    uint64_t window_bytes;
+    uint64_t window_bytes;  /* UINT64_MAX: no bound */
     uint32_t batch_frames; /* of one message at most */
     uint64_t batch_bytes;  /* a message takes no further frame once it has so many */
     uint32_t deaths;       /* a frame that so many had when they died is set aside; 0: never */
@@ -191,7 +191,7 @@ typedef struct mr_receiver_params {
     mr_session_self self;
     uint32_t senders;       /* how many processes send to this end: replicas of the producing stage; at least 1 */
     uint32_t credit_frames; /* granted to each; at least 1 */
-    uint64_t credit_bytes;
+    uint64_t credit_bytes;  /* UINT64_MAX: no bound */
     uint32_t memory;        /* identities that are remembered; at least the windows of all senders together */
 } mr_receiver_params;
 
