@@ -1,0 +1,50 @@
+/* A carrier: the thread behind one end of a cut, with its ZeroMQ sockets. It brings whole messages from and to its
+ * owner and knows nothing of what they say.
+ *
+ * One ROUTER that binds, where every peer is a route with a number of its own, never used again; or some DEALERs that
+ * connect, whose routes are 0, 1, ... Nothing waits for a peer: what cannot be sent at once is lost, without a word,
+ * which the protocol above is made for; it has credit, so that queues need no limit of their own.
+ *
+ * All of the owner's functions are called on the carrier's thread. mr_carrier_wake may be called by any thread; it costs
+ * a system call only where the carrier sleeps. */
+#ifndef MILLRACE_TRANSPORT_CARRIER_H
+#define MILLRACE_TRANSPORT_CARRIER_H
+
+#include "engine/transport/wire.h"
+#include "engine/transport/zmq_socket.h"
+
+typedef struct mr_carrier mr_carrier;
+
+typedef struct mr_carrier_params {
+    const char *id;              /* of the cut: its thread's name, and for messages */
+    size_t socket_count;
+    const mr_zmq_params *sockets; /* one of type ZMQ_ROUTER, or any number of ZMQ_DEALER */
+    size_t most_routes;          /* of a ROUTER: who was not heard of for longest is forgotten where there are more */
+    /* A message: parts are borrowed, those with a buffer may be kept by a reference to it. No parts: what came can be
+     * no message. */
+    void (*receive)(void *context, uint32_t route, const mr_wire_part *parts, size_t count);
+    /* Nobody can be reached there any more. */
+    void (*lost)(void *context, uint32_t route);
+    /* Does what there is to do, now that messages have come, the carrier was woken, or it is *wake_ns (on the clock of
+     * mr_clock_real). Sets *wake_ns to when it is to be called again at the latest. False: the thread ends. */
+    bool (*work)(void *context, int64_t *wake_ns);
+    void *context;
+} mr_carrier_params;
+
+/* Opens the sockets; nothing is called before mr_carrier_begin. Errors are those of mr_zmq_create and mr_zmq_attach. */
+int mr_carrier_open(mr_carrier **carrier, const mr_carrier_params *params);
+/* Starts the thread. MR_ERROR_MEMORY. */
+int mr_carrier_begin(mr_carrier *carrier);
+void mr_carrier_wake(mr_carrier *carrier);
+/* On its thread: sends a message, whose parts with buffers are referred to until they are out. Where the route is gone,
+ * `lost` is called by the way. */
+void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);
+/* The address of the first socket, with the port that the system chose where it was to. */
+const char *mr_carrier_endpoint(const mr_carrier *carrier);
+/* Processor nanoseconds of its thread so far. */
+int64_t mr_carrier_cpu_ns(const mr_carrier *carrier);
+/* Waits for the thread's end, which `work` must bring about, and closes the sockets: for `linger_ms` what is not sent
+ * yet may still go out. Sets *carrier to NULL; NULL is allowed. */
+void mr_carrier_close(mr_carrier **carrier, int linger_ms);
+
+#endif

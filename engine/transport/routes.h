@@ -1,0 +1,37 @@
+/* Who speaks to a ROUTER: a number for each routing id, which libzmq gives to connections (or peers to themselves; ids
+ * are any 1 to 255 bytes). Bounded, since anybody may come: whoever was not heard of for longest is forgotten. One
+ * thread. */
+#ifndef MILLRACE_TRANSPORT_ROUTES_H
+#define MILLRACE_TRANSPORT_ROUTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MR_ROUTE_ID_BYTES = 255, MR_NO_ROUTE = UINT32_MAX };
+
+typedef struct mr_route_entry {
+    uint32_t number; /* never given twice */
+    uint64_t heard;  /* when, counted in messages */
+    size_t bytes;
+    uint8_t id[MR_ROUTE_ID_BYTES];
+} mr_route_entry;
+
+typedef struct mr_routes {
+    size_t count, room;
+    uint32_t next;
+    uint64_t heard;
+    mr_route_entry *entries;
+} mr_routes;
+
+/* MR_ERROR_MEMORY. */
+int mr_routes_init(mr_routes *routes, size_t most);
+void mr_routes_fini(mr_routes *routes);
+/* The number of that id, of which a message has come. Where it is new and there is no room, another's is forgotten, and
+ * *forgotten says which; else MR_NO_ROUTE. */
+uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, uint32_t *forgotten);
+/* Whose number it is; NULL where it was forgotten. */
+const mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number);
+void mr_routes_forget(mr_routes *routes, uint32_t number);
+
+#endif

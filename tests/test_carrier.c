@@ -1,0 +1,287 @@
+/* Carriers: whole messages between a ROUTER and DEALERs on threads of their own, wake-ups, routes, and what cannot be a
+ * message. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "engine/transport/carrier.h"
+#include "engine/transport/routes.h"
+#include "millrace/status.h"
+
+enum { PATIENCE = 3000, LARGE = 100000, MESSAGES = 1000 };
+
+/* One end: sends what it is told to, and counts. */
+typedef struct end {
+    mr_carrier *carrier;
+    pthread_mutex_t lock;
+    size_t got, bytes, partless, lost_count, worked;
+    uint32_t route;         /* of the last message */
+    mr_buffer *kept;        /* of the last large part */
+    size_t to_send;
+    uint32_t send_to;
+    mr_buffer *payload;     /* sent with each */
+    bool ending, echoes;
+} end;
+
+static void end_receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
+    end *self = context;
+    pthread_mutex_lock(&self->lock);
+    self->route = route;
+    self->partless += count == 0;
+    self->got += count > 0;
+    for (size_t i = 0; i < count; i++) {
+        self->bytes += parts[i].bytes;
+        if (parts[i].buffer) {
+            mr_buffer_unref(&self->kept);
+            self->kept = mr_buffer_ref(parts[i].buffer);
+        }
+    }
+    bool echoes = self->echoes && count;
+    pthread_mutex_unlock(&self->lock);
+    if (echoes)
+        mr_carrier_send(self->carrier, route, parts, count);
+}
+
+static void end_lost(void *context, uint32_t route) {
+    end *self = context;
+    (void)route;
+    pthread_mutex_lock(&self->lock);
+    self->lost_count++;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static bool end_work(void *context, int64_t *wake_ns) {
+    end *self = context;
+    *wake_ns = INT64_MAX;
+    pthread_mutex_lock(&self->lock);
+    self->worked++;
+    size_t count = self->to_send;
+    self->to_send = 0;
+    uint32_t route = self->send_to;
+    bool ending = self->ending;
+    pthread_mutex_unlock(&self->lock);
+    for (size_t i = 0; i < count; i++) {
+        const mr_wire_part parts[] = {{(const uint8_t *)"hello", 5, NULL},
+                                      {self->payload ? self->payload->data : NULL,
+                                       self->payload ? self->payload->bytes : 0, self->payload}};
+        mr_carrier_send(self->carrier, route, parts, self->payload ? 2 : 1);
+    }
+    return !ending;
+}
+
+static void end_open(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
+    mr_zmq_params sockets[4] = {{0}};
+    for (size_t i = 0; i < count; i++)
+        sockets[i] = (mr_zmq_params){.id = "test", .type = type, .endpoint = endpoints[i], .bind = type == ZMQ_ROUTER,
+                                     .max_message_bytes = 10 * LARGE};
+    const mr_carrier_params params = {.id = "test", .socket_count = count, .sockets = sockets,
+                                      .most_routes = most_routes, .receive = end_receive, .lost = end_lost,
+                                      .work = end_work, .context = self};
+    pthread_mutex_init(&self->lock, NULL);
+    assert_int_equal(mr_carrier_open(&self->carrier, &params), MR_OK);
+    assert_int_equal(mr_carrier_begin(self->carrier), MR_OK);
+}
+
+static void end_close(end *self) {
+    pthread_mutex_lock(&self->lock);
+    self->ending = true;
+    pthread_mutex_unlock(&self->lock);
+    mr_carrier_wake(self->carrier);
+    mr_carrier_close(&self->carrier, 0);
+    assert_null(self->carrier);
+    mr_buffer_unref(&self->kept);
+    pthread_mutex_destroy(&self->lock);
+}
+
+static void end_send(end *self, uint32_t to, size_t count) {
+    pthread_mutex_lock(&self->lock);
+    self->send_to = to;
+    self->to_send = count;
+    pthread_mutex_unlock(&self->lock);
+    mr_carrier_wake(self->carrier);
+}
+
+/* Waits until the counter is that large. */
+static void await(end *self, const size_t *counter, size_t wanted) {
+    for (int turn = 0; turn < PATIENCE; turn++) {
+        pthread_mutex_lock(&self->lock);
+        bool there = *counter >= wanted;
+        pthread_mutex_unlock(&self->lock);
+        if (there)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    fail_msg("only %zu of %zu came", *counter, wanted);
+}
+
+/* A DEALER that has no connection yet sends nothing: it says hello until somebody answers, as the protocol does. */
+static void greet(end *dealer, uint32_t socket, end *router) {
+    size_t before = router->got;
+    for (int turn = 0; turn < PATIENCE; turn++) {
+        end_send(dealer, socket, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        pthread_mutex_lock(&router->lock);
+        bool heard = router->got > before;
+        pthread_mutex_unlock(&router->lock);
+        if (heard)
+            return;
+    }
+    fail_msg("nothing came");
+}
+
+static char folder[64];
+
+static int make_folder(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/millrace-carrier-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static int released;
+
+static void release(void *context) {
+    free(context);
+    __atomic_fetch_add(&released, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+static void test_messages_pass_both_ways(void **state) {
+    char endpoint[128];
+    const char *endpoints[] = {endpoint};
+    end router = {.echoes = true}, dealer = {0};
+    (void)state;
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
+    greet(&dealer, 0, &router);
+    await(&dealer, &dealer.got, 1);
+    uint8_t *bytes = malloc(LARGE);
+    memset(bytes, 7, LARGE);
+    dealer.payload = mr_buffer_wrap(bytes, LARGE, release, bytes);
+    size_t before = dealer.got;
+    end_send(&dealer, 0, MESSAGES);
+    await(&dealer, &dealer.got, before + MESSAGES);
+    /* What came back is what was sent, and stays as long as somebody refers to it. */
+    assert_non_null(dealer.kept);
+    assert_int_equal(dealer.kept->bytes, LARGE);
+    for (size_t i = 0; i < LARGE; i++)
+        assert_int_equal(dealer.kept->data[i], 7);
+    assert_int_equal(dealer.bytes, before * 5 + MESSAGES * (LARGE + 5));
+    end_close(&dealer);
+    end_close(&router);
+    assert_int_equal(released, 0);
+    mr_buffer_unref(&dealer.payload);
+    assert_int_equal(released, 1);
+}
+
+static void test_routes_have_numbers(void **state) {
+    char first[128], second[128];
+    const char *endpoints[] = {first, second};
+    end routers[2] = {{.echoes = true}, {.echoes = true}}, dealer = {0};
+    (void)state;
+    snprintf(first, sizeof first, "ipc://%s/first", folder);
+    snprintf(second, sizeof second, "ipc://%s/second", folder);
+    end_open(&routers[0], ZMQ_ROUTER, 1, &endpoints[0], 8);
+    end_open(&routers[1], ZMQ_ROUTER, 1, &endpoints[1], 8);
+    end_open(&dealer, ZMQ_DEALER, 2, endpoints, 0);
+    greet(&dealer, 1, &routers[1]);
+    await(&dealer, &dealer.got, 1);
+    assert_int_equal(dealer.route, 1);
+    greet(&dealer, 0, &routers[0]);
+    end_close(&dealer);
+    end_close(&routers[0]);
+    end_close(&routers[1]);
+}
+
+/* A ROUTER learns that a connection is gone when it sends there. */
+static void test_connections_get_lost(void **state) {
+    char endpoint[128];
+    const char *endpoints[] = {endpoint};
+    end router = {0}, dealer = {0};
+    (void)state;
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
+    greet(&dealer, 0, &router);
+    uint32_t route = router.route;
+    end_send(&router, route, 1);
+    await(&dealer, &dealer.got, 1);
+    end_close(&dealer);
+    for (int turn = 0; turn < PATIENCE && !router.lost_count; turn++) {
+        end_send(&router, route, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    assert_true(router.lost_count >= 1);
+    end_close(&router);
+}
+
+static void test_too_many_parts(void **state) {
+    char endpoint[128];
+    const char *endpoints[] = {endpoint};
+    end router = {0};
+    (void)state;
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_DEALER);
+    assert_int_equal(zmq_connect(socket, endpoint), 0);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(zmq_send(socket, "x", 1, i < 999 ? ZMQ_SNDMORE : 0), 1);
+    for (int i = 0; i < MR_WIRE_BLOCKS + 1; i++)
+        assert_int_equal(zmq_send(socket, "x", 1, i < MR_WIRE_BLOCKS ? ZMQ_SNDMORE : 0), 1);
+    await(&router, &router.got, 1);
+    assert_int_equal(router.partless, 1);
+    assert_int_equal(router.bytes, MR_WIRE_BLOCKS + 1);
+    zmq_close(socket);
+    zmq_ctx_term(context);
+    end_close(&router);
+}
+
+static void test_oldest_route_is_forgotten(void **state) {
+    mr_routes routes;
+    uint32_t forgotten;
+    (void)state;
+    assert_int_equal(mr_routes_init(&routes, 2), MR_OK);
+    uint32_t one = mr_routes_hear(&routes, "one", 3, &forgotten);
+    uint32_t two = mr_routes_hear(&routes, "two", 3, &forgotten);
+    assert_int_equal(forgotten, MR_NO_ROUTE);
+    assert_int_equal(mr_routes_hear(&routes, "one", 3, &forgotten), one);
+    uint32_t three = mr_routes_hear(&routes, "three", 5, &forgotten);
+    assert_int_equal(forgotten, two);
+    assert_null(mr_routes_find(&routes, two));
+    assert_memory_equal(mr_routes_find(&routes, three)->id, "three", 5);
+    mr_routes_forget(&routes, one);
+    assert_null(mr_routes_find(&routes, one));
+    /* Who comes back has another number. */
+    assert_int_not_equal(mr_routes_hear(&routes, "one", 3, &forgotten), one);
+    assert_int_equal(forgotten, MR_NO_ROUTE);
+    mr_routes_fini(&routes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_messages_pass_both_ways, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_routes_have_numbers, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_connections_get_lost, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_too_many_parts, make_folder, remove_folder),
+        cmocka_unit_test(test_oldest_route_is_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
