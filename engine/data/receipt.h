@@ -13,8 +13,11 @@
 typedef enum mr_note { MR_NOTE_NONE, MR_NOTE_ABSORBED, MR_NOTE_DELIVERED, MR_NOTE_DROPPED } mr_note;
 
 /* Is told, once, what a receipt was closed with; from the thread that drops the last reference. `stage` and `reason`
- * stand only with dropped and absorbed, and live as long as the pipeline. */
-typedef void mr_receipt_watch(void *context, mr_note note, const char *stage, const char *reason);
+ * stand only with dropped and absorbed, and live as long as the pipeline. Embedded in its owner, who fills in `closed`. */
+typedef struct mr_receipt_watcher {
+    void (*closed)(struct mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason);
+    struct mr_receipt_watcher *next; /* private */
+} mr_receipt_watcher;
 
 struct mr_receipt {
     atomic_int references;
@@ -24,8 +27,8 @@ struct mr_receipt {
     struct mr_ledger *ledger;
     uint32_t page;              /* where the ledger enters it */
     uint64_t number;            /* in the reach of its source, where that is followed */
-    mr_receipt_watch *watch;    /* may be NULL */
-    void *context;
+    mr_receipt_watcher *watchers; /* under the ledger's lock */
+    mr_receipt *chain;          /* of what arrived: the next in its bucket */
     mr_receipt *next;
 };
 

@@ -107,6 +107,7 @@ void mr_graph_destroy(mr_graph **graph) {
     mr_free(gone->subscriptions);
     mr_ledger_release(&gone->ledger);
     mr_store_release(&gone->store);
+    mr_names_destroy(&gone->names);
     mr_executor_destroy(&gone->executor);
     pthread_cond_destroy(&gone->changed);
     pthread_mutex_destroy(&gone->lock);

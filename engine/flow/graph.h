@@ -7,6 +7,7 @@
 #ifndef MILLRACE_FLOW_GRAPH_H
 #define MILLRACE_FLOW_GRAPH_H
 
+#include "engine/base/names.h"
 #include "engine/config/plan.h"
 #include "engine/data/store.h"
 #include "engine/flow/executor.h"
@@ -56,6 +57,7 @@ struct mr_graph {
     mr_executor *executor;
     mr_store *store;
     mr_ledger *ledger;
+    mr_names *names;                /* words of other nodes; NULL: none can come. Set under the lock */
     size_t instance_count, instance_room;
     mr_instance **instances;        /* in the order of the plan's vertices */
     mr_link ***inlets;              /* [vertex's first inlet + port][source]: the link that takes that source's

@@ -8,6 +8,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
+#include "engine/transport/cut_stages.h"
 
 /* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the
  * cache. */
@@ -306,6 +307,9 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
             if (answer < 0)
                 fail_call(instance, slot, answer);
         }
+        int answer = instance->self.type == &mr_cut_out_stage ? mr_cut_out_mark(&instance->parts[0].self, mark) : MR_DONE;
+        if (answer == MR_ERROR_AGAIN)
+            return answer;
         pass_mark_on(instance, slot, mark);
     }
     return MR_DONE;

@@ -5,6 +5,8 @@
 
 #include "engine/base/memory.h"
 
+enum { BUCKET_BITS = 12 };
+
 /* One source's page. Frames are counted in without the lock; the rest is entered under it. */
 typedef struct page {
     _Atomic uint64_t in;
@@ -19,6 +21,7 @@ struct mr_ledger {
     bool followed, frozen; /* the reach of sources; it stands still */
     mr_ledger_tracing tracing;
     mr_receipt *free;
+    mr_receipt **buckets; /* of open receipts of what arrived; NULL: nothing did */
     size_t open;
     bool released;
     size_t source_count;
@@ -48,6 +51,7 @@ static void destroy(mr_ledger *ledger) {
         mr_reach_fini(&ledger->pages[i].reach);
     }
     mr_free(ledger->pages);
+    mr_free(ledger->buckets);
     pthread_mutex_destroy(&ledger->lock);
     mr_free(ledger);
 }
@@ -97,49 +101,101 @@ static bool follows(const mr_ledger *ledger, uint32_t page_number) {
     return ledger->followed && page_number < ledger->source_count;
 }
 
-static int open_receipt(mr_ledger *ledger, const mr_receipt *filled, mr_receipt **receipt) {
-    pthread_mutex_lock(&ledger->lock);
+/* A receipt with one reference, counted in; with the lock. NULL: no memory. */
+static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uint32_t page_number) {
+    page *account = &ledger->pages[page_number];
     mr_receipt *taken = ledger->free;
+    uint64_t number = 0;
     if (taken)
         ledger->free = taken->next;
-    else
-        taken = mr_alloc(sizeof *taken);
-    uint64_t number = 0;
-    if (taken && follows(ledger, filled->page) &&
-        mr_reach_open(&ledger->pages[filled->page].reach, &filled->frame, &number)) {
+    else if (!(taken = mr_alloc(sizeof *taken)))
+        return NULL;
+    if (follows(ledger, page_number) && mr_reach_open(&account->reach, frame, &number)) {
         mr_free(taken);
-        taken = NULL;
+        return NULL;
     }
-    if (taken)
-        ledger->open++;
+    ledger->open++;
+    *taken = (mr_receipt){.frame = *frame, .ledger = ledger, .page = page_number, .number = number};
+    atomic_init(&taken->references, 1);
+    atomic_fetch_add_explicit(&account->in, 1, memory_order_relaxed);
+    return taken;
+}
+
+int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt) {
+    pthread_mutex_lock(&ledger->lock);
+    mr_receipt *taken = open_receipt(ledger, frame, frame->source);
     pthread_mutex_unlock(&ledger->lock);
     if (!taken)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
-    *taken = *filled;
-    taken->number = number;
-    atomic_init(&taken->references, 1);
-    atomic_fetch_add_explicit(&ledger->pages[filled->page].in, 1, memory_order_relaxed);
     *receipt = taken;
     return MR_OK;
 }
 
-int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt) {
-    return open_receipt(ledger, &(mr_receipt){.frame = *frame, .ledger = ledger, .page = frame->source}, receipt);
-}
+/* ---- what arrives ---------------------------------------------------------------------------------------------- */
 
 static uint32_t page_of(const mr_ledger *ledger, uint32_t source, bool arrived) {
     return source + (arrived ? (uint32_t)ledger->source_count : 0);
 }
 
-int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watch *watch, void *context,
-                     mr_receipt **receipt) {
-    const mr_receipt filled = {.frame = *frame,
-                               .ledger = ledger,
-                               .page = page_of(ledger, frame->source, true),
-                               .watch = watch,
-                               .context = context};
-    return open_receipt(ledger, &filled, receipt);
+static mr_receipt **bucket_of(const mr_ledger *ledger, const mr_identity *frame) {
+    uint64_t mixed = (frame->seq * 31 + frame->sub) * 31 + frame->epoch + ((uint64_t)frame->source << 7);
+    return &ledger->buckets[(mixed * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - BUCKET_BITS)];
 }
+
+/* Takes a reference, unless the last one is just being dropped. */
+static bool catch_receipt(mr_receipt *receipt) {
+    int references = atomic_load_explicit(&receipt->references, memory_order_relaxed);
+    while (references > 0)
+        if (atomic_compare_exchange_weak_explicit(&receipt->references, &references, references + 1,
+                                                  memory_order_acquire, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static mr_receipt *find_open(const mr_ledger *ledger, const mr_identity *frame) {
+    for (mr_receipt *receipt = *bucket_of(ledger, frame); receipt; receipt = receipt->chain)
+        if (receipt->frame.source == frame->source && mr_identity_compare(&receipt->frame, frame) == 0 &&
+            catch_receipt(receipt))
+            return receipt;
+    return NULL;
+}
+
+/* With the lock. NULL: no memory. */
+static mr_receipt *arrive(mr_ledger *ledger, const mr_identity *frame) {
+    if (!ledger->buckets && !(ledger->buckets = mr_calloc((size_t)1 << BUCKET_BITS, sizeof(mr_receipt *))))
+        return NULL;
+    mr_receipt *receipt = find_open(ledger, frame);
+    if (receipt || !(receipt = open_receipt(ledger, frame, page_of(ledger, frame->source, true))))
+        return receipt;
+    mr_receipt **bucket = bucket_of(ledger, frame);
+    receipt->chain = *bucket;
+    *bucket = receipt;
+    return receipt;
+}
+
+int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watcher *watcher, mr_receipt **receipt) {
+    pthread_mutex_lock(&ledger->lock);
+    mr_receipt *taken = arrive(ledger, frame);
+    if (taken) {
+        watcher->next = taken->watchers;
+        taken->watchers = watcher;
+    }
+    pthread_mutex_unlock(&ledger->lock);
+    if (!taken)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a receipt");
+    *receipt = taken;
+    return MR_OK;
+}
+
+/* With the lock. */
+static void leave(const mr_ledger *ledger, const mr_receipt *receipt) {
+    mr_receipt **at = bucket_of(ledger, &receipt->frame);
+    while (*at != receipt)
+        at = &(*at)->chain;
+    *at = receipt->chain;
+}
+
+/* ---- what becomes of them -------------------------------------------------------------------------------------- */
 
 /* Once for each frame that the ledger will enter as dropped, which nothing changes any more. Called with the lock. */
 static void trace_drop(const mr_ledger_tracing *tracing, const mr_receipt *receipt) {
@@ -209,19 +265,23 @@ static void enter(page *account, const mr_receipt *receipt) {
 
 static void close_receipt(mr_receipt *receipt) {
     mr_ledger *ledger = receipt->ledger;
-    const mr_receipt closed = *receipt;
     pthread_mutex_lock(&ledger->lock);
+    const mr_receipt closed = *receipt;
     enter(&ledger->pages[receipt->page], receipt);
     if (follows(ledger, receipt->page) && !ledger->frozen)
         mr_reach_close(&ledger->pages[receipt->page].reach, receipt->number);
+    if (receipt->page >= ledger->source_count)
+        leave(ledger, receipt);
     receipt->next = ledger->free;
     ledger->free = receipt;
     bool last = --ledger->open == 0 && ledger->released;
     pthread_mutex_unlock(&ledger->lock);
     if (last)
         destroy(ledger);
-    if (closed.watch)
-        closed.watch(closed.context, closed.note, closed.stage, closed.reason);
+    for (mr_receipt_watcher *watcher = closed.watchers, *next; watcher; watcher = next) {
+        next = watcher->next;
+        watcher->closed(watcher, closed.note, closed.stage, closed.reason);
+    }
 }
 
 mr_receipt *mr_receipt_ref(mr_receipt *receipt) {
@@ -232,8 +292,12 @@ mr_receipt *mr_receipt_ref(mr_receipt *receipt) {
 void mr_receipt_unref(mr_receipt **receipt) {
     mr_receipt *gone = *receipt;
     *receipt = NULL;
-    if (gone && (atomic_load_explicit(&gone->references, memory_order_acquire) == 1 ||
-                 atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1))
+    if (!gone)
+        return;
+    /* Nobody can take another reference of the last one's, but to what has arrived. */
+    bool alone = gone->page < gone->ledger->source_count &&
+                 atomic_load_explicit(&gone->references, memory_order_acquire) == 1;
+    if (alone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1)
         close_receipt(gone);
 }
 

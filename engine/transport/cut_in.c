@@ -1,12 +1,370 @@
-/* The taking side of a cut: frames that the transport has pushed into its inlet go on to whatever takes them here. */
-#include "engine/flow/graph.h"
+/* The taking side of a cut: frames that the carrier's thread has pushed into the inlet go on to whatever takes them
+ * here. What the inlet has no room for waits, source by source, within the credit that was given for it, and is pushed
+ * when there is room. */
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/transport/arrivals.h"
+#include "engine/transport/cut_end.h"
 #include "engine/transport/cut_stages.h"
+
+enum { LINGER_MS = 1000 };
+/* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
+enum { REMEMBERED_WINDOWS = 4, REMEMBERED = 4096 };
+
+/* What waits for room in the inlet. */
+typedef struct waiting {
+    struct waiting *next;
+    mr_item item;
+    uint64_t ticket;
+    bool counted; /* its credit is to come back */
+} waiting;
+
+/* One source. */
+typedef struct lane {
+    bool comes;
+    bool ended;         /* its end is in the inlet, or on the way there */
+    waiting *first, **last;
+} lane;
+
+typedef struct cut_in {
+    mr_stage *self;
+    const mr_cut *cut;
+    mr_instance *instance;
+    mr_carrier *carrier;
+    mr_arrivals *arrivals;
+    char formats[MR_FORMAT_SET_TEXT];
+    mr_task room;              /* run by the inlet when there is room again */
+    bool has_task;
+    atomic_bool stopping, closing;
+
+    mr_receiver *receiver;     /* the carrier's thread alone has this and what follows */
+    mr_wire_writer *writer;
+    mr_wire_reader *reader;
+    mr_cut_teller teller;
+    size_t lane_count;
+    lane *lanes;               /* by source */
+    waiting *free;
+    uint64_t progress;
+    int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
+    bool refusing;             /* what comes is not taken any more */
+    bool closed;
+} cut_in;
+
+static int64_t now(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+/* ---- into the inlet --------------------------------------------------------------------------------------------- */
 
 void mr_cut_in_end(mr_instance *instance) {
     for (size_t i = 0; i < instance->vertex->source_count; i++) {
         mr_item end = {.kind = MR_ITEM_END, .source = instance->vertex->sources[i]};
         mr_link_push(instance->ports[0], &end, NULL);
     }
+}
+
+static bool push(cut_in *in, mr_item *item, uint64_t ticket, bool counted) {
+    if (!mr_link_push(in->instance->ports[0], item, &in->room))
+        return false;
+    if (counted)
+        mr_receiver_take(in->receiver, ticket);
+    in->progress++;
+    return true;
+}
+
+static waiting *new_waiting(cut_in *in) {
+    waiting *made = in->free;
+    if (made)
+        in->free = made->next;
+    else
+        made = mr_alloc(sizeof *made);
+    return made;
+}
+
+/* Pushes what waits, as far as there is room. */
+static void push_waiting(cut_in *in, lane *of) {
+    while (of->first && push(in, &of->first->item, of->first->ticket, of->first->counted)) {
+        waiting *gone = of->first;
+        of->first = gone->next;
+        if (!of->first)
+            of->last = &of->first;
+        gone->next = in->free;
+        in->free = gone;
+    }
+}
+
+/* Pushes the item, or lets it wait its turn. False: there is no memory for that. */
+static bool enter(cut_in *in, mr_item *item, uint64_t ticket, bool counted) {
+    lane *of = &in->lanes[item->source];
+    item->entered_ns = now();
+    if (!of->first && push(in, item, ticket, counted))
+        return true;
+    waiting *made = new_waiting(in);
+    if (!made)
+        return false;
+    *made = (waiting){.item = *item, .ticket = ticket, .counted = counted};
+    *of->last = made;
+    of->last = &made->next;
+    return true;
+}
+
+static void end_source(cut_in *in, uint32_t source) {
+    mr_item end = {.kind = MR_ITEM_END, .source = source};
+    if (!in->lanes[source].ended && !enter(in, &end, 0, false))
+        mr_link_push(in->instance->ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
+    in->lanes[source].ended = true;
+}
+
+/* ---- what has come ----------------------------------------------------------------------------------------------- */
+
+static void refuse(cut_in *in, const mr_cut_item *item, const char *reason, int64_t now_ns) {
+    mr_frame *frame = item->frame;
+    mr_frame_unref(&frame);
+    mr_receiver_take(in->receiver, item->ticket);
+    mr_receiver_settle(in->receiver, item->ticket, MR_NOTE_DROPPED, in->self->id, reason, now_ns);
+}
+
+static void take_frame(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
+    mr_frame *frame = taken->frame;
+    mr_item item = {
+        .kind = MR_ITEM_FRAME, .source = taken->identity.source, .frame = frame, .identity = taken->identity};
+    if (mr_arrivals_open(in->arrivals, in->instance->graph->ledger, &taken->identity, taken->ticket, &frame->receipt)) {
+        refuse(in, taken, "out of memory", now_ns);
+        return;
+    }
+    if (enter(in, &item, taken->ticket, true))
+        return;
+    mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, in->self->id, "out of memory");
+    mr_receiver_take(in->receiver, taken->ticket);
+    mr_frame_unref(&frame);
+}
+
+static void take_mark(cut_in *in, const mr_cut_item *taken) {
+    mr_item gone = {.kind = MR_ITEM_GONE, .source = taken->identity.source, .identity = taken->identity};
+    if (taken->kind == MR_CUT_GONE && !in->lanes[taken->identity.source].ended)
+        enter(in, &gone, 0, false);
+    if (taken->kind == MR_CUT_END)
+        end_source(in, taken->identity.source);
+}
+
+/* One item of a message. What is not fresh is here already; what is refused will be sent to another. */
+static void take_item(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
+    bool frame = taken->kind == MR_CUT_FRAME, comes = in->lanes[taken->identity.source].comes;
+    if (taken->fresh && !in->refusing && comes) {
+        if (frame)
+            take_frame(in, taken, now_ns);
+        else
+            take_mark(in, taken);
+    } else if (frame && taken->fresh && !comes) {
+        refuse(in, taken, "unknown source", now_ns);
+    } else if (frame) {
+        mr_frame *gone = taken->frame;
+        mr_frame_unref(&gone);
+    }
+}
+
+static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
+    cut_in *in = context;
+    int64_t now_ns = now();
+    mr_cut_message message;
+    int status = count ? mr_wire_read(in->reader, parts, count, now_ns, &message)
+                       : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
+    if (status)
+        mr_receiver_malformed(in->receiver, route);
+    else
+        status = mr_receiver_receive(in->receiver, route, &message, now_ns);
+    if (status)
+        mr_cut_tell_refused(&in->teller, route, now_ns);
+    for (size_t i = 0; !status && message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
+        take_item(in, &message.items.item[i], now_ns);
+}
+
+static void lost(void *context, uint32_t route) {
+    cut_in *in = context;
+    mr_receiver_lost(in->receiver, route, now());
+}
+
+/* ---- what is to be done ------------------------------------------------------------------------------------------ */
+
+/* Where the run was stopped at once, frames are dropped for no fault of theirs: the giving side keeps them. */
+static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    bool cancelled = atomic_load(&in->instance->graph->cancelled);
+    mr_arrival *first = mr_arrivals_take(in->arrivals, now_ns, wake_ns);
+    for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
+        bool known = arrival->note != MR_NOTE_NONE;
+        in->progress++;
+        if (!cancelled)
+            mr_receiver_settle(in->receiver, arrival->ticket, known ? arrival->note : MR_NOTE_DROPPED,
+                               known ? arrival->stage : in->self->id, known ? arrival->reason : "unaccounted", now_ns);
+    }
+    if (first)
+        mr_arrivals_give_back(in->arrivals, first);
+}
+
+static void act(cut_in *in, int64_t now_ns) {
+    mr_action action;
+    const mr_wire_part *parts;
+    size_t count;
+    while (mr_receiver_next(in->receiver, now_ns, &action)) {
+        if (action.kind == MR_ACTION_PEER)
+            mr_cut_tell_peer(&in->teller, &action, now_ns);
+        else if (action.kind == MR_ACTION_SEND && !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count))
+            mr_carrier_send(in->carrier, action.peer, parts, count);
+    }
+}
+
+/* Nothing more is taken: what is here ends. What waits still goes in before that, unless all is to stop at once. */
+static void end_all(cut_in *in) {
+    in->refusing = true;
+    mr_receiver_withdraw(in->receiver);
+    for (uint32_t s = 0; s < in->lane_count; s++)
+        if (in->lanes[s].comes)
+            end_source(in, s);
+}
+
+static void drop_waiting(cut_in *in) {
+    for (uint32_t s = 0; s < in->lane_count; s++) {
+        while (in->lanes[s].first) {
+            waiting *gone = in->lanes[s].first;
+            in->lanes[s].first = gone->next;
+            if (gone->item.kind == MR_ITEM_FRAME)
+                mr_receipt_note(gone->item.frame->receipt, MR_NOTE_DROPPED, in->self->id, "stopped");
+            mr_frame_unref(&gone->item.frame);
+            if (gone->item.kind == MR_ITEM_END)
+                mr_link_push(in->instance->ports[0], &gone->item, NULL);
+            mr_free(gone);
+        }
+        in->lanes[s].last = &in->lanes[s].first;
+    }
+}
+
+/* A run that is being stopped still takes what comes for some time, since the giving side may be stopping too. */
+static void watch_end(cut_in *in, int64_t now_ns) {
+    bool stopping = atomic_load(&in->stopping), cancelled = stopping && atomic_load(&in->instance->graph->cancelled);
+    if (stopping && !in->due_ns)
+        in->due_ns = now_ns + in->stop_ns;
+    if (cancelled)
+        drop_waiting(in);
+    if (!in->refusing && (cancelled || (in->due_ns && now_ns >= in->due_ns)))
+        end_all(in);
+}
+
+static bool work(void *context, int64_t *wake_ns) {
+    cut_in *in = context;
+    int64_t now_ns = now();
+    bool closing = atomic_load(&in->closing);
+    *wake_ns = INT64_MAX;
+    watch_end(in, now_ns);
+    for (uint32_t s = 0; s < in->lane_count; s++)
+        if (in->lanes[s].first)
+            push_waiting(in, &in->lanes[s]);
+    settle_closed(in, now_ns, wake_ns);
+    mr_receiver_progress(in->receiver, in->progress);
+    if (closing)
+        mr_receiver_close(in->receiver, "the run has ended");
+    act(in, now_ns);
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_receiver_wake_ns(in->receiver));
+    if (in->due_ns && !in->refusing)
+        *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, in->cut->connect[0], now_ns));
+    return !closing;
+}
+
+/* ---- the stage --------------------------------------------------------------------------------------------------- */
+
+static void tell_room(void *context) {
+    cut_in *in = context;
+    mr_carrier_wake(in->carrier);
+}
+
+static void stop(mr_stage *self) {
+    cut_in *in = self->state;
+    atomic_store(&in->stopping, true);
+    if (in->carrier)
+        mr_carrier_wake(in->carrier);
+}
+
+static int create_lanes(cut_in *in) {
+    const mr_plan_vertex *vertex = in->instance->vertex;
+    in->lane_count = in->cut->source_count;
+    if (!(in->lanes = mr_calloc(in->lane_count + 1, sizeof *in->lanes)))
+        return mr_fail(MR_ERROR_MEMORY, "no memory for %s", in->self->id);
+    for (size_t s = 0; s < in->lane_count; s++)
+        in->lanes[s].last = &in->lanes[s].first;
+    for (size_t i = 0; i < vertex->source_count; i++)
+        in->lanes[vertex->sources[i]].comes = true;
+    return MR_OK;
+}
+
+static int create_session(cut_in *in) {
+    const mr_cut *cut = in->cut;
+    uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
+    const mr_receiver_params params = {
+        .self = mr_cut_self(cut, in->instance->vertex, in->formats),
+        .senders = senders,
+        .credit_frames = window,
+        .credit_bytes = cut->window_bytes ? cut->window_bytes : UINT64_MAX,
+        .memory = REMEMBERED_WINDOWS * senders * window + REMEMBERED,
+    };
+    return mr_receiver_create(&in->receiver, &params);
+}
+
+static int create_parts(cut_in *in) {
+    const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = in};
+    size_t quarter = (size_t)in->cut->window / 4;
+    int status = create_lanes(in);
+    if (!status)
+        status = mr_arrivals_create(&in->arrivals, quarter ? quarter : 1,
+                                    mr_cut_times_of(in->cut).session.report_ns);
+    if (!status)
+        status = create_session(in);
+    if (!status)
+        status = mr_wire_writer_create(&in->writer, &(mr_wire_writer_params){0});
+    if (!status)
+        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut);
+    return status ? status : mr_cut_carrier(&in->carrier, in->cut, false, &carrying);
+}
+
+static int open(mr_stage *self) {
+    cut_in *in = self->state;
+    in->self = self;
+    in->cut = self->options;
+    in->instance = self->flow;
+    in->teller = mr_cut_teller_of(in->cut);
+    in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
+    mr_task_init(&in->room, in->instance->graph->executor, tell_room, in);
+    in->has_task = true;
+    int status = create_parts(in);
+    if (!status) {
+        mr_arrivals_attach(in->arrivals, in->carrier);
+        status = mr_carrier_begin(in->carrier);
+    }
+    if (status)
+        mr_cut_in_end(in->instance);
+    return status;
+}
+
+static void close_stage(mr_stage *self) {
+    cut_in *in = self->state;
+    if (!in->has_task)
+        return;
+    atomic_store(&in->closing, true);
+    if (in->carrier)
+        mr_carrier_wake(in->carrier);
+    mr_carrier_close(&in->carrier, LINGER_MS);
+    mr_task_fini(&in->room);
+    if (in->lanes)
+        drop_waiting(in);
+    while (in->free) {
+        waiting *gone = in->free;
+        in->free = gone->next;
+        mr_free(gone);
+    }
+    mr_free(in->lanes);
+    mr_receiver_destroy(&in->receiver);
+    mr_wire_writer_destroy(&in->writer);
+    mr_wire_reader_destroy(&in->reader);
+    mr_arrivals_close(&in->arrivals);
 }
 
 static int process(mr_stage *self, mr_io *io) {
@@ -23,6 +381,10 @@ const mr_stage_type mr_cut_in_stage = {
     .inputs = inputs,
     .outputs = outputs,
     .options_bytes = sizeof(mr_cut),
+    .state_bytes = sizeof(cut_in),
     .entry = MR_ENTRY_SHARED,
+    .open = open,
     .process = process,
+    .close = close_stage,
+    .stop = stop,
 };

@@ -1,5 +1,422 @@
-/* The giving side of a cut: a sink, as far as this node is concerned. */
+/* The giving side of a cut: a sink, as far as this node is concerned.
+ *
+ * The stage's entry puts frames into a list, as long as there is room in the window, and parks where there is none. The
+ * carrier's thread feeds them to the session, sends what that says, and, when it hears what became of a frame, notes
+ * it on the receipt. The entry lets the end of the last source pass only once all is settled and the other side knows
+ * of the end, since the graph ends then. */
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/memory.h"
+#include "engine/transport/cut_end.h"
 #include "engine/transport/cut_stages.h"
+#include "engine/transport/dead_letter.h"
+
+/* Of one message: enough that its own cost does not count, and little beside what a connection has on its way. */
+enum { BATCH_FRAMES = 64, BATCH_BYTES = 256 << 10 };
+/* Frames of a live cut that wait for credit outside the queue, which cannot drop them: as few as keep it moving. */
+enum { LIVE_FRAMES = 2 };
+/* A frame that so many takers had in hand when they died is set aside, where there is a place for it: who dies by
+ * others' hands must not cost a frame. */
+enum { DEATHS = 2 };
+enum { LINGER_MS = 1000 };
+
+static const char NO_TAKER[] = "no taker";
+
+typedef struct items {
+    mr_cut_item *item;
+    size_t count, room;
+} items;
+
+typedef struct cut_out {
+    mr_stage *self;
+    const mr_cut *cut;
+    mr_instance *instance;
+    mr_carrier *carrier;
+    char formats[MR_FORMAT_SET_TEXT];
+    size_t ends_left;        /* the entry's: sources that have not ended */
+
+    pthread_mutex_t lock;    /* guards what follows, up to the blank line */
+    bool locking;            /* it was made */
+    items offered;           /* given over by the entry */
+    uint64_t frames, bytes;  /* given over and not settled */
+    bool parked;             /* the entry waits for room, or for the end */
+    bool deserted;           /* of a live cut: nobody takes anything */
+    bool ending;             /* the last end was given over */
+    bool finished;           /* all is settled, and the end is known over there */
+    bool stopping, closing;  /* the run is being stopped; the stage is being closed */
+
+    items taken;             /* the carrier's thread alone has this and what follows */
+    size_t next;             /* of `taken`, to be offered to the session */
+    mr_sender *sender;
+    mr_wire_writer *writer;
+    mr_wire_reader *reader;
+    mr_cut_teller teller;
+    int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
+    bool abandoned, closed;
+    uint64_t settled_frames, settled_bytes; /* that the entry is to be told of */
+} cut_out;
+
+static int64_t now(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+static int append(items *list, const mr_cut_item *item) {
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 64;
+        mr_cut_item *wider = mr_realloc(list->item, room * sizeof *wider);
+        if (!wider)
+            return mr_fail(MR_ERROR_MEMORY, "no memory for what goes over a cut");
+        list->item = wider;
+        list->room = room;
+    }
+    list->item[list->count++] = *item;
+    return MR_OK;
+}
+
+/* ---- the entry ------------------------------------------------------------------------------------------------- */
+
+static bool has_room(const cut_out *out, uint64_t bytes) {
+    if (out->cut->mode == MR_CUT_LIVE)
+        return out->offered.count < LIVE_FRAMES;
+    if (out->frames >= (uint64_t)out->cut->window)
+        return false;
+    return !out->cut->window_bytes || out->frames == 0 || out->bytes + bytes <= out->cut->window_bytes;
+}
+
+static bool is_deserted(cut_out *out) {
+    pthread_mutex_lock(&out->lock);
+    bool deserted = out->deserted;
+    pthread_mutex_unlock(&out->lock);
+    return deserted;
+}
+
+/* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
+static int give(cut_out *out, const mr_cut_item *item) {
+    bool frame = item->kind == MR_CUT_FRAME;
+    int status = MR_ERROR_AGAIN;
+    pthread_mutex_lock(&out->lock);
+    if (!frame || has_room(out, item->bytes))
+        status = append(&out->offered, item);
+    if (!status && frame) {
+        out->frames++;
+        out->bytes += item->bytes;
+    }
+    out->parked |= status == MR_ERROR_AGAIN;
+    pthread_mutex_unlock(&out->lock);
+    if (!status)
+        mr_carrier_wake(out->carrier);
+    return status;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    cut_out *out = self->state;
+    mr_frame *frame = mr_io_input(io);
+    bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
+    if (mr_stage_cancelled(self)) {
+        mr_io_drop(io, frame, "stopped");
+        return MR_DONE;
+    }
+    const mr_cut_item item = {
+        .kind = MR_CUT_FRAME,
+        .identity = frame->identity,
+        .frame = frame,
+        .bytes = mr_wire_frame_bytes(frame),
+        .packet = packet,
+        .key = packet && frame->flags & MR_FRAME_KEY,
+    };
+    int status = give(out, &item);
+    if (!status)
+        mr_io_take(io, 0); /* The reference is the list's now, or gone already. */
+    if (status != MR_ERROR_AGAIN || !is_deserted(out))
+        return status;
+    mr_io_drop(io, frame, NO_TAKER);
+    return MR_DONE;
+}
+
+/* Whether the other side knows all; else the entry is woken once it does. */
+static bool has_finished(cut_out *out) {
+    pthread_mutex_lock(&out->lock);
+    bool finished = out->finished;
+    out->ending = true;
+    out->parked |= !finished;
+    pthread_mutex_unlock(&out->lock);
+    return finished;
+}
+
+int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
+    cut_out *out = self->state;
+    if (!out->carrier)
+        return MR_DONE;
+    const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GONE,
+                              .identity = {.source = mark->source}};
+    if (mark->kind == MR_ITEM_GONE) {
+        mr_cut_item gone = item;
+        gone.identity = mark->identity;
+        give(out, &gone); /* Without memory for it: it is only a hint. */
+        return MR_DONE;
+    }
+    if (out->ends_left) {
+        int status = give(out, &item);
+        if (status)
+            return status;
+        out->ends_left--;
+    }
+    return out->ends_left || has_finished(out) ? MR_DONE : MR_ERROR_AGAIN;
+}
+
+static void stop(mr_stage *self) {
+    cut_out *out = self->state;
+    if (!out->carrier)
+        return;
+    pthread_mutex_lock(&out->lock);
+    out->stopping = true;
+    pthread_mutex_unlock(&out->lock);
+    mr_carrier_wake(out->carrier);
+}
+
+/* ---- the carrier's thread: what the session asks for ------------------------------------------------------------ */
+
+static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *settled, int64_t now_ns) {
+    mr_frame *frame = item->frame;
+    if (item->kind != MR_CUT_FRAME)
+        return;
+    mr_receipt_note(frame->receipt, settled->outcome, settled->stage, settled->reason);
+    if (settled->outcome == MR_NOTE_DELIVERED)
+        mr_graph_deliver(out->instance->graph, out->instance, frame, now_ns);
+    mr_frame_unref(&frame);
+    out->settled_frames++;
+    out->settled_bytes += item->bytes;
+}
+
+static void drop(cut_out *out, const mr_cut_item *item, const char *reason, int64_t now_ns) {
+    const mr_settled dropped = {.outcome = MR_NOTE_DROPPED, .stage = out->self->id, .reason = reason};
+    settle(out, item, &dropped, now_ns);
+}
+
+static void set_aside(cut_out *out, const mr_action *action, int64_t now_ns) {
+    if (out->cut->dead_letters)
+        mr_dead_letter_write(out->cut, &action->item, &action->settled);
+    settle(out, &action->item, &action->settled, now_ns);
+}
+
+static void send(cut_out *out, const mr_action *action, int64_t now_ns) {
+    const mr_wire_part *parts;
+    size_t count;
+    if (mr_wire_write(out->writer, &action->message, now_ns, &parts, &count))
+        mr_cut_tell_refused(&out->teller, action->peer, now_ns);
+    else
+        mr_carrier_send(out->carrier, action->peer, parts, count);
+}
+
+static void act(cut_out *out, int64_t now_ns) {
+    mr_action action;
+    while (mr_sender_next(out->sender, now_ns, &action)) {
+        if (action.kind == MR_ACTION_SEND)
+            send(out, &action, now_ns);
+        else if (action.kind == MR_ACTION_SETTLE)
+            settle(out, &action.item, &action.settled, now_ns);
+        else if (action.kind == MR_ACTION_SET_ASIDE)
+            set_aside(out, &action, now_ns);
+        else if (action.kind == MR_ACTION_PEER)
+            mr_cut_tell_peer(&out->teller, &action, now_ns);
+    }
+}
+
+/* ---- the carrier's thread: what the entry has given over --------------------------------------------------------- */
+
+/* Exchanges the lists, once all that was taken before is with the session. Whether the entry may go on. */
+static void take(cut_out *out) {
+    pthread_mutex_lock(&out->lock);
+    items empty = out->taken;
+    out->taken = out->offered;
+    out->offered = empty;
+    out->offered.count = 0;
+    bool wake = out->cut->mode == MR_CUT_LIVE && out->parked;
+    out->parked &= !wake;
+    pthread_mutex_unlock(&out->lock);
+    out->next = 0;
+    if (wake)
+        mr_task_wake(&out->instance->entries[0].task);
+}
+
+static void offer(cut_out *out, int64_t now_ns) {
+    for (;;) {
+        if (out->next == out->taken.count)
+            take(out);
+        if (out->next == out->taken.count)
+            return;
+        const mr_cut_item *item = &out->taken.item[out->next];
+        int status = out->abandoned ? MR_ERROR_CANCELLED : mr_sender_offer(out->sender, item, now_ns);
+        bool deserted = status == MR_ERROR_AGAIN && out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
+        if (status == MR_ERROR_AGAIN && !deserted)
+            return;
+        if (status)
+            drop(out, item, out->abandoned ? "stopped" : deserted ? NO_TAKER : "too large", now_ns);
+        out->next++;
+    }
+}
+
+/* Tells the entry what is settled, and wakes it where it waits for that. */
+static void report(cut_out *out, bool finished) {
+    pthread_mutex_lock(&out->lock);
+    out->frames -= out->settled_frames;
+    out->bytes -= out->settled_bytes;
+    bool news = out->settled_frames || (finished && !out->finished);
+    out->finished |= finished;
+    bool deserted = out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
+    news |= deserted && !out->deserted;
+    out->deserted = deserted;
+    bool wake = out->parked && news;
+    out->parked &= !wake;
+    pthread_mutex_unlock(&out->lock);
+    out->settled_frames = out->settled_bytes = 0;
+    if (wake)
+        mr_task_wake(&out->instance->entries[0].task);
+}
+
+/* ---- the carrier's thread: the end ------------------------------------------------------------------------------- */
+
+static void abandon(cut_out *out, const char *reason) {
+    if (!out->abandoned)
+        mr_sender_abandon(out->sender, reason);
+    out->abandoned = true;
+}
+
+/* A run that is being stopped gives the other side some time; a live cut, whose frames are of no use later, does so at
+ * its end. */
+static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, int64_t now_ns) {
+    bool cancelled = atomic_load(&out->instance->graph->cancelled);
+    if ((cancelled && stopping) || closing)
+        abandon(out, "stopped");
+    if ((stopping || (ending && out->cut->mode == MR_CUT_LIVE)) && !out->due_ns)
+        out->due_ns = now_ns + out->stop_ns;
+    if (out->due_ns && now_ns >= out->due_ns)
+        abandon(out, "stopped");
+    if (closing && !out->closed) {
+        mr_sender_close(out->sender, "the run has ended");
+        out->closed = true;
+    }
+}
+
+static bool work(void *context, int64_t *wake_ns) {
+    cut_out *out = context;
+    int64_t now_ns = now();
+    pthread_mutex_lock(&out->lock);
+    bool stopping = out->stopping, ending = out->ending, closing = out->closing;
+    pthread_mutex_unlock(&out->lock);
+    offer(out, now_ns);
+    act(out, now_ns);
+    watch_end(out, stopping, ending, closing, now_ns);
+    act(out, now_ns);
+    offer(out, now_ns);
+    act(out, now_ns);
+    bool empty = out->next == out->taken.count && mr_sender_unsettled(out->sender) == 0;
+    report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
+    *wake_ns = mr_sender_wake_ns(out->sender);
+    if (out->due_ns && !out->abandoned)
+        *wake_ns = mr_earlier_ns(*wake_ns, out->due_ns);
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&out->teller, NULL, now_ns));
+    return !out->closed;
+}
+
+static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
+    cut_out *out = context;
+    int64_t now_ns = now();
+    mr_cut_message message;
+    int status = count ? mr_wire_read(out->reader, parts, count, now_ns, &message)
+                       : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
+    if (status)
+        mr_sender_malformed(out->sender, route);
+    else
+        status = mr_sender_receive(out->sender, route, &message, now_ns);
+    if (status)
+        mr_cut_tell_refused(&out->teller, route, now_ns);
+}
+
+static void lost(void *context, uint32_t route) {
+    cut_out *out = context;
+    mr_sender_lost(out->sender, route, now());
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+
+static int create_session(cut_out *out) {
+    const mr_cut *cut = out->cut;
+    mr_session_self self = mr_cut_self(cut, out->instance->vertex, out->formats);
+    uint32_t takers = cut->takers > 0 ? (uint32_t)cut->takers : 1;
+    uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : takers;
+    const mr_sender_params params = {
+        .self = self,
+        .run = mr_cut_run(self.incarnation),
+        .live = cut->mode == MR_CUT_LIVE,
+        .receivers = takers,
+        .most_peers = peers < MR_CUT_MOST_PEERS ? peers : MR_CUT_MOST_PEERS,
+        .window_frames = (uint32_t)cut->window,
+        .window_bytes = cut->window_bytes ? cut->window_bytes : UINT64_MAX,
+        .batch_frames = BATCH_FRAMES,
+        .batch_bytes = BATCH_BYTES,
+        .deaths = cut->dead_letters ? DEATHS : 0,
+        .stage = out->self->id,
+    };
+    return mr_sender_create(&out->sender, &params);
+}
+
+static int open(mr_stage *self) {
+    static const mr_compression compressions[] = {
+        [MR_CUT_PLAIN] = MR_COMPRESSION_NONE, [MR_CUT_LZ4] = MR_COMPRESSION_LZ4, [MR_CUT_ZSTD] = MR_COMPRESSION_ZSTD};
+    cut_out *out = self->state;
+    out->self = self;
+    out->cut = self->options;
+    out->instance = self->flow;
+    out->ends_left = out->instance->vertex->source_count;
+    out->teller = mr_cut_teller_of(out->cut);
+    out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
+    pthread_mutex_init(&out->lock, NULL);
+    out->locking = true;
+    const mr_wire_writer_params writing = {.compression = compressions[out->cut->compression],
+                                           .checksum = out->cut->checksum_payload,
+                                           .codec = mr_cut_codec(out->instance->graph->plan)};
+    const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = out};
+    int status = create_session(out);
+    if (!status)
+        status = mr_wire_writer_create(&out->writer, &writing);
+    if (!status)
+        status = mr_cut_reader(&out->reader, out->instance->graph, out->cut);
+    if (!status)
+        status = mr_cut_carrier(&out->carrier, out->cut, true, &carrying);
+    if (!status && (status = mr_carrier_begin(out->carrier)))
+        mr_carrier_close(&out->carrier, 0);
+    return status;
+}
+
+static void drop_rest(items *list, size_t next, const char *stage) {
+    for (size_t i = next; i < list->count; i++) {
+        mr_frame *frame = list->item[i].frame;
+        if (frame)
+            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, stage, "stopped");
+        mr_frame_unref(&frame);
+    }
+    mr_free(list->item);
+}
+
+static void close_stage(mr_stage *self) {
+    cut_out *out = self->state;
+    if (!out->locking)
+        return;
+    pthread_mutex_lock(&out->lock);
+    out->closing = true;
+    pthread_mutex_unlock(&out->lock);
+    if (out->carrier)
+        mr_carrier_wake(out->carrier);
+    mr_carrier_close(&out->carrier, LINGER_MS);
+    drop_rest(&out->taken, out->next, self->id);
+    drop_rest(&out->offered, 0, self->id);
+    mr_sender_destroy(&out->sender);
+    mr_wire_writer_destroy(&out->writer);
+    mr_wire_reader_destroy(&out->reader);
+    pthread_mutex_destroy(&out->lock);
+}
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames for another node"}, {0}};
 
@@ -8,5 +425,10 @@ const mr_stage_type mr_cut_out_stage = {
     .summary = "gives frames to another node; put in by the planner",
     .inputs = inputs,
     .options_bytes = sizeof(mr_cut),
+    .state_bytes = sizeof(cut_out),
     .entry = MR_ENTRY_SHARED,
+    .open = open,
+    .process = process,
+    .close = close_stage,
+    .stop = stop,
 };

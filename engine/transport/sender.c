@@ -90,7 +90,7 @@ bool mr_sender_has_room(const mr_sender *sender, uint64_t bytes) {
            sender->next - sender->base < sender->room && (!params->live || has_credit(sender, bytes));
 }
 
-static bool anybody_there(const mr_sender *sender) {
+bool mr_sender_has_peer(const mr_sender *sender) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
         if (is_there(&sender->peers[i]))
             return true;
@@ -145,7 +145,7 @@ int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns) 
     if (sender->next - sender->base >= sender->room)
         return MR_ERROR_AGAIN;
     enqueue(sender, item);
-    if (sender->params.live && !anybody_there(sender))
+    if (sender->params.live && !mr_sender_has_peer(sender))
         sender_settle(sender, sender->next - 1, MR_NOTE_ABSORBED, NULL, NULL);
     return MR_OK;
 }

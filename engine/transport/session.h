@@ -173,6 +173,8 @@ int64_t mr_sender_wake_ns(const mr_sender *sender);
 /* Work was done at this end; sent with beats. */
 void mr_sender_progress(mr_sender *sender, uint64_t progress);
 
+/* Whether any receiver is there. */
+bool mr_sender_has_peer(const mr_sender *sender);
 /* Frames that are not settled. */
 uint32_t mr_sender_unsettled(const mr_sender *sender);
 /* Every source has ended, everything is settled, and `receivers` of them have seen it. */

@@ -1,0 +1,135 @@
+#include "engine/transport/arrivals.h"
+
+#include <pthread.h>
+
+#include "engine/base/memory.h"
+
+struct mr_arrivals {
+    pthread_mutex_t lock;
+    mr_carrier *carrier;         /* NULL: nobody listens (any more) */
+    bool closed;
+    size_t open;                 /* receipts, and what was taken and not given back */
+    mr_arrival *free;
+    mr_arrival *first, **last;   /* closed and not taken */
+    size_t count, many;
+    bool gathering;              /* the carrier will look by itself */
+    int64_t gather_ns, until_ns;
+};
+
+int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns) {
+    mr_arrivals *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for what arrives");
+    pthread_mutex_init(&made->lock, NULL);
+    made->many = many;
+    made->gather_ns = gather_ns;
+    made->last = &made->first;
+    *arrivals = made;
+    return MR_OK;
+}
+
+void mr_arrivals_attach(mr_arrivals *arrivals, mr_carrier *carrier) {
+    pthread_mutex_lock(&arrivals->lock);
+    arrivals->carrier = carrier;
+    pthread_mutex_unlock(&arrivals->lock);
+}
+
+static void free_list(mr_arrival *first) {
+    while (first) {
+        mr_arrival *next = first->next;
+        mr_free(first);
+        first = next;
+    }
+}
+
+static void destroy(mr_arrivals *arrivals) {
+    free_list(arrivals->free);
+    free_list(arrivals->first);
+    pthread_mutex_destroy(&arrivals->lock);
+    mr_free(arrivals);
+}
+
+void mr_arrivals_close(mr_arrivals **arrivals) {
+    mr_arrivals *gone = *arrivals;
+    *arrivals = NULL;
+    if (!gone)
+        return;
+    pthread_mutex_lock(&gone->lock);
+    gone->carrier = NULL;
+    gone->closed = true;
+    bool last = gone->open == 0;
+    pthread_mutex_unlock(&gone->lock);
+    if (last)
+        destroy(gone);
+}
+
+/* A receipt has closed. The carrier is woken with the lock, so that it is still there. */
+static void note_closed(mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason) {
+    mr_arrival *arrival = (mr_arrival *)(void *)watcher;
+    mr_arrivals *arrivals = arrival->arrivals;
+    pthread_mutex_lock(&arrivals->lock);
+    arrival->note = note;
+    arrival->stage = stage;
+    arrival->reason = reason;
+    arrival->next = NULL;
+    *arrivals->last = arrival;
+    arrivals->last = &arrival->next;
+    arrivals->open--;
+    arrivals->count++;
+    if (arrivals->carrier && (!arrivals->gathering || arrivals->count == arrivals->many))
+        mr_carrier_wake(arrivals->carrier);
+    bool last = arrivals->closed && arrivals->open == 0;
+    pthread_mutex_unlock(&arrivals->lock);
+    if (last)
+        destroy(arrivals);
+}
+
+int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, uint64_t ticket,
+                     mr_receipt **receipt) {
+    pthread_mutex_lock(&arrivals->lock);
+    mr_arrival *arrival = arrivals->free;
+    if (arrival)
+        arrivals->free = arrival->next;
+    else
+        arrival = mr_alloc(sizeof *arrival);
+    arrivals->open += arrival != NULL;
+    pthread_mutex_unlock(&arrivals->lock);
+    if (!arrival)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for what arrives");
+    *arrival = (mr_arrival){.watcher = {.closed = note_closed}, .arrivals = arrivals, .ticket = ticket};
+    int status = mr_ledger_arrive(ledger, frame, &arrival->watcher, receipt);
+    if (!status)
+        return MR_OK;
+    pthread_mutex_lock(&arrivals->lock);
+    arrivals->open--;
+    arrival->next = arrivals->free;
+    arrivals->free = arrival;
+    pthread_mutex_unlock(&arrivals->lock);
+    return status;
+}
+
+mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, int64_t now_ns, int64_t *wake_ns) {
+    pthread_mutex_lock(&arrivals->lock);
+    mr_arrival *first = arrivals->first;
+    if (first || now_ns >= arrivals->until_ns) {
+        arrivals->gathering = first != NULL;
+        arrivals->until_ns = now_ns + arrivals->gather_ns;
+    }
+    arrivals->first = NULL;
+    arrivals->last = &arrivals->first;
+    arrivals->count = 0;
+    if (arrivals->gathering && arrivals->until_ns < *wake_ns)
+        *wake_ns = arrivals->until_ns;
+    pthread_mutex_unlock(&arrivals->lock);
+    return first;
+}
+
+void mr_arrivals_give_back(mr_arrivals *arrivals, mr_arrival *first) {
+    mr_arrival **end = &first;
+    while (*end)
+        end = &(*end)->next;
+    pthread_mutex_lock(&arrivals->lock);
+    *end = arrivals->free;
+    arrivals->free = first;
+    pthread_mutex_unlock(&arrivals->lock);
+}

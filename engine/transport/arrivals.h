@@ -1,0 +1,38 @@
+/* What becomes of frames that came over a cut: each has a receipt, whose closing any thread brings about, and which the
+ * carrier's thread is to hear of. Closings are gathered: where they come thick, the carrier is woken once for many.
+ *
+ * A receipt may close after the cut itself is gone, since a program may hold frames: then nobody hears of it. */
+#ifndef MILLRACE_TRANSPORT_ARRIVALS_H
+#define MILLRACE_TRANSPORT_ARRIVALS_H
+
+#include "engine/flow/ledger.h"
+#include "engine/transport/carrier.h"
+
+typedef struct mr_arrivals mr_arrivals;
+
+/* One that has closed. */
+typedef struct mr_arrival {
+    mr_receipt_watcher watcher;
+    struct mr_arrival *next;
+    mr_arrivals *arrivals;
+    uint64_t ticket;
+    mr_note note;
+    const char *stage, *reason;
+} mr_arrival;
+
+/* Closings wake `carrier`, which is there until mr_arrivals_close: at once where none came for a while, else once
+ * there are `many`; those that are fewer are to be looked for after gather_ns. */
+int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns);
+void mr_arrivals_attach(mr_arrivals *arrivals, mr_carrier *carrier);
+/* Nobody listens any more; all else is freed with the last receipt. Sets *arrivals to NULL; NULL is allowed. */
+void mr_arrivals_close(mr_arrivals **arrivals);
+
+/* Opens a receipt for a frame that has arrived. MR_ERROR_MEMORY. */
+int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, uint64_t ticket,
+                     mr_receipt **receipt);
+/* The carrier's thread: those that have closed, the first first; NULL: none. To be given back. *wake_ns becomes earlier
+ * where others are to be looked for. */
+mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, int64_t now_ns, int64_t *wake_ns);
+void mr_arrivals_give_back(mr_arrivals *arrivals, mr_arrival *first);
+
+#endif

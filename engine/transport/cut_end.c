@@ -1,0 +1,227 @@
+#include "engine/transport/cut_end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/observe/audit.h"
+
+/* ---- times ----------------------------------------------------------------------------------------------------- */
+
+static const int64_t HEARTBEAT_NS = 1000000000, RETRY_NS = 200000000, STOP_NS = 8000000000,
+                     HANDSHAKE_NS = 5000000000;
+/* Outcomes are gathered for so long. */
+static const int64_t REPORT_NS = 1000000;
+/* A frame that may be what killed a taker is kept alone for so long at most. */
+static const int64_t ALONE_NS = 2000000000;
+enum { SILENT_BEATS = 3 };
+
+static int64_t or_else(int64_t given, int64_t otherwise) {
+    return given > 0 ? given : otherwise;
+}
+
+mr_cut_times mr_cut_times_of(const mr_cut *cut) {
+    int64_t beat_ns = or_else(cut->heartbeat_ns, HEARTBEAT_NS);
+    return (mr_cut_times){
+        .session = {.hello_ns = or_else(cut->retry_ns, RETRY_NS),
+                    .beat_ns = beat_ns,
+                    .silence_ns = SILENT_BEATS * beat_ns,
+                    .stall_ns = cut->lease_ns,
+                    .report_ns = REPORT_NS,
+                    .alone_ns = cut->lease_ns ? 2 * cut->lease_ns : ALONE_NS},
+        .stop_ns = or_else(cut->stop_ns, STOP_NS),
+        .handshake_ns = or_else(cut->handshake_ns, HANDSHAKE_NS),
+    };
+}
+
+/* ---- who it is ------------------------------------------------------------------------------------------------- */
+
+static int digit(char character) {
+    static const char digits[] = "0123456789abcdef";
+    const char *found = character ? strchr(digits, character | ('a' - 'A')) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+/* 64 hexadecimal digits; all zero where it is not that. */
+static void read_digest(const char *text, uint8_t digest[MR_DIGEST_BYTES]) {
+    memset(digest, 0, MR_DIGEST_BYTES);
+    if (!text || strlen(text) != 2 * MR_DIGEST_BYTES)
+        return;
+    for (size_t i = 0; i < MR_DIGEST_BYTES; i++)
+        digest[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+}
+
+static uint64_t incarnation(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex, char formats[MR_FORMAT_SET_TEXT]) {
+    mr_session_self self = {
+        .name = cut->node,
+        .incarnation = incarnation(),
+        .cut = cut->name,
+        .formats = mr_format_set_print(&vertex->inputs[0].set, formats, MR_FORMAT_SET_TEXT),
+        .memory = "",
+        .source_count = cut->source_count,
+        .lane_count = vertex->source_count,
+        .timing = mr_cut_times_of(cut).session,
+    };
+    read_digest(cut->digest, self.digest);
+    return self;
+}
+
+uint64_t mr_cut_run(uint64_t own) {
+    const char *given = getenv("MILLRACE_RUN");
+    uint64_t run = given ? strtoull(given, NULL, 16) : 0;
+    return run ? run : own;
+}
+
+const mr_media_codec *mr_cut_codec(const mr_plan *plan) {
+    for (size_t s = 0; s < plan->source_count; s++)
+        if (plan->vertices[s].type->media_codec)
+            return plan->vertices[s].type->media_codec;
+    return NULL;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+/* Words of other nodes: ids of stages, labels and reasons. */
+enum { MOST_NAMES = 65536, MOST_NAME_BYTES = 16 << 20 };
+
+static int share_names(mr_graph *graph) {
+    int status = MR_OK;
+    pthread_mutex_lock(&graph->lock);
+    if (!graph->names)
+        status = mr_names_create(&graph->names, MOST_NAMES, MOST_NAME_BYTES);
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}
+
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut) {
+    int status = share_names(graph);
+    if (status)
+        return status;
+    const mr_wire_reader_params params = {
+        .most_bytes = cut->max_message_bytes,
+        .source_count = cut->source_count,
+        .names = graph->names,
+        .store = graph->store,
+        .codec = mr_cut_codec(graph->plan),
+    };
+    return mr_wire_reader_create(reader, &params);
+}
+
+/* ---- sockets --------------------------------------------------------------------------------------------------- */
+
+/* Of a part that says nothing of how large frames are. */
+static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
+/* Connections to each taker that is admitted: those that have not shaken hands yet, and those that are gone but not
+ * forgotten. */
+enum { ROUTES_PER_PEER = 4, SPARE_ROUTES = 16 };
+
+static mr_zmq_params socket_params(const mr_cut *cut, bool out, size_t index) {
+    mr_zmq_params params = {
+        .id = cut->name,
+        .type = out ? ZMQ_ROUTER : ZMQ_DEALER,
+        .endpoint = out ? cut->listen : cut->connect[index],
+        .bind = out,
+        .key = cut->key,
+        .max_message_bytes = (int64_t)(cut->max_message_bytes ? cut->max_message_bytes : MOST_MESSAGE_BYTES),
+        .handshake_ns = mr_cut_times_of(cut).handshake_ns,
+    };
+    if (out) {
+        params.allow_count = cut->allow_count;
+        params.allow = cut->allow;
+    } else if (cut->allow_count) {
+        params.server = cut->allow[index < cut->allow_count ? index : 0];
+    }
+    return params;
+}
+
+int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_carrier_params *params) {
+    mr_carrier_params filled = *params;
+    filled.id = cut->name;
+    filled.socket_count = out ? 1 : cut->connect_count;
+    filled.most_routes = ROUTES_PER_PEER * (size_t)(cut->max_peers > 0 ? cut->max_peers : 1) + SPARE_ROUTES;
+    mr_zmq_params *sockets = mr_calloc(filled.socket_count + 1, sizeof *sockets);
+    if (!sockets)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the sockets of %s", cut->name);
+    for (size_t i = 0; i < filled.socket_count; i++)
+        sockets[i] = socket_params(cut, out, i);
+    filled.sockets = sockets;
+    int status = mr_carrier_open(carrier, &filled);
+    mr_free(sockets);
+    return status;
+}
+
+/* ---- telling --------------------------------------------------------------------------------------------------- */
+
+static const char *const changes[] = {
+    [MR_PEER_JOINED] = "joined",   [MR_PEER_BROKEN] = "connection lost", [MR_PEER_RESTARTED] = "restarted",
+    [MR_PEER_SILENT] = "silent",   [MR_PEER_STALLED] = "stalled",        [MR_PEER_LEFT] = "left",
+    [MR_PEER_REJECTED] = "refused",
+};
+
+/* So many entries may come at once, then one a second. */
+static const double MOST_ENTRIES = 20;
+
+static const int64_t ABSENCE_NS = 5000000000;
+
+mr_cut_teller mr_cut_teller_of(const mr_cut *cut) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
+    return (mr_cut_teller){
+        .cut = cut, .entries = MOST_ENTRIES, .entry_ns = now_ns, .absent_ns = now_ns + ABSENCE_NS};
+}
+
+int64_t mr_cut_tell_absence(mr_cut_teller *teller, const char *address, int64_t now_ns) {
+    if (now_ns < teller->absent_ns)
+        return teller->absent_ns;
+    const mr_cut *cut = teller->cut;
+    teller->absent_ns = INT64_MAX;
+    if (address)
+        mr_log(MR_LOG_WARNING, "%s: %s does not answer at %s: it does not run%s", cut->name, cut->from_node, address,
+               cut->key ? ", or does not know this node's key, or has another than is expected here" : "");
+    else
+        mr_log(MR_LOG_WARNING, "%s: %s has not come to take frames: it does not run%s", cut->name, cut->to_node,
+               cut->key ? ", or its key is not among those that may connect" : "");
+    return INT64_MAX;
+}
+
+static bool may_tell(mr_cut_teller *teller, int64_t now_ns) {
+    double regained = (double)(now_ns - teller->entry_ns) * 1e-9;
+    teller->entries = teller->entries + regained < MOST_ENTRIES ? teller->entries + regained : MOST_ENTRIES;
+    teller->entry_ns = now_ns;
+    if (teller->entries < 1)
+        return false;
+    teller->entries -= 1;
+    return true;
+}
+
+void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
+    if (action->of.change == MR_PEER_JOINED)
+        teller->absent_ns = INT64_MAX;
+    if (!may_tell(teller, now_ns))
+        return;
+    const char *what = changes[action->of.change], *cut = teller->cut->name;
+    bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;
+    const char *name = action->of.name && *action->of.name ? action->of.name : "an unknown node";
+    const char *text = action->of.text ? action->of.text : "";
+    mr_log(good ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
+    mr_audit("cut peer", "cut", cut, "peer", name, "what", what, "why", text, NULL);
+}
+
+void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) {
+    if (!may_tell(teller, now_ns))
+        return;
+    char connection[16];
+    snprintf(connection, sizeof connection, "%u", (unsigned)route);
+    mr_log(MR_LOG_WARNING, "%s: a message of connection %s is refused: %s", teller->cut->name, connection, mr_message());
+    mr_audit("cut message refused", "cut", teller->cut->name, "connection", connection, "why", mr_message(), NULL);
+}

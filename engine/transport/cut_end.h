@@ -1,0 +1,54 @@
+/* What both ends of a cut have in common: who they say they are, their sockets, what they tell the log. Internal to
+ * engine/transport. */
+#ifndef MILLRACE_TRANSPORT_CUT_END_H
+#define MILLRACE_TRANSPORT_CUT_END_H
+
+#include "engine/flow/graph.h"
+#include "engine/transport/carrier.h"
+#include "engine/transport/cut.h"
+#include "engine/transport/session.h"
+
+/* Of mr_cut, with what stands for fields that are zero. */
+typedef struct mr_cut_times {
+    mr_session_timing session;
+    int64_t stop_ns;
+    int64_t handshake_ns;
+} mr_cut_times;
+mr_cut_times mr_cut_times_of(const mr_cut *cut);
+
+/* What this process's end says of itself. */
+mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex, char formats[MR_FORMAT_SET_TEXT]);
+/* The run's number: that of MILLRACE_RUN, else this process's own. */
+uint64_t mr_cut_run(uint64_t own);
+
+/* How codecs pass between processes, as some source of the pipeline knows; NULL where none does. */
+const mr_media_codec *mr_cut_codec(const mr_plan *plan);
+
+/* One wire reader for what comes; words are kept by the graph. */
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut);
+
+/* Opens the carrier: with a ROUTER where the cut goes out, else with a DEALER for each giving node. `params` without
+ * id and sockets. */
+int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_carrier_params *params);
+
+/* Tells the log and the audit log; since anybody may connect, not of everything where much comes at once. */
+typedef struct mr_cut_teller {
+    const mr_cut *cut;
+    double entries;    /* that may still be made */
+    int64_t entry_ns;  /* when that was counted last */
+    int64_t absent_ns; /* when it is told that nobody is there yet; INT64_MAX: somebody was, or it is told */
+} mr_cut_teller;
+mr_cut_teller mr_cut_teller_of(const mr_cut *cut);
+/* Where nobody has joined for some time, says so once, with the address at which this end waits for one (NULL: others
+ * come to it). When it is to be called again. */
+int64_t mr_cut_tell_absence(mr_cut_teller *teller, const char *address, int64_t now_ns);
+/* A peer came, went or was refused. */
+void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns);
+/* A message was refused, with the message of mr_fail. */
+void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns);
+
+static inline int64_t mr_earlier_ns(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* Frames that were set aside because whoever works on them dies: a folder of files, two for each frame,
+ *
+ *     SOURCE-EPOCH-SEQ-SUB.json       the cut, the frame's identity, times and format, and why it is here
+ *     SOURCE-EPOCH-SEQ-SUB.payload    its bytes: of pictures all rows of all planes without padding
+ *
+ * Any thread. */
+#ifndef MILLRACE_TRANSPORT_DEAD_LETTER_H
+#define MILLRACE_TRANSPORT_DEAD_LETTER_H
+
+#include "engine/transport/cut.h"
+#include "engine/transport/message.h"
+
+/* Writes the files of a frame, whose payload is in host memory; makes the folder where it is not there. MR_ERROR_IO or
+ * MR_ERROR_PERMISSION, which is logged too: the frame is dropped either way. */
+int mr_dead_letter_write(const mr_cut *cut, const mr_cut_item *item, const mr_settled *settled);
+
+#endif
