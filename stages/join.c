@@ -38,7 +38,20 @@ static int negotiate(mr_negotiation *negotiation) {
     return status;
 }
 
+/* A small tensor that stands in the room of its result: the room is given to others once its frame is gone. */
+static int copy_tensor(mr_io *io, mr_frame *frame, const mr_result *from) {
+    void *data;
+    int status = mr_payload_add_tensor(io, frame, from->name, &from->format, &data);
+    if (status)
+        return status;
+    memcpy(data, from->data, mr_tensor_bytes(&from->format));
+    frame->results->stage = from->stage;
+    return MR_OK;
+}
+
 static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
+    if (from->kind == MR_RESULT_TENSOR && from->data == (const uint8_t *)from->classes)
+        return copy_tensor(io, frame, from);
     mr_result *copy;
     int status = mr_io_add_result(io, frame, from->kind, from->count, &copy);
     if (status)

@@ -345,8 +345,30 @@ static void see_sharpness(void *context, const char *source, const mr_frame *fra
     memcpy(&got, sharp->data, sizeof got);
     assert_true(want == got);
     assert_ptr_equal(sharp->data, sharp->classes);
-    assert_non_null(mr_frame_result(frame, MR_RESULT_TENSOR, "noted")->buffer);
     ++*(size_t *)context;
+}
+
+static void see_both(void *context, const char *source, const mr_frame *frame) {
+    see_sharpness(context, source, frame);
+    assert_non_null(mr_frame_result(frame, MR_RESULT_TENSOR, "noted")->buffer);
+}
+
+/* The frames that a join has put together are gone long before the sink sees what it made of them. */
+static void joined_results_are_copies(void **state) {
+    (void)state;
+    size_t seen = 0;
+    feed_count = 1;
+    fill_feed(&feeds[0], MR_PIXEL_GRAY8, FRAMES);
+    mr_pipeline *pipeline = NULL;
+    assert_int_equal(open_pipeline(&pipeline, "  sharp: {type: sharpness, input: a}\n"
+                                              "  small: {type: preprocess, input: a, size: 8}\n"
+                                              "  both: {type: join, join: {small: small, sharp: sharp}}\n"
+                                              "  it: {type: 'null', input: both}\n"), MR_OK);
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", see_sharpness, &seen), MR_OK);
+    push_all(pipeline);
+    mr_pipeline_destroy(&pipeline);
+    assert_int_equal(seen, FRAMES);
+    free_feeds();
 }
 
 /* `note` puts a tensor into its device's memory: with that, the frame's results are copied to the host. */
@@ -366,7 +388,7 @@ static void results_are_copied_with_others(void **state) {
     assert_int_equal(open_pipeline(&pipeline, "  sharp: {type: sharpness, input: a}\n"
                                               "  noted: {type: note, input: sharp, device: 'sim:0'}\n"
                                               "  it: {type: 'null', input: noted}\n"), MR_OK);
-    assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", see_sharpness, &seen), MR_OK);
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "sink", see_both, &seen), MR_OK);
     push_all(pipeline);
     mr_pipeline_destroy(&pipeline);
     assert_int_equal(seen, FRAMES);
@@ -492,6 +514,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(features_are_those_of_the_kernels), cmocka_unit_test(results_go_along),
         cmocka_unit_test(results_are_copied_with_others),
+        cmocka_unit_test(joined_results_are_copies),
         cmocka_unit_test(what_moves_goes_through),           cmocka_unit_test(still_pictures_are_refreshed),
         cmocka_unit_test(no_threshold_lets_all_through),     cmocka_unit_test(failures_are_accounted_for),
         cmocka_unit_test(time_may_be_simulated),
