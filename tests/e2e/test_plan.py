@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+import unittest.mock
 
 import onnxruntime
 import yaml
@@ -401,6 +402,7 @@ stages:
 
     def test_a_network_in_batches(self):
         need_models()
+        self.enterContext(unittest.mock.patch.dict(os.environ, MODELS=str(MODELS)))
         settings = [f"sources.{source}.loop=true" for source in ("cockatoo", "short", "walkers")]
         settings.append("stages.features.batch.timeout=1h")
         planned, summary = self.check(ROOT / "pipelines/many-videos.yaml", *(word for one in settings for word in ("--set", one)))

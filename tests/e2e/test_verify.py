@@ -44,16 +44,17 @@ class Verify(Case):
         self.assertFalse((self.folder / "out.jsonl").exists())
 
     def test_one_wrong_value_is_found(self):
-        """Whichever of the two stages works on the frame first: the bit is small in a histogram, so nothing is tolerated."""
+        """In whichever of the two stages works on the frame first: the bit is small in a histogram, so nothing is tolerated."""
         told = self.verify(self.pipeline(), "--against", "sim:0?corrupt=38", "--tolerance", "0", code=1)
         found = [one for one in told["outputs"] if not one["within"]]
         self.assertEqual(len(found), 1)
         first, what = found[0]["first"], found[0]["gives"][0]
         self.assertIn(found[0]["stage"], ("small", "colours"))
         self.assertEqual((first["source"], first["seq"], first["only_on"]), ("lobby", 37, None))
-        self.assertEqual((what["values_differing"], what["frames_differing"]), (1, 1))
-        self.assertEqual(what["largest_ulps"], 1 << 22)
-        self.assertAlmostEqual(what["mean"] * what["values"], what["largest"], delta=1e-4 * what["largest"])
+        self.assertEqual(what["frames_differing"], 1)
+        if found[0]["stage"] == "small":  # a histogram's values are made of what has the wrong bit
+            self.assertEqual((what["values_differing"], what["largest_ulps"]), (1, 1 << 22))
+            self.assertAlmostEqual(what["mean"] * what["values"], what["largest"], delta=1e-4 * what["largest"])
         self.assertAlmostEqual(first["error"], what["largest"], delta=1e-6 * what["largest"])
 
     def test_the_size_of_the_error_and_the_tolerance(self):
