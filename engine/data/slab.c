@@ -43,18 +43,23 @@ static int unavailable(const char *call) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %s: %s", call, strerror(errno));
 }
 
-static int open_file(mr_slab *slab) {
+int mr_slab_open_file(const char *name, size_t bytes, int *fd) {
     /* Beyond this limit the system would end the process instead of refusing. */
     struct rlimit limit;
-    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < slab->layout.total)
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < bytes)
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %zu bytes are beyond the limit of one file (ulimit -f)",
-                       slab->layout.total);
-    slab->fd = memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-    if (slab->fd < 0 && errno == EINVAL)
-        slab->fd = memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (slab->fd < 0)
+                       bytes);
+    int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (made < 0 && errno == EINVAL)
+        made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (made < 0)
         return unavailable("memfd_create");
-    return ftruncate(slab->fd, (off_t)slab->layout.total) ? unavailable("ftruncate") : MR_OK;
+    int status = ftruncate(made, (off_t)bytes) ? unavailable("ftruncate") : MR_OK;
+    if (status)
+        close(made);
+    else
+        *fd = made;
+    return status;
 }
 
 /* The seal against writers spares what is mapped before. */
@@ -78,7 +83,7 @@ int mr_slab_create(mr_slab **slab, size_t slot_bytes, uint32_t slots) {
     made->slots = slots;
     made->slot_bytes = slot_bytes;
     int status = mr_slab_lay_out(slot_bytes, slots, &made->layout)
-                     ? open_file(made)
+                     ? mr_slab_open_file("millrace", made->layout.total, &made->fd)
                      : mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: there can be no %u slots of %zu bytes", slots,
                                slot_bytes);
     if (!status)

@@ -28,7 +28,11 @@ typedef struct mr_slab_layout {
 /* False where there can be no such slab: no slots, too many, or more bytes than can be counted. */
 bool mr_slab_lay_out(size_t slot_bytes, uint64_t slots, mr_slab_layout *layout);
 
-/* MR_ERROR_UNAVAILABLE, with the reason, where the system or a limit of the process forbids it. */
+/* A memfd of that size that may be sealed; the descriptor is the caller's. MR_ERROR_UNAVAILABLE, with the reason, where
+ * the system or a limit of the process forbids it. */
+int mr_slab_open_file(const char *name, size_t bytes, int *fd);
+
+/* As mr_slab_open_file. */
 int mr_slab_create(mr_slab **slab, size_t slot_bytes, uint32_t slots);
 mr_slab *mr_slab_ref(mr_slab *slab);
 void mr_slab_unref(mr_slab **slab);

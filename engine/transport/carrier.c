@@ -27,7 +27,8 @@ enum { THREAD_NAME = 16 };
 struct mr_carrier {
     mr_carrier_params params;
     mr_zmq **sockets;
-    zmq_pollitem_t *polled; /* the sockets, then the eventfd */
+    zmq_pollitem_t *polled; /* the sockets, then the eventfd, then what is watched */
+    int polled_count;
     bool routed;            /* one ROUTER */
     mr_routes routes;
     int event;
@@ -211,7 +212,7 @@ static void sleep_until(mr_carrier *carrier, int64_t wake_ns) {
     if (!atomic_load(&carrier->woken)) {
         int64_t left = wake_ns == INT64_MAX ? -1 : wake_ns - mr_clock_now_ns(mr_clock_real());
         long timeout_ms = wake_ns == INT64_MAX ? -1 : left > 0 ? (long)((left + 999999) / 1000000) : 0;
-        zmq_poll(carrier->polled, (int)carrier->params.socket_count + 1, timeout_ms);
+        zmq_poll(carrier->polled, carrier->polled_count, timeout_ms);
     }
     atomic_store(&carrier->asleep, false);
     if (carrier->polled[carrier->params.socket_count].revents & ZMQ_POLLIN) {
@@ -241,6 +242,11 @@ void mr_carrier_wake(mr_carrier *carrier) {
     uint64_t one = 1;
     ssize_t written = write(carrier->event, &one, sizeof one);
     (void)written; /* It cannot be full: one is written for one sleep. */
+}
+
+void mr_carrier_watch(mr_carrier *carrier, int fd) {
+    if (fd >= 0)
+        carrier->polled[carrier->polled_count++] = (zmq_pollitem_t){.fd = fd, .events = ZMQ_POLLIN};
 }
 
 /* Signals are for the threads of the program. */
@@ -294,12 +300,13 @@ static int open_socket(mr_carrier *carrier, size_t index) {
 static int open_all(mr_carrier *carrier) {
     size_t count = carrier->params.socket_count;
     carrier->sockets = mr_calloc(count, sizeof(mr_zmq *));
-    carrier->polled = mr_calloc(count + 1, sizeof *carrier->polled);
+    carrier->polled = mr_calloc(count + 2, sizeof *carrier->polled);
     if (!carrier->sockets || !carrier->polled)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the sockets of %s", carrier->params.id);
     if ((carrier->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s: no eventfd: %s", carrier->params.id, strerror(errno));
     carrier->polled[count] = (zmq_pollitem_t){.fd = carrier->event, .events = ZMQ_POLLIN};
+    carrier->polled_count = (int)count + 1;
     int status = carrier->routed ? mr_routes_init(&carrier->routes, carrier->params.most_routes) : MR_OK;
     for (size_t i = 0; !status && i < count; i++)
         status = open_socket(carrier, i);

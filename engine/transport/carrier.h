@@ -33,6 +33,8 @@ typedef struct mr_carrier_params {
 
 /* Opens the sockets; nothing is called before mr_carrier_begin. Errors are those of mr_zmq_create and mr_zmq_attach. */
 int mr_carrier_open(mr_carrier **carrier, const mr_carrier_params *params);
+/* Before it begins: `work` is called, too, when that descriptor is readable, which `work` sees to. */
+void mr_carrier_watch(mr_carrier *carrier, int fd);
 /* Starts the thread. MR_ERROR_MEMORY. */
 int mr_carrier_begin(mr_carrier *carrier);
 void mr_carrier_wake(mr_carrier *carrier);

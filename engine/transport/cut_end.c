@@ -104,7 +104,7 @@ static int share_names(mr_graph *graph) {
     return status;
 }
 
-int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut) {
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower) {
     int status = share_names(graph);
     if (status)
         return status;
@@ -113,6 +113,8 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut) {
         .source_count = cut->source_count,
         .names = graph->names,
         .store = graph->store,
+        .map = borrower ? mr_cut_borrow : NULL,
+        .context = borrower,
         .codec = mr_cut_codec(graph->plan),
     };
     return mr_wire_reader_create(reader, &params);

@@ -6,6 +6,7 @@
 #include "engine/flow/graph.h"
 #include "engine/transport/carrier.h"
 #include "engine/transport/cut.h"
+#include "engine/transport/cut_share.h"
 #include "engine/transport/session.h"
 
 /* Of mr_cut, with what stands for fields that are zero. */
@@ -24,8 +25,9 @@ uint64_t mr_cut_run(uint64_t own);
 /* How codecs pass between processes, as some source of the pipeline knows; NULL where none does. */
 const mr_media_codec *mr_cut_codec(const mr_plan *plan);
 
-/* One wire reader for what comes; words are kept by the graph. */
-int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut);
+/* One wire reader for what comes; words are kept by the graph. `borrower`: where payloads in shared memory are found; NULL:
+ * there are none. */
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower);
 
 /* Opens the carrier: with a ROUTER where the cut goes out, else with a DEALER for each giving node. `params` without
  * id and sockets. */

@@ -40,6 +40,7 @@ typedef struct cut_in {
     mr_receiver *receiver;     /* the carrier's thread alone has this and what follows */
     mr_wire_writer *writer;
     mr_wire_reader *reader;
+    mr_cut_borrower *borrower; /* NULL: nothing is shared */
     mr_cut_teller teller;
     size_t lane_count;
     lane *lanes;               /* by source */
@@ -167,6 +168,7 @@ static void receive(void *context, uint32_t route, const mr_wire_part *parts, si
     cut_in *in = context;
     int64_t now_ns = now();
     mr_cut_message message;
+    mr_cut_borrower_aim(in->borrower, route);
     int status = count ? mr_wire_read(in->reader, parts, count, now_ns, &message)
                        : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
     if (status)
@@ -206,9 +208,10 @@ static void act(cut_in *in, int64_t now_ns) {
     const mr_wire_part *parts;
     size_t count;
     while (mr_receiver_next(in->receiver, now_ns, &action)) {
-        if (action.kind == MR_ACTION_PEER)
+        if (action.kind == MR_ACTION_PEER) {
+            mr_cut_borrower_note(in->borrower, &action);
             mr_cut_tell_peer(&in->teller, &action, now_ns);
-        else if (action.kind == MR_ACTION_SEND && !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count))
+        } else if (action.kind == MR_ACTION_SEND && !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count))
             mr_carrier_send(in->carrier, action.peer, parts, count);
     }
 }
@@ -254,6 +257,7 @@ static bool work(void *context, int64_t *wake_ns) {
     int64_t now_ns = now();
     bool closing = atomic_load(&in->closing);
     *wake_ns = INT64_MAX;
+    mr_cut_borrower_work(in->borrower);
     watch_end(in, now_ns);
     for (uint32_t s = 0; s < in->lane_count; s++)
         if (in->lanes[s].first)
@@ -299,8 +303,10 @@ static int create_lanes(cut_in *in) {
 static int create_session(cut_in *in) {
     const mr_cut *cut = in->cut;
     uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
+    mr_session_self self = mr_cut_self(cut, in->instance->vertex, in->formats);
+    self.memory = mr_cut_borrower_text(in->borrower);
     const mr_receiver_params params = {
-        .self = mr_cut_self(cut, in->instance->vertex, in->formats),
+        .self = self,
         .senders = senders,
         .credit_frames = window,
         .credit_bytes = cut->window_bytes ? cut->window_bytes : UINT64_MAX,
@@ -314,6 +320,8 @@ static int create_parts(cut_in *in) {
     size_t quarter = (size_t)in->cut->window / 4;
     int status = create_lanes(in);
     if (!status)
+        status = mr_cut_borrower_create(&in->borrower, in->cut);
+    if (!status)
         status = mr_arrivals_create(&in->arrivals, quarter ? quarter : 1,
                                     mr_cut_times_of(in->cut).session.report_ns);
     if (!status)
@@ -321,7 +329,7 @@ static int create_parts(cut_in *in) {
     if (!status)
         status = mr_wire_writer_create(&in->writer, &(mr_wire_writer_params){0});
     if (!status)
-        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut);
+        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut, in->borrower);
     return status ? status : mr_cut_carrier(&in->carrier, in->cut, false, &carrying);
 }
 
@@ -364,6 +372,7 @@ static void close_stage(mr_stage *self) {
     mr_receiver_destroy(&in->receiver);
     mr_wire_writer_destroy(&in->writer);
     mr_wire_reader_destroy(&in->reader);
+    mr_cut_borrower_destroy(&in->borrower);
     mr_arrivals_close(&in->arrivals);
 }
 

@@ -51,6 +51,7 @@ typedef struct cut_out {
     mr_sender *sender;
     mr_wire_writer *writer;
     mr_wire_reader *reader;
+    mr_cut_lender *lender;   /* NULL: nothing is shared */
     mr_cut_teller teller;
     int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
     bool abandoned, closed;
@@ -203,6 +204,7 @@ static void set_aside(cut_out *out, const mr_action *action, int64_t now_ns) {
 static void send(cut_out *out, const mr_action *action, int64_t now_ns) {
     const mr_wire_part *parts;
     size_t count;
+    mr_cut_lender_aim(out->lender, action->peer);
     if (mr_wire_write(out->writer, &action->message, now_ns, &parts, &count))
         mr_cut_tell_refused(&out->teller, action->peer, now_ns);
     else
@@ -218,8 +220,10 @@ static void act(cut_out *out, int64_t now_ns) {
             settle(out, &action.item, &action.settled, now_ns);
         else if (action.kind == MR_ACTION_SET_ASIDE)
             set_aside(out, &action, now_ns);
-        else if (action.kind == MR_ACTION_PEER)
+        else if (action.kind == MR_ACTION_PEER) {
+            mr_cut_lender_note(out->lender, &action);
             mr_cut_tell_peer(&out->teller, &action, now_ns);
+        }
     }
 }
 
@@ -305,6 +309,7 @@ static bool work(void *context, int64_t *wake_ns) {
     pthread_mutex_lock(&out->lock);
     bool stopping = out->stopping, ending = out->ending, closing = out->closing;
     pthread_mutex_unlock(&out->lock);
+    mr_cut_lender_work(out->lender, false);
     offer(out, now_ns);
     act(out, now_ns);
     watch_end(out, stopping, ending, closing, now_ns);
@@ -312,6 +317,7 @@ static bool work(void *context, int64_t *wake_ns) {
     offer(out, now_ns);
     act(out, now_ns);
     bool empty = out->next == out->taken.count && mr_sender_unsettled(out->sender) == 0;
+    mr_cut_lender_work(out->lender, true);
     report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
     *wake_ns = mr_sender_wake_ns(out->sender);
     if (out->due_ns && !out->abandoned)
@@ -344,6 +350,7 @@ static void lost(void *context, uint32_t route) {
 static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
     mr_session_self self = mr_cut_self(cut, out->instance->vertex, out->formats);
+    self.memory = mr_cut_lender_text(out->lender);
     uint32_t takers = cut->takers > 0 ? (uint32_t)cut->takers : 1;
     uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : takers;
     const mr_sender_params params = {
@@ -374,17 +381,23 @@ static int open(mr_stage *self) {
     out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
     pthread_mutex_init(&out->lock, NULL);
     out->locking = true;
+    int status = mr_cut_lender_create(&out->lender, out->cut);
     const mr_wire_writer_params writing = {.compression = compressions[out->cut->compression],
                                            .checksum = out->cut->checksum_payload,
+                                           .share = out->lender ? mr_cut_lend : NULL,
+                                           .context = out->lender,
                                            .codec = mr_cut_codec(out->instance->graph->plan)};
     const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = out};
-    int status = create_session(out);
+    if (!status)
+        status = create_session(out);
     if (!status)
         status = mr_wire_writer_create(&out->writer, &writing);
     if (!status)
-        status = mr_cut_reader(&out->reader, out->instance->graph, out->cut);
+        status = mr_cut_reader(&out->reader, out->instance->graph, out->cut, NULL);
     if (!status)
         status = mr_cut_carrier(&out->carrier, out->cut, true, &carrying);
+    if (!status)
+        mr_carrier_watch(out->carrier, mr_cut_lender_fd(out->lender));
     if (!status && (status = mr_carrier_begin(out->carrier)))
         mr_carrier_close(&out->carrier, 0);
     return status;
@@ -415,6 +428,7 @@ static void close_stage(mr_stage *self) {
     mr_sender_destroy(&out->sender);
     mr_wire_writer_destroy(&out->writer);
     mr_wire_reader_destroy(&out->reader);
+    mr_cut_lender_destroy(&out->lender);
     pthread_mutex_destroy(&out->lock);
 }
 

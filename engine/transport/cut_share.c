@@ -24,7 +24,7 @@ typedef struct lent_to {
 
 struct mr_cut_lender {
     const mr_cut *cut;
-    bool told;
+    bool told, lent; /* for the log */
     mr_shm_export *export;
     char text[MR_SHM_TEXT];
     mr_shm_peer *aim;
@@ -71,9 +71,9 @@ int mr_cut_lender_fd(const mr_cut_lender *lender) {
     return lender ? mr_shm_export_fd(lender->export) : -1;
 }
 
-void mr_cut_lender_work(mr_cut_lender *lender) {
+void mr_cut_lender_work(mr_cut_lender *lender, bool sleeps) {
     if (lender)
-        mr_shm_export_drive(lender->export, true);
+        mr_shm_export_drive(lender->export, sleeps);
 }
 
 /* The place of a route, or of nobody. */
@@ -121,6 +121,9 @@ bool mr_cut_lend(void *context, mr_buffer *buffer, size_t offset, size_t bytes, 
                              .lease = lent.lease,
                              .generation = lent.generation,
                              .offset = lent.offset};
+    if (!lender->lent)
+        mr_log(MR_LOG_INFO, "%s: frames cross in shared memory", lender->cut->name);
+    lender->lent = true;
     return true;
 }
 

@@ -1,5 +1,5 @@
 /* Shared memory under a cut: the giving side lends slots to takers of this host, the taking side borrows them. Used on
- * the carrier's thread. What cannot be shared crosses inline; why is told once. Internal to engine/transport. */
+ * the carrier's thread. What cannot be shared crosses inline; why is told once. Internal to engine. */
 #ifndef MILLRACE_TRANSPORT_CUT_SHARE_H
 #define MILLRACE_TRANSPORT_CUT_SHARE_H
 
@@ -18,8 +18,8 @@ void mr_cut_lender_destroy(mr_cut_lender **lender);
 const char *mr_cut_lender_text(const mr_cut_lender *lender);
 /* Readable when mr_cut_lender_work has something to do; -1 without. */
 int mr_cut_lender_fd(const mr_cut_lender *lender);
-/* Takes back what has come back; before the thread sleeps. */
-void mr_cut_lender_work(mr_cut_lender *lender);
+/* Takes back what has come back. `sleeps`: the thread is about to wait for the descriptor. */
+void mr_cut_lender_work(mr_cut_lender *lender, bool sleeps);
 /* A peer came or went. */
 void mr_cut_lender_note(mr_cut_lender *lender, const mr_action *action);
 /* Whom the message is for that is written next. */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/data/slab.h"
 #include "millrace/status.h"
 
 static int unavailable(const char *call) {
@@ -22,12 +23,10 @@ static int map(mr_shm_ring **ring, int fd) {
 }
 
 int mr_shm_ring_create(mr_shm_ring **ring, int *fd) {
-    int made = memfd_create("millrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (made < 0)
-        return unavailable("memfd_create");
-    int status = MR_OK;
-    if (ftruncate(made, sizeof **ring) || fallocate(made, 0, 0, sizeof **ring) ||
-        fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+    int made = -1, status = mr_slab_open_file("millrace-ring", sizeof **ring, &made);
+    if (status)
+        return status;
+    if (fallocate(made, 0, 0, sizeof **ring) || fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         status = unavailable("size");
     if (!status)
         status = map(ring, made);

@@ -1,0 +1,59 @@
+"""Pictures that go from process to process in shared memory are those that one process sees; where there can be no shared
+memory they go as copies, and that is said once."""
+import harness
+
+PIPELINE = """\
+version: 1
+pipeline: shared
+sources:
+  clip: {{uri: "{clip}"}}
+stages:
+  decode:    {{input: clip}}
+  sharpness: {{input: decode, cut: {cut}}}
+  phash:     {{input: sharpness}}
+  results:   {{type: jsonl, input: phash, tensors: true, path: {out}}}
+{nodes}
+"""
+NODES = """\
+nodes:
+  reads: {stages: [decode]}
+  looks: {stages: [sharpness, phash, results]}
+"""
+TOLD = "frames cross in shared memory"
+
+
+class Shared(harness.Case):
+    def rows(self, cut="{}", nodes=NODES, limit=""):
+        """The lines of results, sorted, and what was said."""
+        out = self.folder / "out.jsonl"
+        clip = harness.SAMPLES / "realshort.mp4"
+        if not clip.exists():
+            self.skipTest(f"no {clip}")
+        text = PIPELINE.format(clip=clip, cut=cut, out=out, nodes=nodes)
+        if not nodes:
+            text = text.replace(f", cut: {cut}", "")
+        path = self.write(text)
+        done = harness.call(["sh", "-c", f'{limit} exec "$@"', "sh", harness.MILLRACE, "run", path, "--log", "info"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return sorted(out.read_text().splitlines()), done.stderr
+
+    def test_pictures_are_the_same_whichever_way_they_go(self):
+        whole, _ = self.rows(nodes="")
+        self.assertEqual(len(whole), 36)
+        shared, told = self.rows()
+        self.assertEqual(shared, whole)
+        self.assertEqual(told.count(TOLD), 1, told)
+        inline, told = self.rows(cut="{inline: true}")
+        self.assertEqual(inline, whole)
+        self.assertNotIn(TOLD, told)
+
+    def test_where_there_can_be_no_shared_memory_copies_go(self):
+        whole, _ = self.rows(nodes="")
+        copied, told = self.rows(limit="ulimit -f 200;")
+        self.assertEqual(copied, whole)
+        self.assertNotIn(TOLD, told)
+        self.assertEqual(told.count("frames go to other processes as copies: shared memory: "), 1, told)
+
+
+if __name__ == "__main__":
+    harness.main()
