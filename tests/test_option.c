@@ -225,12 +225,13 @@ static void wrong_types_say_what_was_found(void **state) {
     refuses("number: nan", "f:1:9: error: stages.x.number: expected a number such as 0.875, found \"nan\"\n");
     refuses("flag: yes",
             "f:1:7: error: stages.x.flag: expected true or false, found \"yes\"\n    hint: write true\n");
-    refuses("wait: 20", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"20\"\n");
+    refuses("wait: 20", "f:1:7: error: stages.x.wait: expected a duration such as 20ms, found \"20\"\n"
+                        "    hint: write the unit too, as in 20ms or 20s\n");
     refuses("memory: 64 MEGS",
             "f:1:9: error: stages.x.memory: expected a number of bytes such as 64MiB, found \"64 MEGS\"\n");
     refuses("rate: 30/0", "f:1:7: error: stages.x.rate: expected a rate such as 30000/1001, found \"30/0\"\n");
     refuses("size: 224,224", "f:1:7: error: stages.x.size: expected a size (width x height) such as 224x112, "
-                             "found \"224,224\"\n");
+                             "found \"224,224\"\n    hint: write 224x224, which is width x height\n");
     refuses("names: {a: b}", "f:1:8: error: stages.x.names: expected a text or a list of texts, found a map\n");
     refuses("headers: [a]",
             "f:1:10: error: stages.x.headers: expected a map of texts such as {a: b}, found a list\n");

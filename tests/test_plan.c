@@ -298,7 +298,7 @@ static void stages_without_their_inputs_are_not_asked(void **state) {
                 "dir/p.yaml:6:3: error: stages.pair: the input port \"other\" of pair is missing\n"
                 "    hint: name each input under `join`\n"
                 "dir/p.yaml:7:31: error: stages.all: gather takes its inputs by name, under `join`\n"
-                "    hint: write join: {a: decode, b: detect}\n");
+                "    hint: name each input: join: {still: still, shrink: shrink}\n");
 }
 
 static void unused_outputs_are_warned_of(void **state) {

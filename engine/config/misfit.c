@@ -92,6 +92,28 @@ static bool is_of_kind(const mr_port *wanted, const mr_format_set *given) {
     return false;
 }
 
+/* A stage before, or the source, on the only way here, whose output is taken as it is; -1 where there is none. */
+static int fitting_before(const mr_plan_builder *b, int v, const mr_port *wanted) {
+    while (b->in.start[v + 1] - b->in.start[v] == 1) {
+        const mr_plan_link *link = &b->link[b->in.item[b->in.start[v]]];
+        const mr_plan_vertex *from = &b->plan->vertices[link->from];
+        v = link->from;
+        if (!b->unknown[v] && link->from_port == 0 && from->outputs &&
+            mr_port_accepts(wanted, &from->outputs[0].set, NULL))
+            return v;
+    }
+    return -1;
+}
+
+static const char *advise_before(const mr_plan_builder *b, const mr_plan_link *link, const mr_port *wanted, char *hint,
+                                 size_t bytes) {
+    int before = fitting_before(b, link->from, wanted);
+    if (before < 0)
+        return NULL;
+    snprintf(hint, bytes, "take what comes before: write input: %s", b->vertex[before]->id);
+    return hint;
+}
+
 /* Options of the stage that gives it, where those can make it fit; else stages that would convert. What is of one
  * kind already is never converted by a stage in between. */
 static const char *advise(const mr_plan_builder *b, const mr_plan_link *link, const mr_port *wanted,
@@ -99,8 +121,10 @@ static const char *advise(const mr_plan_builder *b, const mr_plan_link *link, co
     char options[256];
     int origin = origin_of(b, link->from, link->from_port);
     const mr_plan_vertex *vertex = origin < 0 ? NULL : &b->plan->vertices[origin];
-    if (!is_of_kind(wanted, given))
-        return conversion(b->spec->types, given, wanted, hint, bytes);
+    if (!is_of_kind(wanted, given)) {
+        const char *chain = conversion(b->spec->types, given, wanted, hint, bytes);
+        return chain ? chain : advise_before(b, link, wanted, hint, bytes);
+    }
     if (!vertex || !vertex->type->suggest ||
         !vertex->type->suggest(vertex->options, &wanted->accepts[0], options, sizeof options))
         return NULL;

@@ -42,9 +42,10 @@ typedef struct reading {
 } reading;
 
 static int wrong_type(const reading *r, const mr_yaml *found) {
-    char expected[MR_OPTION_TEXT], text[MR_OPTION_TEXT];
+    char expected[MR_OPTION_TEXT], text[MR_OPTION_TEXT], meant[MR_OPTION_TEXT];
     bool left_out = found->kind == MR_YAML_SCALAR && mr_yaml_is_null(found) && !r->option->required;
-    const char *hint = left_out ? "write a value, or leave the key out" : NULL;
+    const char *hint = left_out ? "write a value, or leave the key out"
+                                : mr_option_value_hint(r->option, found, meant, sizeof meant);
     return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, found->place, hint,
                        "%s%s%s: expected %s, found %s", r->reader->where, dot(r->reader), r->option->name,
                        mr_option_expected_text(r->option, expected, sizeof expected),
@@ -341,16 +342,18 @@ static void offer_key(mr_nearest *nearest, const char *key, char *keys, size_t b
 static int unknown_key(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                        const mr_yaml *entry) {
     enum { LISTED = 8 };
-    char hint[MR_OPTION_TEXT], keys[MR_OPTION_TEXT] = "its keys are ";
+    char hint[MR_OPTION_TEXT], meant[MR_OPTION_TEXT], keys[MR_OPTION_TEXT] = "its keys are ";
     size_t count = 0;
     mr_nearest nearest = {.wanted = entry->key};
     bool shown = !mr_diagnostics_full(reader->diagnostics);
     for (const mr_option *option = table; shown && option && option->name; option++)
         offer_key(&nearest, option->name, keys, sizeof keys, &count);
-    for (; shown && known && known->name; known++)
-        offer_key(&nearest, known->name, keys, sizeof keys, &count);
+    for (const mr_option *option = known; shown && option && option->name; option++)
+        offer_key(&nearest, option->name, keys, sizeof keys, &count);
+    const char *other = shown ? mr_option_key_hint(reader, table, known, entry->key, meant, sizeof meant) : NULL;
+    other = other ? other : count <= LISTED ? keys : reader->more;
     return mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, entry->key_place,
-                       mr_nearest_hint(&nearest, hint, sizeof hint, count <= LISTED ? keys : reader->more),
+                       mr_nearest_hint(&nearest, hint, sizeof hint, other),
                        "%s: unknown key \"%s\"", map_name(reader), entry->key);
 }
 

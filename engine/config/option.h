@@ -6,6 +6,7 @@
 
 #include "engine/config/yaml.h"
 #include "millrace/option.h"
+#include "millrace/stage.h"
 
 /* What filling needs beside the table. */
 typedef struct mr_option_reader {
@@ -14,6 +15,7 @@ typedef struct mr_option_reader {
     const char *directory; /* of the YAML file, "" or ending in "/"; relative paths in it start there. Values from the
                               command line (place.line 0) start in the working directory */
     const char *where;     /* how messages name the map, such as "stages.preprocess"; "" for the whole file */
+    const mr_stage_type *const *types; /* among whose options an unknown key may be; NULL: none */
     const char *more;      /* hint where a key is unknown and too many are known to list them; may be NULL */
 } mr_option_reader;
 
@@ -42,6 +44,12 @@ const char *mr_option_string(const mr_option *option, const void *options);
 bool mr_option_is_relative(const mr_option *option, const char *text);
 /* The path of a PATH or URI; NULL where it has none, or what a URI names is no file. */
 const char *mr_option_path(const mr_option *option, const void *options);
+
+/* What was meant by a value of another form ("87.5%", "224 x 224", a time without its unit), or by a key that nobody
+ * knows ("input:cam", "batch_size", an option of another type). Each writes into `text` and returns it, or NULL. */
+const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, char *text, size_t bytes);
+const char *mr_option_key_hint(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
+                               const char *key, char *text, size_t bytes);
 
 /* For `millrace inspect` and messages. Each writes into `text` and returns it. */
 enum { MR_OPTION_TEXT = 256 };

@@ -78,7 +78,9 @@ static void unknown_input(const reference *r, const char *name) {
     for (int v = 0; v < r->b->count && !mr_diagnostics_full(r->b->diagnostics); v++)
         mr_nearest_offer(&nearest, r->b->vertex[v]->id);
     mr_plan_error(r->b, r->input->place,
-                  mr_nearest_hint(&nearest, hint, sizeof hint, "inputs are ids of sources and stages of this file"),
+                  strcmp(name, "*") == 0 ? "sources.* means all of them"
+                                         : mr_nearest_hint(&nearest, hint, sizeof hint,
+                                                           "inputs are ids of sources and stages of this file"),
                   "stages.%s: there is no source or stage \"%s\" to take as input", consumer(r)->id, name);
 }
 
@@ -179,10 +181,11 @@ static void check_ports(const mr_plan_builder *b, const mr_spec_vertex *stage, s
     if (!stage->type || stage->input_count == 0 || b->diagnostics->errors > errors)
         return;
     const mr_port *ports = stage->type->inputs;
+    char hint[256];
     if (ports[0].many) {
         if (!stage->joins && !ports[0].optional)
-            mr_plan_error(b, stage->inputs[0].place, "write join: {a: decode, b: detect}",
-                          "stages.%s: %s takes its inputs by name, under `join`", stage->id,
+            mr_plan_error(b, stage->inputs[0].place,
+                          mr_spec_hint_join(mr_yaml_get(stage->node, "input"), hint, sizeof hint), "stages.%s: %s takes its inputs by name, under `join`", stage->id,
                           stage->type->name);
         return;
     }

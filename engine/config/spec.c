@@ -136,7 +136,9 @@ static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml
 static int read_section(mr_spec_parser *p, const char *section, bool is_source, size_t most, size_t *count,
                         mr_spec_vertex **vertices) {
     const mr_yaml *map = mr_yaml_get(p->spec->root, section);
-    const char *hint = is_source ? "add sources: {lobby: {uri: lobby.mp4}}" : "add stages: {decode: {input: lobby}}";
+    const char *hint = map && map->kind == MR_YAML_LIST ? "write an id and a colon in the place of each dash: lobby: {...}"
+                       : is_source                      ? "add sources: {lobby: {uri: lobby.mp4}}"
+                                                        : "add stages: {decode: {input: lobby}}";
     if (mr_option_is_misspelt(section, top_options, NULL, p->spec->root))
         return MR_OK;
     if (!map || mr_yaml_is_null(map) || map->kind != MR_YAML_MAP || map->count == 0) {

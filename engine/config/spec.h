@@ -174,6 +174,9 @@ typedef struct mr_spec_params {
 int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *diagnostics);
 void mr_spec_destroy(mr_spec **spec);
 
+/* For hints: `inputs`, a list, under `join`; returns `text`. */
+const char *mr_spec_hint_join(const mr_yaml *inputs, char *text, size_t bytes);
+
 /* A device's name with its number: "cuda" is "cuda:0"; a UUID in small letters. NULL without memory. */
 const char *mr_device_full_name(mr_arena *arena, const char *name);
 

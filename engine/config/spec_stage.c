@@ -82,10 +82,24 @@ static int add_input(const mr_spec_parser *p, mr_spec_vertex *vertex, const char
     return MR_OK;
 }
 
+const char *mr_spec_hint_join(const mr_yaml *inputs, char *text, size_t bytes) {
+    size_t length = (size_t)snprintf(text, bytes, "name each input: join: {");
+    const mr_yaml *first = inputs->kind == MR_YAML_LIST ? inputs->first : NULL;
+    for (const mr_yaml *item = first; item && length < bytes; item = item->next)
+        if (item->kind == MR_YAML_SCALAR)
+            length += (size_t)snprintf(text + length, bytes - length, "%s%.*s: %s", item == first ? "" : ", ",
+                                       (int)strcspn(item->text, "."), item->text, item->text);
+    if (!first && length < bytes)
+        length += (size_t)snprintf(text + length, bytes - length, "picture: decode, boxes: detect");
+    if (length + 1 < bytes)
+        snprintf(text + length, bytes - length, "}");
+    return text;
+}
+
 static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml *join) {
-    char found[64];
+    char found[64], hint[256];
     if (join->kind != MR_YAML_MAP || join->count == 0) {
-        mr_spec_error(p, join->place, "name each input: join: {picture: decode, boxes: detect}",
+        mr_spec_error(p, join->place, mr_spec_hint_join(join, hint, sizeof hint),
                       "stages.%s.join: expected a map of inputs, found %s", vertex->id,
                       join->kind == MR_YAML_MAP ? "an empty one" : mr_yaml_found(join, found, sizeof found));
         return MR_OK;
@@ -105,6 +119,14 @@ static int read_join(const mr_spec_parser *p, mr_spec_vertex *vertex, const mr_y
     return MR_OK;
 }
 
+/* Whether `input` stands there with a slip in it ("inputs", "input:cam"), which is told as an unknown key. */
+static bool has_slip(const mr_yaml *node) {
+    for (const mr_yaml *entry = node->first; entry; entry = entry->next)
+        if (strncmp(entry->key, "input:", 6) == 0 || strncmp(entry->key, "join:", 5) == 0)
+            return true;
+    return mr_option_is_misspelt("input", mr_stage_keys, NULL, node);
+}
+
 static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
     const mr_yaml *input = mr_yaml_get(vertex->node, "input"), *join = mr_yaml_get(vertex->node, "join");
     if (input && join) {
@@ -114,6 +136,10 @@ static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
     }
     if (join)
         return join->broken ? MR_OK : read_join(p, vertex, join);
+    if (!input && has_slip(vertex->node)) {
+        vertex->broken = true;
+        return MR_OK;
+    }
     if (!input || (input->kind == MR_YAML_LIST && input->count == 0)) {
         mr_spec_error(p, input ? input->place : vertex->place, "add `input:` with the id of a source or stage",
                       "stages.%s: it has no input", vertex->id);
@@ -246,10 +272,13 @@ static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type
 
 int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
     const char *section = vertex->is_source ? "sources" : "stages";
-    char found[64], hint[160];
+    char found[64], hint[256];
     if (vertex->node->kind != MR_YAML_MAP) {
-        snprintf(hint, sizeof hint, "write %s: {%s}", vertex->id,
-                 vertex->is_source ? "uri: lobby.mp4" : "type: decode, input: lobby");
+        bool scalar = vertex->node->kind == MR_YAML_SCALAR && !mr_yaml_is_null(vertex->node);
+        const char *source = p->spec->source_count > 0 && !vertex->is_source ? p->spec->sources[0].id : "lobby";
+        const char *said = scalar ? vertex->node->text : vertex->is_source ? "lobby.mp4" : source;
+        snprintf(hint, sizeof hint, "write %s: {%s: %.150s}", vertex->id,
+                 vertex->is_source ? "uri" : "type: decode, input", said);
         if (!vertex->node->broken)
             mr_spec_error(p, vertex->node->place, hint, "%s.%s: expected a map of options, found %s", section,
                           vertex->id, mr_yaml_found(vertex->node, found, sizeof found));
@@ -258,6 +287,7 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
     mr_option_reader reader = {.arena = &p->spec->arena,
                                .diagnostics = p->diagnostics,
                                .directory = p->directory,
+                               .types = p->params->types,
                                .where = mr_arena_print(&p->spec->arena, "%s.%s", section, vertex->id)};
     if (!reader.where)
         return MR_ERROR_MEMORY;
