@@ -17,6 +17,7 @@ int mr_command_ctl(int argc, char **argv);
 int mr_command_check(int argc, char **argv);
 int mr_command_plan(int argc, char **argv);
 int mr_command_graph(int argc, char **argv);
+int mr_command_deploy(int argc, char **argv);
 int mr_command_devices(int argc, char **argv);
 int mr_command_verify(int argc, char **argv);
 int mr_command_list(int argc, char **argv);

@@ -124,7 +124,7 @@ static int find_named(mr_launch *launch) {
     const char *hosts = getenv("MILLRACE_HOSTS");
     launch->by = "MILLRACE_NODE";
     launch->node = getenv("MILLRACE_NODE");
-    launch->replica = number("MILLRACE_REPLICA", ordinal_of(getenv("HOSTNAME")));
+    launch->replica = number("MILLRACE_REPLICA", number("JOB_COMPLETION_INDEX", ordinal_of(getenv("HOSTNAME"))));
     return hosts ? expand_hosts(launch, hosts) : MR_OK;
 }
 

@@ -1,8 +1,8 @@
 /* Which of a pipeline's processes this one is, as whoever started it says.
  *
  *     MILLRACE_NODE, MILLRACE_REPLICA    the node by its name, and which of its processes: 0, 1, ... (a pod, a unit);
- *                                        without the second, the number that ends HOSTNAME, where the name of the pod
- *                                        has one
+ *                                        without the second, JOB_COMPLETION_INDEX, or the number that ends HOSTNAME,
+ *                                        where the name of the pod has one
  *     MILLRACE_HOSTS                     the machines of all processes, in order, with commas
  *     SLURM_PROCID, SLURM_NTASKS         a task of a Slurm step, with SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE
  *     OMPI_COMM_WORLD_RANK, _SIZE; PMI_RANK, PMI_SIZE    a process of an MPI launcher

@@ -15,6 +15,7 @@ static const struct {
     {"check", "prove pipelines without running them", mr_command_check},
     {"plan", "show what a run would do: stages, links, copies, memory, threads", mr_command_plan},
     {"graph", "draw a pipeline: in the terminal, as SVG or for Graphviz", mr_command_graph},
+    {"deploy", "write what Slurm, Kubernetes or systemd need to run a pipeline's nodes", mr_command_deploy},
     {"verify", "compare what a pipeline gives on two devices", mr_command_verify},
     {"devices", "show what there is to compute on, and what is wrong with it", mr_command_devices},
     {"list", "list the stage types", mr_command_list},
