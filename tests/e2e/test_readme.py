@@ -39,7 +39,7 @@ class Readme(Case):
         need_models()
         for command in commands:
             command, _, kept = command.partition(" > ")
-            here = ("lobby.jsonl", "lobby.svg", "keys", "trace.json", "costs.json",
+            here = ("units", "jobs", "lobby.jsonl", "lobby.svg", "keys", "trace.json", "costs.json",
                     "lobby.checkpoint")
             files = {"lobby.mp4": SAMPLES / "realshort.mp4", **{name: self.folder / name for name in here}}
             words = [files.get(word, word) for word in shlex.split(command)[1:]]

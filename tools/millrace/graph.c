@@ -170,7 +170,8 @@ static int load(const order *job, const char *path, mr_chart *graph) {
     mr_plan *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {
-        .types = mr_stage_types(), .path = path, .workers = job->workers, .offline = !job->online};
+        .types = mr_stage_types(), .path = path, .workers = job->workers, .offline = !job->online,
+        .cuts = true};
     mr_overrides_apply(&job->overrides, &params);
     int status = mr_pipeline_plan(&plan, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);

@@ -17,7 +17,7 @@ typedef struct mr_chart_node {
     const char *about; /* what is worth saying in its box: "jsonl, batch 8"; may be empty */
     const char *facts; /* a line each: type, device, threads, batch, ... */
     mr_chart_kind kind;
-    int group;      /* its device */
+    int group;      /* its device; where the pipeline has nodes, its node with its device there */
     int first_edge; /* of those into it; the next node's are behind them */
 } mr_chart_node;
 
@@ -34,7 +34,7 @@ typedef struct mr_chart {
     int node_count, edge_count, group_count;
     mr_chart_node *node; /* in topological order; one more ends the edges of the last */
     mr_chart_edge *edge; /* by `to` */
-    const char **group;  /* names of devices */
+    const char **group;  /* their names */
     mr_arena arena;      /* private */
 } mr_chart;
 

@@ -34,6 +34,16 @@ static const char *device_of(maker *m, const mr_plan_vertex *vertex) {
     return names;
 }
 
+/* What the box stands in a frame with: where there are nodes, those of its node, and of each device there. */
+static const char *frame_of(maker *m, const mr_plan_vertex *vertex, const char *devices) {
+    if (m->plan->node_count == 0)
+        return devices;
+    const mr_plan_node *node = &m->plan->nodes[vertex->node];
+    bool host = vertex->device_count == 1 && vertex->devices[0] == 0;
+    return mr_arena_print(&m->graph->arena, "node %s%s%s%s", node->id, host ? "" : " (", host ? "" : devices,
+                          host ? "" : ")");
+}
+
 static const char *format_of(maker *m, const mr_plan_edge *edge) {
     char text[MR_FORMAT_SET_TEXT];
     mr_format_set_print(&m->plan->vertices[edge->from].outputs[edge->from_port].set, text, sizeof text);
@@ -43,7 +53,7 @@ static const char *format_of(maker *m, const mr_plan_edge *edge) {
 static mr_chart_kind kind_of(const mr_plan_vertex *vertex) {
     if (vertex->is_source)
         return MR_CHART_SOURCE;
-    if (vertex->copy != MR_COPY_NONE)
+    if (!mr_plan_is_authored(vertex))
         return MR_CHART_COPY;
     return vertex->output_count == 0 ? MR_CHART_SINK : MR_CHART_STAGE;
 }
@@ -82,6 +92,11 @@ static const char *copy_words(maker *m, const char *what, uint64_t bytes) {
  * of several devices. */
 static const char *about_of(maker *m, const mr_plan_vertex *vertex) {
     mr_arena *arena = &m->graph->arena;
+    const mr_cut *cut = mr_cut_of(vertex->type, vertex->options);
+    if (cut)
+        return vertex->type->outputs ? ""
+                                     : mr_arena_print(arena, "%s, %d at most",
+                                                      cut->mode == MR_CUT_LIVE ? "live" : "reliable", cut->window);
     if (vertex->copy != MR_COPY_NONE)
         return copy_words(m, "copy", mr_plan_output_bytes(vertex, 0));
     const char *about = strcmp(vertex->id, vertex->type->name) == 0 ? "" : vertex->type->name;
@@ -225,7 +240,8 @@ static int add_node(maker *m, int v) {
     node->kind = kind_of(vertex);
     const char *devices = device_of(m, vertex);
     node->facts = devices ? facts_of(m, vertex, devices) : NULL;
-    node->group = devices ? group_of(graph, devices) : MR_ERROR_MEMORY;
+    const char *group = devices ? frame_of(m, vertex, devices) : NULL;
+    node->group = group ? group_of(graph, group) : MR_ERROR_MEMORY;
     return node->name && node->about && node->facts && node->group >= 0 ? graph->node_count++ : MR_ERROR_MEMORY;
 }
 

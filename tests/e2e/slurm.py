@@ -1,0 +1,122 @@
+"""A Slurm of three nodes on this machine, with munge beside it, for as long as a test takes. Everything lies in a folder of
+its own, and nothing of an installed configuration is read. It needs slurmctld, slurmd, srun and munged, and to be root:
+slurmd starts tasks as the user who asked for them."""
+import contextlib
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
+PATIENCE = 60
+
+CONFIG = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+ReturnToService=2
+SlurmctldPort={control}
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+MpiDefault=none
+{nodes}
+PartitionName=all Nodes=n[1-3] Default=YES State=UP OverSubscribe=FORCE
+"""
+
+
+def missing():
+    """Why it cannot run here; empty where it can."""
+    gone = [name for name in PROGRAMS if not find(name)]
+    if gone:
+        return "no " + ", ".join(gone)
+    return "" if os.geteuid() == 0 else "not root"
+
+
+def find(name):
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in taken:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in taken]
+
+
+class Slurm:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.started = []
+        self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
+
+    def start(self, *command):
+        log = open(self.folder / "log", "a")
+        self.started.append(subprocess.Popen([find(command[0]), *map(str, command[1:])], env=self.environment,
+                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+        log.close()
+
+    def wait_for(self, what, why):
+        end = time.monotonic() + PATIENCE
+        while not what():
+            if time.monotonic() > end:
+                logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in self.folder.glob("*log"))
+                raise RuntimeError(f"{why}\n{logs}")
+            time.sleep(0.1)
+
+    def start_munge(self):
+        key = self.folder / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        self.start("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.folder}/munge.socket",
+                   f"--pid-file={self.folder}/munge.pid", f"--log-file={self.folder}/munge.log",
+                   f"--seed-file={self.folder}/munge.seed")
+        self.wait_for((self.folder / "munge.socket").exists, "munged does not start")
+
+    def __enter__(self):
+        self.folder.chmod(0o755)
+        (self.folder / "state").mkdir()
+        control, *ports = free_ports(4)
+        nodes = "\n".join(f"NodeName=n{i + 1} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} CPUs=2 "
+                          "State=UNKNOWN" for i, port in enumerate(ports))
+        (self.folder / "slurm.conf").write_text(CONFIG.format(
+            host=socket.gethostname(), folder=self.folder, control=control, nodes=nodes))
+        try:
+            self.start_munge()
+            self.start("slurmctld", "-D")
+            for i in range(3):
+                (self.folder / f"spool-n{i + 1}").mkdir()
+                self.start("slurmd", "-D", "-N", f"n{i + 1}")
+            self.wait_for(self.all_idle, "the nodes do not become idle")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def all_idle(self):
+        done = subprocess.run([find("sinfo"), "-h", "-N", "-o", "%t"], env=self.environment, capture_output=True,
+                              text=True)
+        return done.stdout.split() == ["idle"] * 3
+
+    def __exit__(self, *_):
+        for one in reversed(self.started):
+            one.terminate()
+        for one in self.started:
+            try:
+                one.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()
