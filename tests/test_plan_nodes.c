@@ -59,7 +59,7 @@ static void links_between_nodes_become_cuts(void **state) {
     const mr_plan_cut *first = &plan->cuts[0];
     assert_string_equal(first->cut->name, "small->worker");
     assert_string_equal(plan->vertices[first->out].id, "small->worker");
-    assert_string_equal(plan->vertices[first->in].id, "worker<-small");
+    assert_string_equal(plan->vertices[first->in].id, "small->worker:in");
     assert_int_equal(plan->vertices[first->out].node, 0);
     assert_int_equal(plan->vertices[first->in].node, 1);
     assert_string_equal(plan->cuts[1].cut->name, "learn->center");

@@ -103,7 +103,7 @@ static int make_cut(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex
     const char *to = b->plan->nodes[reader->node].id, *dot = link->from_port ? "." : "";
     const char *port = link->from_port ? from->type->outputs[link->from_port].name : "";
     const char *out = mr_arena_print(b->arena, "%s%s%s->%s", from->id, dot, port, to);
-    const char *in = mr_arena_print(b->arena, "%s<-%s%s%s", to, from->id, dot, port);
+    const char *in = mr_arena_print(b->arena, "%s%s%s->%s:in", from->id, dot, port, to);
     mr_cut *cut = mr_arena_alloc(b->arena, sizeof *cut);
     if (!out || !in || !cut)
         return MR_ERROR_MEMORY;

@@ -97,9 +97,13 @@ def edges_of(text):
 
 
 def without_copies(edges):
-    """The edges between the author's stages: copies (a->sim:0) stand on the way."""
+    """The edges between the author's stages: copies (a->sim:0) and the ends of cuts stand on the way."""
     through = {to: one for one, to, _ in edges if "->" in to}
-    return {(through.get(one, one), to, port) for one, to, port in edges if "->" not in to}
+
+    def author(one):
+        return author(through[one]) if one in through else one
+
+    return {(author(one), to, port) for one, to, port in edges if "->" not in to}
 
 
 class Drawing:
