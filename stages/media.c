@@ -114,10 +114,11 @@ static int negotiate(mr_negotiation *negotiation) {
     negotiation->paced = from->realtime;
     if (!loops)
         return mr_refuse(negotiation, "loop", "loop must be true, false or a count, not \"%s\"", from->loop);
-    if (negotiation->offline)
+    int status = mr_reader_check(from->uri);
+    if (!status && negotiation->offline)
         return MR_OK;
     mr_av_log_capture();
-    int status = survey(from, &known);
+    status = status ? status : survey(from, &known);
     if (status)
         return mr_refuse_status(negotiation, status, "uri", "%s", mr_message());
     negotiation->outputs[0].set = known.set;

@@ -8,6 +8,7 @@
 #include <libavutil/mem.h>
 #include <libavutil/time.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,14 +24,32 @@ const char *mr_av_words(int error) {
     return words;
 }
 
+static _Thread_local char complaint[256];
+
+const char *mr_av_complaint(void) {
+    return complaint;
+}
+
+void mr_av_forget(void) {
+    complaint[0] = '\0';
+}
+
 static void take_log_line(void *context, int level, const char *format, va_list arguments) {
-    if (level > AV_LOG_WARNING || mr_log_get_level() < MR_LOG_DEBUG)
+    bool told = mr_log_get_level() >= MR_LOG_DEBUG, first = level <= AV_LOG_ERROR && !complaint[0];
+    if (level > AV_LOG_WARNING || (!told && !first))
         return;
     char line[512];
     int prefix = 1;
     av_log_format_line2(context, level, format, arguments, line, sizeof line, &prefix);
     line[strcspn(line, "\n")] = '\0';
-    mr_log(MR_LOG_DEBUG, "FFmpeg: %s", line);
+    /* Without those who complain, of whom there is nothing that a reader knows, only an address. */
+    const char *text = line;
+    for (const char *end = text; *text == '[' && (end = strstr(text, "] "));)
+        text = end + 2;
+    if (first)
+        snprintf(complaint, sizeof complaint, "%.250s", text);
+    if (told)
+        mr_log(MR_LOG_DEBUG, "FFmpeg: %s", line);
 }
 
 static void capture_log(void) {

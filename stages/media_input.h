@@ -53,6 +53,10 @@ const char *mr_av_words(int error);
 /* Sends FFmpeg's own log lines to millrace's log, at level debug: what they report is counted and told by the
  * stages. The log is the process's, so this is done once, by whichever stage opens first. */
 void mr_av_log_capture(void);
+/* The first error that FFmpeg has logged on this thread since mr_av_forget; "" where there was none, or nothing is
+ * captured. */
+const char *mr_av_complaint(void);
+void mr_av_forget(void);
 /* The mr_status that fits an AVERROR. */
 int mr_av_status(int error);
 

@@ -49,7 +49,7 @@ static int skip_labels(const char **at) {
         char *label = av_get_token(at, "]");
         av_free(label);
         if (!label || **at != ']')
-            return mr_fail(MR_ERROR_DATA, "lavfi: a link label has no closing bracket");
+            return mr_fail(MR_ERROR_CONFIG, "lavfi: a link label has no closing bracket");
         (*at)++;
     }
     return MR_OK;
@@ -57,6 +57,8 @@ static int skip_labels(const char **at) {
 
 static int check_name(char *name) {
     name[strcspn(name, "@")] = '\0';
+    if (!*name)
+        return mr_fail(MR_ERROR_CONFIG, "lavfi: name a filter, as in testsrc=size=640x480:duration=10");
     mr_nearest nearest = {.wanted = name};
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
         if (strcmp(name, harmless[i]) == 0)
@@ -64,15 +66,15 @@ static int check_name(char *name) {
         mr_nearest_offer(&nearest, harmless[i]);
     }
     if (nearest.best)
-        return mr_fail(MR_ERROR_DATA, "lavfi: there is no filter \"%s\"; did you mean \"%s\"?", name, nearest.best);
-    return mr_fail(MR_ERROR_DATA,
+        return mr_fail(MR_ERROR_CONFIG, "lavfi: there is no filter \"%s\"; did you mean \"%s\"?", name, nearest.best);
+    return mr_fail(MR_ERROR_CONFIG,
                    "lavfi: the filter \"%s\" is not let in: only test patterns and filters that open no "
                    "files are",
                    name);
 }
 
 /* Goes through the text exactly as libavfilter's parser does, with its own tokenizer. */
-static int check_graph(const char *at) {
+int mr_reader_check_lavfi(const char *at) {
     for (;;) {
         int status = skip_labels(&at);
         if (status)
@@ -91,43 +93,48 @@ static int check_graph(const char *at) {
         if (status || *at == '\0')
             return status;
         if (*at != ',' && *at != ';')
-            return mr_fail(MR_ERROR_DATA, "lavfi: cannot be understood from \"%s\" on", at);
+            return mr_fail(MR_ERROR_CONFIG, "lavfi: cannot be understood from \"%s\" on", at);
         at++;
     }
 }
 
 /* ---- the graph ------------------------------------------------------------------------------------------------- */
 
+/* libavfilter logs which option of which filter it is that it cannot take, and returns only that there is one. */
+static int fail_graph(const char *text, int error) {
+    const char *complaint = mr_av_complaint();
+    return mr_fail(MR_ERROR_CONFIG, "lavfi: %s: %s", text, *complaint ? complaint : mr_av_words(error));
+}
+
 static int build(lavfi_reader *reader, const char *text, AVFilterInOut **in, AVFilterInOut **out) {
     AVFilterGraph *graph = reader->graph;
     graph->nb_threads = 1;
     int error = reader->api->avfilter_graph_parse2(graph, text, in, out);
     if (error < 0)
-        return mr_fail(MR_ERROR_DATA, "lavfi: %s: %s", text, mr_av_words(error));
+        return fail_graph(text, error);
     if (*in || !*out || (*out)->next ||
         reader->api->avfilter_pad_get_type((*out)->filter_ctx->output_pads, (*out)->pad_idx) != AVMEDIA_TYPE_VIDEO)
-        return mr_fail(MR_ERROR_DATA, "lavfi: %s: the graph must have no open input and one open video output", text);
+        return mr_fail(MR_ERROR_CONFIG, "lavfi: %s: the graph must have no open input and one open video output",
+                       text);
     const AVFilter *buffersink = reader->api->avfilter_get_by_name("buffersink");
     error = reader->api->avfilter_graph_create_filter(&reader->sink, buffersink, "millrace", NULL, NULL, graph);
     if (error >= 0)
         error = reader->api->avfilter_link((*out)->filter_ctx, (unsigned)(*out)->pad_idx, reader->sink, 0);
     if (error >= 0)
         error = reader->api->avfilter_graph_config(graph, NULL);
-    return error < 0 ? mr_fail(MR_ERROR_DATA, "lavfi: %s: %s", text, mr_av_words(error)) : MR_OK;
+    return error < 0 ? fail_graph(text, error) : MR_OK;
 }
 
 static int open_graph(lavfi_reader *reader) {
     const char *text = reader->params.uri + strlen("lavfi:");
-    int status = check_graph(text);
-    if (status)
-        return status;
     if (!reader->api && !(reader->api = mr_avfilter_load()))
         return MR_ERROR_UNAVAILABLE;
     reader->graph = reader->api->avfilter_graph_alloc();
     if (!reader->graph)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     AVFilterInOut *in = NULL, *out = NULL;
-    status = build(reader, text, &in, &out);
+    mr_av_forget();
+    int status = build(reader, text, &in, &out);
     reader->api->avfilter_inout_free(&in);
     reader->api->avfilter_inout_free(&out);
     if (status)

@@ -7,6 +7,8 @@
 #include "stages/media_input.h"
 #include "stages/media_list.h"
 
+static const char lavfi[] = "lavfi:";
+
 static bool starts_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
@@ -32,17 +34,26 @@ static int look_for_image(const mr_reader_params *params, bool *is_image) {
     return MR_OK;
 }
 
-int mr_reader_open(mr_reader **reader, const mr_reader_params *params) {
-    *reader = NULL;
-    const char *uri = params->uri;
-    if (starts_with(uri, "lavfi:"))
-        return mr_reader_open_lavfi(reader, params);
+int mr_reader_check(const char *uri) {
+    if (starts_with(uri, lavfi))
+        return mr_reader_check_lavfi(uri + strlen(lavfi));
     if (strcmp(uri, "-") == 0)
         return mr_fail(MR_ERROR_NO_INPUT, "standard input is not read: name a file");
     if (strstr(uri, "://") && !starts_with(uri, "file://"))
         return mr_fail(MR_ERROR_NO_INPUT, "%s: only files on disk are read", uri);
+    return MR_OK;
+}
+
+int mr_reader_open(mr_reader **reader, const mr_reader_params *params) {
+    *reader = NULL;
+    const char *uri = params->uri;
     mr_input_kind kind;
-    int status = mr_input_look(uri, &kind);
+    int status = mr_reader_check(uri);
+    if (status)
+        return status;
+    if (starts_with(uri, lavfi))
+        return mr_reader_open_lavfi(reader, params);
+    status = mr_input_look(uri, &kind);
     if (status)
         return status;
     if (params->labels && kind != MR_INPUT_FOLDER)

@@ -65,7 +65,10 @@ struct mr_reader {
     const mr_reader_type *type;
 };
 
-/* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (what is there is no media that is read),
+/* What can be said of a `uri` by its text alone: MR_ERROR_NO_INPUT (no file), MR_ERROR_CONFIG (a graph of test
+ * patterns that cannot be). mr_reader_open says it as well. */
+int mr_reader_check(const char *uri);
+/* MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_DATA (what is there is no media that is read), MR_ERROR_CONFIG,
  * MR_ERROR_CANCELLED. */
 int mr_reader_open(mr_reader **reader, const mr_reader_params *params);
 /* MR_OK with a packet, MR_END where there is none left, or an error after which only destroy may follow. */
@@ -81,6 +84,8 @@ void mr_reader_destroy(mr_reader **reader);
 int mr_reader_open_file(mr_reader **reader, const mr_reader_params *params);
 int mr_reader_open_images(mr_reader **reader, const mr_reader_params *params);
 int mr_reader_open_lavfi(mr_reader **reader, const mr_reader_params *params);
+/* Whether each filter of the graph is one that is let in: MR_OK or MR_ERROR_CONFIG. */
+int mr_reader_check_lavfi(const char *graph);
 
 /* A media with copies of `path` and `codec` and what `params` wants of the pictures; NULL where memory ran out. */
 mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, const AVCodecParameters *codec);

@@ -105,14 +105,16 @@ static void what_points_elsewhere_is_not_followed(void **state) {
     assert_refused(path, MR_ERROR_DATA, "not followed");
     write_file(path, "picture.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"></svg>");
     assert_refused(path, MR_ERROR_DATA, "is no video or image");
-    assert_refused("lavfi:movie=/etc/passwd", MR_ERROR_DATA, "\"movie\"");
-    assert_refused("lavfi:testsrc,subtitles=/etc/passwd", MR_ERROR_DATA, "\"subtitles\"");
-    assert_refused("lavfi:color[a];amovie@x=/etc/passwd[b];[a]null", MR_ERROR_DATA, "\"amovie\"");
-    assert_refused("lavfi:'mov'ie=/etc/passwd", MR_ERROR_DATA, "\"movie\"");
-    assert_refused("lavfi:sws_flags=bilinear;testsrc", MR_ERROR_DATA, "\"sws_flags\"");
-    assert_refused("lavfi:tetsrc,hflip", MR_ERROR_DATA, "\"tetsrc\"; did you mean \"testsrc\"?");
+    assert_refused("lavfi:movie=/etc/passwd", MR_ERROR_CONFIG, "\"movie\"");
+    assert_refused("lavfi:testsrc,subtitles=/etc/passwd", MR_ERROR_CONFIG, "\"subtitles\"");
+    assert_refused("lavfi:color[a];amovie@x=/etc/passwd[b];[a]null", MR_ERROR_CONFIG, "\"amovie\"");
+    assert_refused("lavfi:'mov'ie=/etc/passwd", MR_ERROR_CONFIG, "\"movie\"");
+    assert_refused("lavfi:sws_flags=bilinear;testsrc", MR_ERROR_CONFIG, "\"sws_flags\"");
+    assert_refused("lavfi:tetsrc,hflip", MR_ERROR_CONFIG, "\"tetsrc\"; did you mean \"testsrc\"?");
     assert_refused("lavfi:testsrc=size=20000x20000", MR_ERROR_DATA, "max_pixels");
-    assert_refused("lavfi:scale=8:8", MR_ERROR_DATA, "no open input");
+    mr_av_log_capture();
+    assert_refused("lavfi:testsrc=sise=64x48", MR_ERROR_CONFIG, "'sise'");
+    assert_refused("lavfi:scale=8:8", MR_ERROR_CONFIG, "no open input");
 }
 
 static void sound_is_no_video(void **state) {
