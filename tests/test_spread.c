@@ -1,0 +1,268 @@
+/* Runs on several simulated devices give what one gives, in the memory that was planned, whatever the seed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/base/log.h"
+#include "engine/device/device.h"
+#include "engine/flow/pipeline.h"
+#include "tests/support/flow_stages.h"
+
+#define HEAD "version: 1\npipeline: p\n"
+
+enum { SEEDS = 20 };
+
+static mr_pipeline *open_text(const mr_stage_type *const *types, const char *text, uint64_t seed) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline *pipeline = NULL;
+    const mr_pipeline_params params = {.types = types, .path = "test.yaml", .text = text, .seed = seed, .workers = 3};
+    int status = mr_pipeline_open(&pipeline, &params, &wrong);
+    if (status)
+        mr_diagnostics_print(&wrong, stderr);
+    assert_int_equal(status, MR_OK);
+    mr_diagnostics_fini(&wrong);
+    return pipeline;
+}
+
+/* What a run took lies under what was planned, and all of it was known. */
+static void expect_bounds(const mr_pipeline *pipeline, const mr_summary *sums) {
+    const mr_plan *plan = pipeline->plan;
+    assert_false(plan->host.unknown);
+    assert_false(plan->pinned.unknown);
+    assert_in_range(sums->host_bytes, 0, plan->host.bytes);
+    assert_in_range(sums->pinned_bytes, 0, plan->pinned.bytes);
+    for (size_t i = 0; i < sums->device_count; i++)
+        for (size_t d = 0; d < plan->device_count; d++)
+            if (strcmp(plan->devices[d].name, sums->devices[i].name) == 0) {
+                assert_false(plan->devices[d].memory.unknown);
+                assert_in_range(sums->devices[i].bytes, 1, plan->devices[d].memory.bytes);
+            }
+}
+
+static void run_text(const mr_stage_type *const *types, const char *text, uint64_t seed, uint64_t frames) {
+    mr_summary *sums;
+    flow_stages_reset();
+    mr_pipeline *pipeline = open_text(types, text, seed);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    assert_int_equal(sums->delivered, frames);
+    expect_bounds(pipeline, sums);
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(&pipeline);
+}
+
+/* Every source's frames in order, with `more` stages' worth in each. */
+static void expect_collection(size_t count, uint64_t more) {
+    uint64_t next[8] = {0};
+    assert_int_equal(collection_count, count);
+    for (size_t i = 0; i < count; i++) {
+        const collected *frame = &collection[i];
+        assert_int_equal(frame->identity.seq, next[frame->identity.source]++);
+        assert_int_equal(frame->value, frame->identity.seq + more);
+    }
+}
+
+/* `format` holds two %s: the devices. */
+static void run_on(const char *format, const char *first, const char *second, size_t count, uint64_t more) {
+    char text[2048];
+    assert_true(snprintf(text, sizeof text, format, first, second) < (int)sizeof text);
+    for (uint64_t seed = 0; seed <= SEEDS; seed++) {
+        run_text(flow_stage_types(), text, seed, count);
+        expect_collection(count, more);
+    }
+}
+
+static const char *const lists[][2] = {{"cpu", "cpu"},
+                                       {"sim:0", "sim:1"},
+                                       {"[sim:0, sim:1]", "[sim:0, sim:1]"},
+                                       {"[sim:0, sim:1, sim:2]", "[sim:2, sim:1]"},
+                                       {"[sim:0, sim:1]", "sim:1"},
+                                       {"sim:3", "[sim:0, sim:1, sim:2]"},
+                                       {"cpu", "[sim:1, sim:0]"}};
+enum { LISTS = sizeof lists / sizeof lists[0] };
+
+static void several_devices_give_what_one_gives(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LISTS; i++)
+        run_on(HEAD "sources: {a: {type: count, frames: 50}, b: {type: count, frames: 31}}\n"
+                    "stages:\n"
+                    "  one: {type: scale, input: sources.*, device: %s}\n"
+                    "  two: {type: scale, input: one, device: %s}\n"
+                    "  out: {type: collect, input: two}\n", lists[i][0], lists[i][1], 81, 1);
+}
+
+static void batches_stay_whole_on_several_devices(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LISTS; i++) {
+        run_on(HEAD "sources: {a: {type: count, frames: 40}}\n"
+                    "stages:\n"
+                    "  one: {type: scale, input: a, device: %s}\n"
+                    "  two: {type: block, input: one, batch: 4, device: %s}\n"
+                    "  out: {type: collect, input: two}\n", lists[i][0], lists[i][1], 40, 1);
+        assert_int_equal(largest_batch, 4);
+    }
+}
+
+/* What is added to the results on one device is read by the host, and the payload beside it too. */
+static void tensors_among_the_results_come_home(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LISTS; i++) {
+        run_on(HEAD "sources: {a: {type: count, frames: 40}}\n"
+                    "stages:\n"
+                    "  one: {type: scale, input: a, device: %s}\n"
+                    "  two: {type: note, input: one, device: %s}\n"
+                    "  three: {type: pass, input: two}\n"
+                    "  out: {type: collect, input: three}\n", lists[i][0], lists[i][1], 40, 0);
+        for (size_t j = 0; j < collection_count; j++)
+            assert_int_equal(collection[j].noted, collection[j].identity.seq + 1000);
+    }
+}
+
+static void joins_get_both_sides_home(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed <= SEEDS; seed++) {
+        run_text(flow_stage_types(),
+                 HEAD "sources: {a: {type: count, frames: 60}}\n"
+                      "stages:\n"
+                      "  one: {type: scale, input: a, device: [sim:0, sim:1]}\n"
+                      "  some: {type: gate, input: one, every: 3}\n"
+                      "  two: {type: block, input: one, device: sim:2, batch: 2}\n"
+                      "  both: {type: meet, join: {left: some, right: two}}\n"
+                      "  out: {type: collect, input: both}\n", seed, 20);
+        assert_int_equal(collection_count, 20);
+    }
+}
+
+/* One device of the list fails now and then: its frames are dropped, and all others come in order. */
+static void failures_of_one_device_drop_its_frames_only(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        mr_summary *sums;
+        flow_stages_reset();
+        mr_pipeline *pipeline =
+            open_text(flow_stage_types(),
+                      HEAD "sources: {a: {type: count, frames: 60}}\n"
+                           "stages:\n"
+                           "  one: {type: scale, input: a, device: [sim:0, \"sim:1?fail_every=7\"]}\n"
+                           "  out: {type: collect, input: one}\n", seed);
+        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+        assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+        assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+        assert_true(sums->dropped > 0 && sums->delivered >= 40);
+        assert_int_equal(sums->delivered + sums->dropped, 60);
+        for (size_t i = 0; i < collection_count; i++)
+            assert_int_equal(collection[i].value, collection[i].identity.seq);
+        mr_summary_destroy(&sums);
+        mr_pipeline_destroy(&pipeline);
+    }
+}
+
+/* ---- pictures and memory --------------------------------------------------------------------------------------- */
+
+#define IMAGES "/usr/lib/python3/dist-packages/imageio/resources/images"
+#define FOLDER "/usr/share/doc/opencv-doc/examples/data"
+
+static uint64_t count_frames(const char *text) {
+    mr_summary *sums;
+    mr_pipeline *pipeline = open_text(mr_stage_types(), text, 0);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    uint64_t frames = sums->delivered;
+    expect_bounds(pipeline, sums);
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(&pipeline);
+    return frames;
+}
+
+static void a_clip_stays_within_the_planned_memory(void **state) {
+    (void)state;
+    assert_int_equal(count_frames(HEAD "sources: {clip: {type: media, uri: " IMAGES "/cockatoo.mp4}}\n"
+                                       "stages:\n"
+                                       "  decode: {input: clip}\n"
+                                       "  one: {type: preprocess, input: decode, size: 224, device: [sim:0, sim:1]}\n"
+                                       "  two: {type: preprocess, input: decode, size: 64, device: sim:1}\n"
+                                       "  three: {type: preprocess, input: decode, size: 32}\n"
+                                       "  out: {type: 'null', input: [one, two, three]}\n"), 280);
+}
+
+static void mixed_pictures_stay_within_the_planned_memory(void **state) {
+    (void)state;
+    assert_true(count_frames(HEAD "sources: {folder: {type: media, uri: " FOLDER "/*.jpg}}\n"
+                                  "stages:\n"
+                                  "  decode: {input: folder}\n"
+                                  "  one: {type: preprocess, input: decode, size: 224, device: sim:0}\n"
+                                  "  two: {type: preprocess, input: decode, size: 64, device: [sim:1, sim:0]}\n"
+                                  "  out: {type: 'null', input: [one, two]}\n") > 10);
+}
+
+static void keep_frame(void *context, const char *source, const mr_frame *frame) {
+    mr_frame **kept = context;
+    (void)source;
+    if (!*kept)
+        *kept = mr_frame_ref((mr_frame *)(uintptr_t)frame);
+}
+
+/* What came from a device lies in memory that the device has pinned: it outlives the pipeline with the frame. */
+static void a_kept_frame_outlives_its_device(void **state) {
+    (void)state;
+    mr_frame *kept = NULL;
+    mr_pipeline *pipeline = open_text(mr_stage_types(),
+                                      HEAD "sources: {in: {type: push, format: RGB24 4x4}}\n"
+                                           "stages:\n"
+                                           "  a: {type: preprocess, input: in, size: 4x4, device: [sim:0, sim:1]}\n"
+                                           "  out: {type: callback, input: a}\n",
+                                      0);
+    static const uint8_t picture[4 * 4 * 3] = {7, 7, 7};
+    const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_RGB24, .width = 4, .height = 4};
+    const mr_push push = {.format = format, .data = {picture}, .stride = {12}};
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "out", keep_frame, &kept), MR_OK);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(mr_pipeline_push(pipeline, "in", &push, -1), MR_OK);
+    assert_int_equal(mr_pipeline_end(pipeline, "in"), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    mr_pipeline_destroy(&pipeline);
+    assert_non_null(kept);
+    assert_int_equal(kept->plane[0].buffer->memory, MR_MEMORY_PINNED);
+    assert_true(*(const float *)(const void *)kept->plane[0].data == 7);
+    mr_frame_unref(&kept);
+}
+
+static void ignore(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    (void)level;
+    (void)line;
+}
+
+static int be_quiet(void **state) {
+    (void)state;
+    mr_log_to(ignore, NULL);
+    return 0;
+}
+
+/* Whatever ran on simulated devices touched only what it might, and behind the events of what it read. */
+static int expect_no_misuse(void **state) {
+    (void)state;
+    return mr_sim_misuses() != 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_devices_give_what_one_gives),
+        cmocka_unit_test(batches_stay_whole_on_several_devices),
+        cmocka_unit_test(tensors_among_the_results_come_home),
+        cmocka_unit_test(joins_get_both_sides_home),
+        cmocka_unit_test(failures_of_one_device_drop_its_frames_only),
+        cmocka_unit_test(a_clip_stays_within_the_planned_memory),
+        cmocka_unit_test(a_kept_frame_outlives_its_device),
+        cmocka_unit_test(mixed_pictures_stay_within_the_planned_memory),
+    };
+    return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);
+}
