@@ -44,7 +44,8 @@ typedef struct arguments {
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
 /* Answers an exit code. */
-static int take_option(arguments *to, int option) {
+static int take_option(void *given, int option) {
+    arguments *to = given;
     static const char *const formats[] = {[TEXT] = "text", [JSON] = "json", [GITHUB] = "github"};
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
@@ -63,14 +64,10 @@ static int take_option(arguments *to, int option) {
 
 /* Answers an exit code; *done where there is nothing to check. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0, got;
+    int code = 0;
     *done = true;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got != MR_USAGE_EXIT)
-            code = take_option(to, got);
-        if (got == MR_USAGE_EXIT || code)
-            return code;
-    }
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
     if (optind == argc)
         return mr_usage_error(&usage, "name at least one pipeline");
     *done = false;

@@ -71,6 +71,25 @@ int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
     }
 }
 
+bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
+                   int *code) {
+    int got;
+    while ((got = mr_usage_next(usage, argc, argv, code)) != -1)
+        if (got == MR_USAGE_EXIT || (*code = take(to, got)))
+            return false;
+    return true;
+}
+
+const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int *code) {
+    if (optind + 1 == argc)
+        return argv[optind];
+    if (optind == argc)
+        *code = mr_usage_error(usage, "name a pipeline");
+    else
+        *code = mr_usage_error(usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
+    return NULL;
+}
+
 int mr_command_failed(int status) {
     fprintf(stderr, "millrace: error: %s\n", *mr_message() ? mr_message() : mr_status_words(status));
     return mr_status_exit_code(status);

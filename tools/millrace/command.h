@@ -41,6 +41,12 @@ typedef struct mr_usage {
  * printed, or an error. */
 enum { MR_USAGE_EXIT = -2 };
 int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code);
+/* Takes all of them: `take` gets `to` and the option, and answers 0 or an exit code. False where the command is done,
+ * with its exit code in *code. */
+bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(void *to, int option), void *to,
+                   int *code);
+/* The pipeline that is named after the options, and no other; NULL with an exit code in *code. */
+const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int *code);
 
 /* Print to standard error and answer exit code 64. */
 int mr_usage_error(const mr_usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));

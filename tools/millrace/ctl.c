@@ -49,7 +49,8 @@ typedef struct arguments {
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
-static int take_option(arguments *to, int option) {
+static int take_option(void *given, int option) {
+    arguments *to = given;
     switch (option) {
     case CONTROL:
         to->path = optarg;
@@ -66,14 +67,10 @@ static int take_option(arguments *to, int option) {
 
 /* Answers an exit code; *done where the command is over. What there is to do, the run knows. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0, got;
+    int code = 0;
     *done = true;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got != MR_USAGE_EXIT)
-            code = take_option(to, got);
-        if (got == MR_USAGE_EXIT || code)
-            return code;
-    }
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
     if (optind == argc)
         return mr_usage_error(&usage, "say what to do: status, disable, enable, drain, stop or log");
     if (optind + 2 < argc)

@@ -88,7 +88,8 @@ static int take_number(const char *name, int min, int max, int *to) {
     return 0;
 }
 
-static int take(order *job, int option) {
+static int take_option(void *given, int option) {
+    order *job = given;
     int code = 0;
     switch (option) {
     case FORMAT:
@@ -115,21 +116,15 @@ static int take(order *job, int option) {
 
 /* An exit code; *done where there is nothing to draw. */
 static int parse(order *job, int argc, char **argv, bool *done) {
-    int code = 0, got;
+    int code = 0;
     *done = true;
     job->view = (mr_chart_view){.width = mr_terminal_width(stdout), .ascii = !terminal_is_utf8()};
     if (job->view.width < MR_CHART_MIN_WIDTH)
         job->view.width = MR_CHART_MIN_WIDTH;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got != MR_USAGE_EXIT)
-            code = take(job, got);
-        if (got == MR_USAGE_EXIT || code)
-            return code;
-    }
-    if (optind + 1 != argc)
-        return mr_usage_error(&usage, optind == argc ? "name a pipeline" : "name one pipeline only");
-    *done = false;
-    return 0;
+    if (!mr_usage_take(&usage, argc, argv, take_option, job, &code))
+        return code;
+    *done = !mr_usage_pipeline(&usage, argc, argv, &code);
+    return code;
 }
 
 /* ---- drawing --------------------------------------------------------------------------------------------------- */

@@ -59,6 +59,7 @@ static const mr_usage usage = {
 };
 
 typedef struct arguments {
+    char **argv; /* of the command */
     const char *path, *node;
     mr_overrides overrides;
     int workers;
@@ -67,8 +68,8 @@ typedef struct arguments {
 } arguments;
 
 /* `--profile=10`, or `--profile 10` where what follows is a number. */
-static int take_seconds(arguments *to, char **argv) {
-    const char *next = argv[optind], *text = optarg;
+static int take_seconds(arguments *to) {
+    const char *next = to->argv[optind], *text = optarg;
     if (!text && next && *next && strspn(next, "0123456789.") == strlen(next)) {
         text = next;
         optind++;
@@ -83,7 +84,8 @@ static int take_seconds(arguments *to, char **argv) {
 }
 
 /* Answers an exit code. */
-static int take_option(arguments *to, int option, char **argv) {
+static int take_option(void *given, int option) {
+    arguments *to = given;
     long long workers;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
@@ -101,7 +103,7 @@ static int take_option(arguments *to, int option, char **argv) {
         to->offline = true;
         return 0;
     case PROFILE:
-        return take_seconds(to, argv);
+        return take_seconds(to);
     case MR_COMPLAINTS_DENY:
         to->deny = true;
         return 0;
@@ -113,24 +115,18 @@ static int take_option(arguments *to, int option, char **argv) {
 
 /* Answers an exit code; *done where the command is over. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0, got;
+    int code = 0;
     *done = true;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got != MR_USAGE_EXIT)
-            code = take_option(to, got, argv);
-        if (got == MR_USAGE_EXIT || code)
-            return code;
-    }
-    if (optind == argc)
-        return mr_usage_error(&usage, "name a pipeline");
-    if (optind + 1 < argc)
-        return mr_usage_error(&usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
+    to->argv = argv;
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
+    if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
+        return code;
     if (to->seconds > 0 && (to->offline || to->overrides.assume_count))
         return mr_usage_error(&usage, "--profile runs the pipeline, which %s rules out",
                               to->offline ? "--offline" : "--assume");
     if (to->seconds > 0 && to->node)
         return mr_usage_error(&usage, "--profile runs all stages in one process, so --node is of no use");
-    to->path = argv[optind];
     *done = false;
     return 0;
 }

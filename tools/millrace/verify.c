@@ -77,7 +77,8 @@ static int take_tolerance(arguments *to) {
 }
 
 /* Answers an exit code. */
-static int take_option(arguments *to, int option) {
+static int take_option(void *given, int option) {
+    arguments *to = given;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
@@ -130,19 +131,12 @@ static void choose_devices(arguments *to) {
 
 /* Answers an exit code; *done where the command is over. */
 static int parse(arguments *to, int argc, char **argv, bool *done) {
-    int code = 0, got;
+    int code = 0;
     *done = true;
-    while ((got = mr_usage_next(&usage, argc, argv, &code)) != -1) {
-        if (got != MR_USAGE_EXIT)
-            code = take_option(to, got);
-        if (got == MR_USAGE_EXIT || code)
-            return code;
-    }
-    if (optind == argc)
-        return mr_usage_error(&usage, "name a pipeline");
-    if (optind + 1 < argc)
-        return mr_usage_error(&usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
-    to->path = argv[optind];
+    if (!mr_usage_take(&usage, argc, argv, take_option, to, &code))
+        return code;
+    if (!(to->path = mr_usage_pipeline(&usage, argc, argv, &code)))
+        return code;
     choose_devices(to);
     *done = false;
     return 0;
