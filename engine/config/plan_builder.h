@@ -96,6 +96,9 @@ typedef struct mr_plan_insertion {
 } mr_plan_insertion;
 /* MR_OK or MR_ERROR_MEMORY. */
 int mr_plan_splice(mr_plan_builder *builder, const mr_plan_insertion *insertion);
+/* Makes the input and the output of a vertex that gives frames on as they come: from that port of `from`. What has no
+ * output port (the end of a cut) has the output nevertheless, for the link to the other end, but counts none. */
+int mr_plan_repeat(mr_plan_builder *builder, mr_plan_vertex *vertex, const mr_plan_vertex *from, int port);
 
 /* plan_endpoints.c: where each process of each node listens, and with which keys; after the cuts were made.
  * MR_ERROR_MEMORY. */

@@ -55,30 +55,6 @@ static const char *name_copy(mr_plan_builder *b, const mr_plan_link *link) {
                           goes_home(to) ? "host" : b->plan->devices[to->devices[0]].name);
 }
 
-static int fill_ends(mr_plan_builder *b, mr_plan_vertex *copy, const mr_plan_link *link) {
-    const mr_plan_vertex *from = &b->plan->vertices[link->from];
-    const mr_planned_output *given = &from->outputs[link->from_port];
-    mr_planned_input *input = mr_arena_alloc(b->arena, sizeof *input);
-    mr_planned_output *output = mr_arena_alloc(b->arena, sizeof *output);
-    mr_format *format = mr_arena_alloc(b->arena, sizeof *format);
-    if (!input || !output || !format)
-        return MR_ERROR_MEMORY;
-    *format = mr_format_set_common(&given->set);
-    *input = (mr_planned_input){.port = mr_copy_stage.inputs[0].name,
-                                .from = from->id,
-                                .set = given->set,
-                                .format = *format,
-                                .results = given->results,
-                                .more_results = given->more_results};
-    *output = (mr_planned_output){
-        .set = given->set, .follows = -1, .results = given->results, .more_results = given->more_results};
-    copy->input_count = copy->output_count = 1;
-    copy->inputs = input;
-    copy->outputs = output;
-    copy->formats = format;
-    return MR_OK;
-}
-
 /* Behind several devices what one of them is still at waits for it here, a batch of each and the next: the others go
  * on. */
 static int copy_calls(const mr_plan_vertex *works) {
@@ -121,7 +97,7 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
     *spec = (mr_spec_vertex){
         .id = id, .place = to->mark, .place_text = to->place, .type = &mr_copy_stage, .options = options};
     mr_plan_name_device(b, copy);
-    return fill_ends(b, copy, link);
+    return mr_plan_repeat(b, copy, from, link->from_port);
 }
 
 int mr_plan_insert_copies(mr_plan_builder *b) {

@@ -27,31 +27,6 @@ static bool same_node(const mr_plan_vertex *reader, const mr_plan_vertex *other)
 
 /* ---- one cut --------------------------------------------------------------------------------------------------- */
 
-/* Frames come out of a cut as they went in. */
-static int fill_ends(mr_plan_builder *b, mr_plan_vertex *end, const mr_plan_vertex *from, int port) {
-    const mr_planned_output *given = &from->outputs[port];
-    mr_planned_input *input = mr_arena_alloc(b->arena, sizeof *input);
-    mr_planned_output *output = mr_arena_alloc(b->arena, sizeof *output);
-    mr_format *format = mr_arena_alloc(b->arena, sizeof *format);
-    if (!input || !output || !format)
-        return MR_ERROR_MEMORY;
-    *format = mr_format_set_common(&given->set);
-    *input = (mr_planned_input){.port = end->type->inputs[0].name,
-                                .from = from->id,
-                                .set = given->set,
-                                .format = *format,
-                                .results = given->results,
-                                .more_results = given->more_results};
-    *output = (mr_planned_output){
-        .set = given->set, .follows = -1, .results = given->results, .more_results = given->more_results};
-    end->input_count = 1;
-    end->inputs = input;
-    end->outputs = output; /* also of a cut out, for the link to the cut in */
-    end->output_count = end->type->outputs ? 1 : 0;
-    end->formats = format;
-    return MR_OK;
-}
-
 static void fill_end(mr_plan_builder *b, mr_plan_vertex *end, const char *id, const mr_stage_type *type, int node,
                      const mr_plan_vertex *from, const mr_plan_vertex *reader) {
     static const int processors[] = {0};
@@ -114,7 +89,7 @@ static int make_cut(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex
         ends[i].options = cut;
         specs[i] = (mr_spec_vertex){.id = ends[i].id, .place = reader->mark, .place_text = reader->place,
                                     .type = ends[i].type, .options = cut};
-        if (fill_ends(b, &ends[i], i ? &ends[0] : from, i ? 0 : link->from_port))
+        if (mr_plan_repeat(b, &ends[i], i ? &ends[0] : from, i ? 0 : link->from_port))
             return MR_ERROR_MEMORY;
     }
     if (cut->mode == MR_CUT_LIVE)

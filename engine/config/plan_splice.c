@@ -111,3 +111,27 @@ int mr_plan_splice(mr_plan_builder *b, const mr_plan_insertion *insertion) {
             return MR_ERROR_MEMORY;
     return adopt(&r);
 }
+
+int mr_plan_repeat(mr_plan_builder *b, mr_plan_vertex *vertex, const mr_plan_vertex *from, int port) {
+    const mr_planned_output *given = &from->outputs[port];
+    mr_planned_input *input = mr_arena_alloc(b->arena, sizeof *input);
+    mr_planned_output *output = mr_arena_alloc(b->arena, sizeof *output);
+    mr_format *format = mr_arena_alloc(b->arena, sizeof *format);
+    if (!input || !output || !format)
+        return MR_ERROR_MEMORY;
+    *format = mr_format_set_common(&given->set);
+    *input = (mr_planned_input){.port = vertex->type->inputs[0].name,
+                                .from = from->id,
+                                .set = given->set,
+                                .format = *format,
+                                .results = given->results,
+                                .more_results = given->more_results};
+    *output = (mr_planned_output){
+        .set = given->set, .follows = -1, .results = given->results, .more_results = given->more_results};
+    vertex->input_count = 1;
+    vertex->inputs = input;
+    vertex->output_count = vertex->type->outputs ? 1 : 0;
+    vertex->outputs = output;
+    vertex->formats = format;
+    return MR_OK;
+}
