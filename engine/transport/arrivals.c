@@ -4,6 +4,9 @@
 
 #include "engine/base/memory.h"
 
+/* The part of `many` that is reported once nothing more is open. */
+enum { FEW = 4 };
+
 struct mr_arrivals {
     pthread_mutex_t lock;
     mr_carrier *carrier;         /* NULL: nobody listens (any more) */
@@ -63,6 +66,12 @@ void mr_arrivals_close(mr_arrivals **arrivals) {
         destroy(gone);
 }
 
+/* With nothing left to wait for, a part of many is as well: but where one comes after the other, not each by itself. */
+static bool is_enough(const mr_arrivals *arrivals) {
+    return !arrivals->gathering || arrivals->count == arrivals->many ||
+           (arrivals->open == 0 && arrivals->count * FEW >= arrivals->many);
+}
+
 /* A receipt has closed. The carrier is woken with the lock, so that it is still there. */
 static void note_closed(mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason) {
     mr_arrival *arrival = (mr_arrival *)(void *)watcher;
@@ -76,7 +85,7 @@ static void note_closed(mr_receipt_watcher *watcher, mr_note note, const char *s
     arrivals->last = &arrival->next;
     arrivals->open--;
     arrivals->count++;
-    if (arrivals->carrier && (!arrivals->gathering || arrivals->count == arrivals->many))
+    if (arrivals->carrier && is_enough(arrivals))
         mr_carrier_wake(arrivals->carrier);
     bool last = arrivals->closed && arrivals->open == 0;
     pthread_mutex_unlock(&arrivals->lock);

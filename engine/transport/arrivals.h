@@ -21,7 +21,7 @@ typedef struct mr_arrival {
 } mr_arrival;
 
 /* Closings wake `carrier`, which is there until mr_arrivals_close: at once where none came for a while, else once
- * there are `many`; those that are fewer are to be looked for after gather_ns. */
+ * there are `many`, or a good part of them and no other receipt is open; those that are fewer are to be looked for after gather_ns. */
 int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns);
 void mr_arrivals_attach(mr_arrivals *arrivals, mr_carrier *carrier);
 /* Nobody listens any more; all else is freed with the last receipt. Sets *arrivals to NULL; NULL is allowed. */

@@ -23,12 +23,13 @@ enum { BURST = 64 };
 enum { KEPT_BYTES = 4096 };
 enum { MOST_PARTS = MR_WIRE_BLOCKS + 1 };
 enum { THREAD_NAME = 16 };
+static const int64_t NS_PER_S = 1000000000;
 
 struct mr_carrier {
     mr_carrier_params params;
     mr_zmq **sockets;
-    zmq_pollitem_t *polled; /* the sockets, then the eventfd, then what is watched */
-    int polled_count;
+    struct pollfd *polled;  /* the sockets' descriptors, then the eventfd, then what is watched */
+    nfds_t polled_count;
     bool routed;            /* one ROUTER */
     mr_routes routes;
     int event;
@@ -111,7 +112,7 @@ static uint32_t hear(mr_carrier *carrier, zmq_msg_t *id) {
 /* One message; false where there is none. What it begins with, at a ROUTER, is the sender's id; that alone is a message
  * without parts. */
 static bool receive(mr_carrier *carrier, size_t index) {
-    void *socket = carrier->polled[index].socket;
+    void *socket = mr_zmq_handle(carrier->sockets[index]);
     uint32_t route = (uint32_t)index;
     bool more = true;
     if (carrier->routed) {
@@ -182,7 +183,7 @@ static int send_part(void *socket, const mr_wire_part *part, int more) {
 
 static bool send_id(mr_carrier *carrier, uint32_t route) {
     const mr_route_entry *entry = mr_routes_find(&carrier->routes, route);
-    if (entry && zmq_send(carrier->polled[0].socket, entry->id, entry->bytes, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0)
+    if (entry && zmq_send(mr_zmq_handle(carrier->sockets[0]), entry->id, entry->bytes, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0)
         return true;
     if (entry && errno == EAGAIN)
         return false;
@@ -194,7 +195,7 @@ static bool send_id(mr_carrier *carrier, uint32_t route) {
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count) {
     if (carrier->routed && !send_id(carrier, route))
         return;
-    void *socket = carrier->polled[carrier->routed ? 0 : route].socket;
+    void *socket = mr_zmq_handle(carrier->sockets[carrier->routed ? 0 : route]);
     for (size_t i = 0; i < count; i++)
         if (send_part(socket, &parts[i], i + 1 < count ? ZMQ_SNDMORE : 0) < 0) {
             /* What has begun must end, or the next message would belong to it; the peer refuses it. */
@@ -206,20 +207,35 @@ void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *pa
 
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
 
+/* Whether a message waits. A socket's descriptor tells only of changes, so this is asked before each sleep. */
+static bool has_message(const mr_carrier *carrier) {
+    int events;
+    size_t bytes = sizeof events;
+    for (size_t i = 0; i < carrier->params.socket_count; i++)
+        if (!zmq_getsockopt(mr_zmq_handle(carrier->sockets[i]), ZMQ_EVENTS, &events, &bytes) && events & ZMQ_POLLIN)
+            return true;
+    return false;
+}
+
+static void wait_until(mr_carrier *carrier, int64_t wake_ns) {
+    int64_t left_ns = wake_ns == INT64_MAX ? 0 : wake_ns - mr_clock_now_ns(mr_clock_real());
+    const struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    if (left_ns >= 0)
+        ppoll(carrier->polled, carrier->polled_count, wake_ns == INT64_MAX ? NULL : &left, NULL);
+}
+
 /* Who wakes notes that first and then looks whether it sleeps; here it is the other way round. */
 static void sleep_until(mr_carrier *carrier, int64_t wake_ns) {
+    struct pollfd *event = &carrier->polled[carrier->params.socket_count];
+    event->revents = 0;
     atomic_store(&carrier->asleep, true);
-    if (!atomic_load(&carrier->woken)) {
-        int64_t left = wake_ns == INT64_MAX ? -1 : wake_ns - mr_clock_now_ns(mr_clock_real());
-        long timeout_ms = wake_ns == INT64_MAX ? -1 : left > 0 ? (long)((left + 999999) / 1000000) : 0;
-        zmq_poll(carrier->polled, carrier->polled_count, timeout_ms);
-    }
+    if (!atomic_load(&carrier->woken) && !has_message(carrier))
+        wait_until(carrier, wake_ns);
     atomic_store(&carrier->asleep, false);
-    if (carrier->polled[carrier->params.socket_count].revents & ZMQ_POLLIN) {
+    if (event->revents & POLLIN) {
         uint64_t count;
         ssize_t got = read(carrier->event, &count, sizeof count);
         (void)got; /* Nothing to read is as well: it was a wake-up all the same. */
-        carrier->polled[carrier->params.socket_count].revents = 0;
     }
 }
 
@@ -246,7 +262,7 @@ void mr_carrier_wake(mr_carrier *carrier) {
 
 void mr_carrier_watch(mr_carrier *carrier, int fd) {
     if (fd >= 0)
-        carrier->polled[carrier->polled_count++] = (zmq_pollitem_t){.fd = fd, .events = ZMQ_POLLIN};
+        carrier->polled[carrier->polled_count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
 /* Signals are for the threads of the program. */
@@ -286,14 +302,16 @@ static int set_options(const mr_carrier *carrier, const mr_zmq *socket) {
 }
 
 static int open_socket(mr_carrier *carrier, size_t index) {
+    int fd = -1;
+    size_t bytes = sizeof fd;
     int status = mr_zmq_create(&carrier->sockets[index], &carrier->params.sockets[index]);
     if (!status)
         status = set_options(carrier, carrier->sockets[index]);
     if (!status)
         status = mr_zmq_attach(carrier->sockets[index]);
-    if (!status)
-        carrier->polled[index] =
-            (zmq_pollitem_t){.socket = mr_zmq_handle(carrier->sockets[index]), .events = ZMQ_POLLIN};
+    if (!status && zmq_getsockopt(mr_zmq_handle(carrier->sockets[index]), ZMQ_FD, &fd, &bytes))
+        status = mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ has no descriptor: %s", carrier->params.id, zmq_strerror(errno));
+    carrier->polled[index] = (struct pollfd){.fd = fd, .events = POLLIN};
     return status;
 }
 
@@ -305,8 +323,8 @@ static int open_all(mr_carrier *carrier) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for the sockets of %s", carrier->params.id);
     if ((carrier->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "%s: no eventfd: %s", carrier->params.id, strerror(errno));
-    carrier->polled[count] = (zmq_pollitem_t){.fd = carrier->event, .events = ZMQ_POLLIN};
-    carrier->polled_count = (int)count + 1;
+    carrier->polled[count] = (struct pollfd){.fd = carrier->event, .events = POLLIN};
+    carrier->polled_count = count + 1;
     int status = carrier->routed ? mr_routes_init(&carrier->routes, carrier->params.most_routes) : MR_OK;
     for (size_t i = 0; !status && i < count; i++)
         status = open_socket(carrier, i);

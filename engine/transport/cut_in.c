@@ -8,6 +8,9 @@
 #include "engine/transport/cut_stages.h"
 
 enum { LINGER_MS = 1000 };
+/* The window of the giving side bounds what comes. Credit for as much would run out with it, and would have to be told of
+ * before outcomes are, which make room there: with more, both go back in one message. */
+enum { CREDIT_WINDOWS = 2 };
 /* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
 enum { REMEMBERED_WINDOWS = 4, REMEMBERED = 4096 };
 
@@ -95,9 +98,9 @@ static void push_waiting(cut_in *in, lane *of) {
 }
 
 /* Pushes the item, or lets it wait its turn. False: there is no memory for that. */
-static bool enter(cut_in *in, mr_item *item, uint64_t ticket, bool counted) {
+static bool enter(cut_in *in, mr_item *item, uint64_t ticket, bool counted, int64_t now_ns) {
     lane *of = &in->lanes[item->source];
-    item->entered_ns = now();
+    item->entered_ns = now_ns;
     if (!of->first && push(in, item, ticket, counted))
         return true;
     waiting *made = new_waiting(in);
@@ -109,9 +112,9 @@ static bool enter(cut_in *in, mr_item *item, uint64_t ticket, bool counted) {
     return true;
 }
 
-static void end_source(cut_in *in, uint32_t source) {
+static void end_source(cut_in *in, uint32_t source, int64_t now_ns) {
     mr_item end = {.kind = MR_ITEM_END, .source = source};
-    if (!in->lanes[source].ended && !enter(in, &end, 0, false))
+    if (!in->lanes[source].ended && !enter(in, &end, 0, false, now_ns))
         mr_link_push(in->instance->ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
     in->lanes[source].ended = true;
 }
@@ -133,19 +136,19 @@ static void take_frame(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
         refuse(in, taken, "out of memory", now_ns);
         return;
     }
-    if (enter(in, &item, taken->ticket, true))
+    if (enter(in, &item, taken->ticket, true, now_ns))
         return;
     mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, in->self->id, "out of memory");
     mr_receiver_take(in->receiver, taken->ticket);
     mr_frame_unref(&frame);
 }
 
-static void take_mark(cut_in *in, const mr_cut_item *taken) {
+static void take_mark(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
     mr_item gone = {.kind = MR_ITEM_GONE, .source = taken->identity.source, .identity = taken->identity};
     if (taken->kind == MR_CUT_GONE && !in->lanes[taken->identity.source].ended)
-        enter(in, &gone, 0, false);
+        enter(in, &gone, 0, false, now_ns);
     if (taken->kind == MR_CUT_END)
-        end_source(in, taken->identity.source);
+        end_source(in, taken->identity.source, now_ns);
 }
 
 /* One item of a message. What is not fresh is here already; what is refused will be sent to another. */
@@ -155,7 +158,7 @@ static void take_item(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
         if (frame)
             take_frame(in, taken, now_ns);
         else
-            take_mark(in, taken);
+            take_mark(in, taken, now_ns);
     } else if (frame && taken->fresh && !comes) {
         refuse(in, taken, "unknown source", now_ns);
     } else if (frame) {
@@ -217,12 +220,12 @@ static void act(cut_in *in, int64_t now_ns) {
 }
 
 /* Nothing more is taken: what is here ends. What waits still goes in before that, unless all is to stop at once. */
-static void end_all(cut_in *in) {
+static void end_all(cut_in *in, int64_t now_ns) {
     in->refusing = true;
     mr_receiver_withdraw(in->receiver);
     for (uint32_t s = 0; s < in->lane_count; s++)
         if (in->lanes[s].comes)
-            end_source(in, s);
+            end_source(in, s, now_ns);
 }
 
 static void drop_waiting(cut_in *in) {
@@ -249,7 +252,7 @@ static void watch_end(cut_in *in, int64_t now_ns) {
     if (cancelled)
         drop_waiting(in);
     if (!in->refusing && (cancelled || (in->due_ns && now_ns >= in->due_ns)))
-        end_all(in);
+        end_all(in, now_ns);
 }
 
 static bool work(void *context, int64_t *wake_ns) {
@@ -300,6 +303,10 @@ static int create_lanes(cut_in *in) {
     return MR_OK;
 }
 
+static uint32_t half_window(const mr_cut *cut) {
+    return cut->window > 1 ? (uint32_t)cut->window / 2 : 1;
+}
+
 static int create_session(cut_in *in) {
     const mr_cut *cut = in->cut;
     uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
@@ -308,8 +315,9 @@ static int create_session(cut_in *in) {
     const mr_receiver_params params = {
         .self = self,
         .senders = senders,
-        .credit_frames = window,
-        .credit_bytes = cut->window_bytes ? cut->window_bytes : UINT64_MAX,
+        .credit_frames = CREDIT_WINDOWS * window,
+        .credit_bytes = cut->window_bytes ? CREDIT_WINDOWS * cut->window_bytes : UINT64_MAX,
+        .report_items = half_window(cut),
         .memory = REMEMBERED_WINDOWS * senders * window + REMEMBERED,
     };
     return mr_receiver_create(&in->receiver, &params);
@@ -317,12 +325,11 @@ static int create_session(cut_in *in) {
 
 static int create_parts(cut_in *in) {
     const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = in};
-    size_t quarter = (size_t)in->cut->window / 4;
     int status = create_lanes(in);
     if (!status)
         status = mr_cut_borrower_create(&in->borrower, in->cut);
     if (!status)
-        status = mr_arrivals_create(&in->arrivals, quarter ? quarter : 1,
+        status = mr_arrivals_create(&in->arrivals, half_window(in->cut),
                                     mr_cut_times_of(in->cut).session.report_ns);
     if (!status)
         status = create_session(in);

@@ -97,6 +97,7 @@ bool receiver_report(mr_receiver *receiver, origin *from, const mr_settled *rang
     mr_settled *last = from->pending_count ? &from->pending[from->pending_count - 1] : NULL;
     if (!from->pending_ns)
         from->pending_ns = receiver->now_ns;
+    from->pending_items += range->count;
     if (last && last->first + last->count == range->first && last->outcome == range->outcome &&
         last->stage == range->stage && last->reason == range->reason) {
         last->count += range->count;

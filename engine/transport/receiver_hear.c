@@ -22,6 +22,7 @@ void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, 
     from->state = SENDER_AWAY;
     from->session = 0;
     from->pending_count = 0;
+    from->pending_items = 0;
     receiver_tell(receiver, from, change, text);
 }
 
@@ -45,6 +46,7 @@ static void begin_run(mr_receiver *receiver, uint64_t run) {
 static void report_all(mr_receiver *receiver, origin *from) {
     uint32_t sender = (uint32_t)(from - receiver->origins);
     from->pending_count = 0;
+    from->pending_items = 0;
     for (uint32_t i = 0; i < receiver->places; i++) {
         const entry *e = &receiver->table[i];
         const mr_settled range = {*claim_of(receiver, (int32_t)i, sender), 1,

@@ -58,6 +58,7 @@ static bool owes_credit(const mr_receiver *receiver, const origin *from) {
 static bool must_report(const mr_receiver *receiver, const origin *from) {
     const mr_session_timing *timing = &receiver->params.self.timing;
     return from->urgent || from->pending_count >= REPORT_RANGES || (from->pending_count && !receiver->held) ||
+           (receiver->params.report_items && from->pending_items >= receiver->params.report_items) ||
            (!receiver->withdrawn && owes_credit(receiver, from)) ||
            (from->pending_ns && receiver->now_ns - from->pending_ns >= timing->report_ns) ||
            receiver->now_ns - from->said_ns >= timing->beat_ns;
@@ -86,6 +87,7 @@ static void report(mr_receiver *receiver, origin *from, mr_action *action) {
     message->report.ended_count = list_ends(receiver, from);
     message->report.withdrawn = receiver->withdrawn;
     from->pending_count = 0;
+    from->pending_items = 0;
     from->pending_ns = 0;
     from->urgent = from->ends_changed = false;
 }

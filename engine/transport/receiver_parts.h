@@ -40,6 +40,7 @@ typedef struct origin {
     uint64_t untaken_frames, untaken_bytes; /* in the graph's queue, from any session of it */
     mr_settled *pending;   /* to be reported */
     size_t pending_count;
+    uint64_t pending_items;
     int64_t pending_ns;    /* since when there is something to report */
     bool urgent;           /* something that is not to wait */
     bool bye;              /* to be said */

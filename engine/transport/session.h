@@ -195,6 +195,7 @@ typedef struct mr_receiver_params {
     uint32_t credit_frames; /* granted to each; at least 1 */
     uint64_t credit_bytes;  /* UINT64_MAX: no bound */
     uint32_t memory;        /* identities that are remembered; at least the windows of all senders together */
+    uint32_t report_items;  /* so many outcomes do not wait for more; 0: they only wait for time */
 } mr_receiver_params;
 
 int mr_receiver_create(mr_receiver **receiver, const mr_receiver_params *params);
