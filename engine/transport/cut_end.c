@@ -206,6 +206,13 @@ static bool may_tell(mr_cut_teller *teller, int64_t now_ns) {
     return true;
 }
 
+/* A peer that has not said who it is: the taking side knows whom it has connected to. */
+static const char *unnamed(const mr_cut *cut) {
+    size_t length = strlen(cut->from_node);
+    bool gives = cut->node && strncmp(cut->node, cut->from_node, length) == 0 && strchr(".", cut->node[length]);
+    return gives ? "an unknown node" : cut->from_node;
+}
+
 void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
     if (action->of.change == MR_PEER_JOINED)
         teller->absent_ns = INT64_MAX;
@@ -213,7 +220,7 @@ void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t no
         return;
     const char *what = changes[action->of.change], *cut = teller->cut->name;
     bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;
-    const char *name = action->of.name && *action->of.name ? action->of.name : "an unknown node";
+    const char *name = action->of.name && *action->of.name ? action->of.name : unnamed(teller->cut);
     const char *text = action->of.text ? action->of.text : "";
     mr_log(good ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
     mr_audit("cut peer", "cut", cut, "peer", name, "what", what, "why", text, NULL);

@@ -50,7 +50,8 @@ int mr_shm_listen(const char *parent, char path[108], int *fd) {
     int length = snprintf(folder, sizeof folder, "%s/millrace-XXXXXX", parent);
     if (length < 0 || (size_t)length + sizeof "/shm" > sizeof folder)
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can lie in %s: its path is too long", parent);
-    /* mkdtemp gives it the mode 0700. */
+    /* mkdtemp gives it the mode 0700. Where the parent cannot be made, it says so. */
+    mkdir(parent, 0700);
     if (!mkdtemp(folder))
         return unavailable(folder);
     memcpy(path, folder, (size_t)length);

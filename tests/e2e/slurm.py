@@ -1,16 +1,20 @@
 """A Slurm of three nodes on this machine, with munge beside it, for as long as a test takes. Everything lies in a folder of
 its own, and nothing of an installed configuration is read. It needs slurmctld, slurmd, srun and munged, and to be root:
 slurmd starts tasks as the user who asked for them."""
-import contextlib
+import ctypes
 import os
 import pathlib
+import random
 import shutil
+import signal
 import socket
 import subprocess
 import time
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 PATIENCE = 60
+# Until daemons that were asked to end are killed: nothing of theirs is wanted any more.
+GRACE = 10
 
 CONFIG = """\
 ClusterName=test
@@ -50,11 +54,33 @@ def find(name):
 
 
 def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in taken:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in taken]
+    """Below those that the system gives to whoever asks for any, so that nobody gets one of them by accident."""
+    found = []
+    while len(found) < count:
+        port = random.randrange(20000, 30000)
+        with socket.socket() as taken:
+            try:
+                taken.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found += [port] if port not in found else []
+    return found
+
+
+def adopt_orphans():
+    """What daemons leave behind becomes a child of the test, which can wait for it."""
+    set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1)
+
+
+def end_with_parent():
+    """Runs in a daemon before it is one: whatever becomes of the test, it is not left behind."""
+    set_death_signal = 1
+    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
+
+
+class Unavailable(Exception):
+    """Slurm does not start here, for reasons that are not the test's."""
 
 
 class Slurm:
@@ -66,7 +92,8 @@ class Slurm:
     def start(self, *command):
         log = open(self.folder / "log", "a")
         self.started.append(subprocess.Popen([find(command[0]), *map(str, command[1:])], env=self.environment,
-                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                             preexec_fn=end_with_parent))
         log.close()
 
     def wait_for(self, what, why):
@@ -74,7 +101,7 @@ class Slurm:
         while not what():
             if time.monotonic() > end:
                 logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in self.folder.glob("*log"))
-                raise RuntimeError(f"{why}\n{logs}")
+                raise Unavailable(f"{why}\n{logs}")
             time.sleep(0.1)
 
     def start_munge(self):
@@ -94,6 +121,7 @@ class Slurm:
                           "State=UNKNOWN" for i, port in enumerate(ports))
         (self.folder / "slurm.conf").write_text(CONFIG.format(
             host=socket.gethostname(), folder=self.folder, control=control, nodes=nodes))
+        adopt_orphans()
         try:
             self.start_munge()
             self.start("slurmctld", "-D")
@@ -112,11 +140,25 @@ class Slurm:
         return done.stdout.split() == ["idle"] * 3
 
     def __exit__(self, *_):
+        """In the order of who needs whom: first jobs come to their end, then daemons, munged last."""
+        end = time.monotonic() + GRACE
+        while len(self.started) > 4 and not self.all_idle() and time.monotonic() < end:
+            time.sleep(0.1)
         for one in reversed(self.started):
             one.terminate()
-        for one in self.started:
             try:
-                one.wait(timeout=10)
+                one.wait(timeout=GRACE)
             except subprocess.TimeoutExpired:
                 one.kill()
                 one.wait()
+        self.bury_orphans()
+
+    def bury_orphans(self):
+        end = time.monotonic() + GRACE
+        children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children")
+        while left := children.read_text().split():
+            if time.monotonic() > end:
+                for one in left:
+                    os.kill(int(one), signal.SIGKILL)
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.05)

@@ -1,0 +1,92 @@
+"""A pipeline of three nodes under a real Slurm on this machine: `srun millrace run` as it is, and the script that
+`millrace deploy` writes. Which of Slurm's tasks a process is decides which of the pipeline's nodes it runs."""
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import harness
+import slurm
+from harness import MILLRACE, TIMEOUT, Case, call
+
+THREE = """\
+version: 1
+pipeline: three
+workers: 1
+sources:
+  numbers: {{type: "null", frames: {frames}}}
+stages:
+  first: {{type: "null", input: numbers}}
+  second: {{type: "null", input: first}}
+  out: {{type: jsonl, input: second, path: "{folder}/out.jsonl"}}
+nodes:
+  camera: {{stages: first, listen: "tcp://127.0.0.1:{camera}"}}
+  worker: {{stages: second, listen: "tcp://127.0.0.1:{worker}"}}
+  center: {{stages: out}}
+"""
+FRAMES = 500
+
+
+class UnderSlurm(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        why = slurm.missing()
+        if why:
+            raise unittest.SkipTest(f"Slurm cannot be started: {why}")
+        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="millrace-slurm-")))
+        try:
+            cls.cluster = cls.enterClassContext(slurm.Slurm(folder))
+        except slurm.Unavailable as why:
+            raise unittest.SkipTest(f"Slurm cannot be started: {why}") from None
+
+    def pipeline(self):
+        camera, worker = slurm.free_ports(2)
+        return self.write(THREE.format(frames=FRAMES, folder=self.folder, camera=camera, worker=worker))
+
+    def call(self, program, *arguments, environment=None):
+        done = subprocess.run([slurm.find(program), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=TIMEOUT, cwd=self.folder,
+                              env={**self.cluster.environment, **(environment or {})})
+        self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
+        return done
+
+    def assert_all_went_through(self, told):
+        """`told` is the summary of each task: the first reads, the others take what comes; all account for all."""
+        for number, (summary, stage) in enumerate(zip(told, ("first", "second", "out"), strict=True)):
+            ran = [one["id"] for one in summary["stages"] if one["instances"] and "->" not in one["id"]]
+            self.assertEqual(ran, ["numbers", stage] if number == 0 else [stage])
+            self.assertEqual(summary["sources"][0]["elsewhere"], number > 0)
+            self.assertEqual((summary["ledger"]["in"], summary["ledger"]["delivered"]), (FRAMES, FRAMES))
+            self.assertTrue(summary["ledger"]["balanced"])
+        rows = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        self.assertEqual([row["seq"] for row in rows], list(range(FRAMES)))
+
+    def test_srun_runs_the_pipeline(self):
+        """One task on each of three of Slurm's nodes; each writes what it has to say into TASK-NODE.json."""
+        self.call("srun", "--nodes=3", "--ntasks=3", f"--output={self.folder}/%t-%n.json", MILLRACE, "run",
+                  self.pipeline(), "--json")
+        written = sorted(self.folder.glob("*.json"))
+        self.assertEqual([one.name for one in written], ["0-0.json", "1-1.json", "2-2.json"])
+        self.assert_all_went_through([json.loads(one.read_text()) for one in written])
+
+    def test_the_script_that_deploy_writes(self):
+        done = call([MILLRACE, "deploy", self.pipeline(), "--target", "slurm", "--output", self.folder / "jobs"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        script = done.stdout.strip()
+        self.call("sbatch", "--wait", f"--output={self.folder}/log", script)
+        self.assertEqual((self.folder / "log").read_text(), "")
+        rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        self.assertEqual(rows, list(range(FRAMES)))
+
+    def test_too_many_tasks(self):
+        told = subprocess.run([slurm.find("srun"), "--ntasks=4", "--overcommit", MILLRACE, "run", self.pipeline()],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT,
+                              env=self.cluster.environment)
+        self.assertEqual(told.returncode, 64, told.stderr)
+        self.assertIn("4 processes were started, and the nodes of the pipeline are 3", told.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
