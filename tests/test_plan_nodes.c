@@ -185,6 +185,29 @@ static void pools_before_a_cut_lie_in_shared_memory(void **state) {
     }
 }
 
+/* What copies are put in before and behind them. */
+static void cuts_know_their_ends(void **state) {
+    (void)state;
+    static const char copied[] = "version: 1\npipeline: p\n"
+                                 "sources:\n  lobby: {type: pattern, format: RGB24 64x48}\n"
+                                 "stages:\n"
+                                 "  small: {type: shrink, input: lobby, size: 32x24, device: 'sim:0'}\n"
+                                 "  learn: {input: small, device: 'sim:1'}\n"
+                                 "  out: {type: write, input: learn}\n"
+                                 "nodes:\n  a: {stages: small}\n  b: {stages: learn}\n  c: {stages: [out]}\n";
+    mr_plan *plan = load(copied, &(mr_plan_params){0});
+    assert_int_equal(plan->cut_count, 2);
+    assert_int_equal(plan->vertex_count, 1 + 3 + 2 * 2 + 3); /* with copies to both devices, and from one */
+    for (size_t i = 0; i < plan->cut_count; i++) {
+        const mr_plan_cut *cut = &plan->cuts[i];
+        assert_ptr_equal(plan->vertices[cut->out].type, &mr_cut_out_stage);
+        assert_ptr_equal(plan->vertices[cut->in].type, &mr_cut_in_stage);
+        assert_ptr_equal(plan->vertices[cut->out].options, cut->cut);
+        assert_ptr_equal(plan->vertices[cut->in].options, cut->cut);
+    }
+    mr_plan_destroy(&plan);
+}
+
 static void processes_of_one_node_listen_side_by_side(void **state) {
     (void)state;
     static const char shared[] = "version: 1\npipeline: p\n"
@@ -217,6 +240,7 @@ int main(void) {
         cmocka_unit_test(without_cuts_one_process_runs_all),
         cmocka_unit_test(a_window_has_room_for_the_batches_behind_it),
         cmocka_unit_test(pools_before_a_cut_lie_in_shared_memory),
+        cmocka_unit_test(cuts_know_their_ends),
         cmocka_unit_test(processes_of_one_node_listen_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,6 +103,7 @@ typedef struct mr_plan_node {
     const char *key, *public_key; /* files; NULL: none */
     size_t source_count, stage_count; /* of the author's */
     mr_plan_bytes host, pinned, shared; /* upper bounds of what pools of one of its processes take */
+    const mr_plan_bytes *devices;       /* the same of each of the plan's devices, by index; of the first: all of those */
 } mr_plan_node;
 
 /* A link between nodes: what is decided about it, and the vertices at its ends. */

@@ -254,7 +254,11 @@ static int add_up_all(mr_plan_builder *b) {
     if (!most || !libraries)
         return MR_ERROR_MEMORY;
     for (int n = 0; n < (int)plan->node_count; n++) {
+        mr_plan_bytes *devices = mr_arena_array(b->arena, plan->device_count, sizeof *devices);
+        if (!devices)
+            return MR_ERROR_MEMORY;
         add_up_node(plan, n);
+        plan->nodes[n].devices = devices;
         plan->nodes[n].host = plan->host;
         plan->nodes[n].pinned = plan->pinned;
         plan->nodes[n].shared = plan->shared;
@@ -262,6 +266,7 @@ static int add_up_all(mr_plan_builder *b) {
         raise(&pinned, &plan->pinned);
         raise(&shared, &plan->shared);
         for (size_t d = 0; d < plan->device_count; d++) {
+            devices[d] = plan->devices[d].memory;
             raise(&most[d], &plan->devices[d].memory);
             raise(&libraries[d], &plan->devices[d].libraries);
         }

@@ -82,6 +82,10 @@ static int add_vertex(rebuild *r, int v) {
 static int adopt(rebuild *r) {
     mr_plan_builder *b = r->b;
     mr_plan *plan = b->plan;
+    for (size_t i = 0; i < plan->cut_count; i++) {
+        plan->cuts[i].out = r->position[plan->cuts[i].out];
+        plan->cuts[i].in = r->position[plan->cuts[i].in];
+    }
     plan->vertices = r->vertices;
     plan->vertex_count = (size_t)r->count;
     b->count = r->count;

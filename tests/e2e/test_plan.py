@@ -16,6 +16,7 @@ import onnxruntime
 import yaml
 
 from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, main, need_models, start
+from test_nodes import children_of
 
 SMALL = """
 version: 1
@@ -75,6 +76,46 @@ class Text(Case):
         for path in (self.write(SMALL), *sorted((ROOT / "pipelines").glob("*.yaml"))):
             for line in self.table(path, "--offline").splitlines():
                 self.assertLessEqual(len(line), 80, line)
+
+    LONG = """
+version: 1
+pipeline: long
+sources:
+  camera-at-the-entrance-of-the-north-building-second-floor-1: {type: "null", rate: 30fps, format: RGB24 640x480}
+  camera-at-the-entrance-of-the-north-building-second-floor-2: {type: "null", rate: 25fps, format: RGB24 640x480}
+stages:
+  shrink-them-to-something-a-network-may-take: {type: preprocess, input: sources.*, size: 9x9, device: DEVICE}
+  out: {type: "null", input: shrink-them-to-something-a-network-may-take}
+nodes: {north: {stages: shrink-them-to-something-a-network-may-take}, south: {stages: out}}
+"""
+
+    def on_a_terminal(self, columns, path):
+        """What `plan` prints on a terminal of that width."""
+        terminal, end = os.openpty()
+        with open(terminal, "rb", buffering=0) as screen:
+            process = start([MILLRACE, "plan", path, "--workers", "2"], stdout=end, stderr=subprocess.DEVNULL,
+                            env={**os.environ, "COLUMNS": str(columns)})
+            os.close(end)
+            text = b""
+            while True:
+                try:
+                    text += screen.read(65536)
+                except OSError:  # The other end is closed.
+                    break
+        self.assertEqual(process.wait(timeout=TIMEOUT), 0)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_it_fits_any_terminal(self):
+        """Lines are no longer than the terminal is wide, but for words that are: nothing is lost where it is narrow."""
+        path = self.write(self.LONG.replace("DEVICE", '["sim:0", "sim:1", "sim:2"]'))
+        for columns in (40, 60, 80, 120, 200):
+            with self.subTest(columns):
+                text = self.on_a_terminal(columns, path)
+                for line in text.splitlines()[1:]:
+                    self.assertTrue(len(line) <= columns or len(line.split()) == 1, line)
+                for said in ("30 fps", "25 fps", "900 KiB", "sim:2", "block", "to its devices"):
+                    self.assertIn(said, " ".join(text.split()))
+        self.assertNotRegex(text, r"\S\.\.\S")
 
     def test_a_thousand_sources_are_one_row(self):
         sources = "".join(f'  cam{i}: {{type: "null", rate: 25fps, format: I420 640x480}}\n' for i in range(1000))
@@ -302,6 +343,10 @@ def has_rows_of(sources, output):
     return all(re.search(rf'^({source},|\{{"source":"{source}",).*\n', text, re.MULTILINE) for source in sources)
 
 
+def threads_of(process):
+    return [(task / "comm").read_text().strip() for task in pathlib.Path(f"/proc/{process}/task").iterdir()]
+
+
 class RunIsThePlan(Case):
     """What ran is what was printed: seen in the process while it runs, and in its summary afterwards."""
 
@@ -332,17 +377,34 @@ stages:
   results: {type: csv, input: all, path: "${OUTPUT:--}"}
 """
 
-    def threads_while_it_runs(self, command, sources):
-        """The names of all threads, once each source has given results, so that all has been opened; then it is ended."""
+    NODES = """
+version: 1
+pipeline: nodes
+sources:
+  a: {type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480}
+  b: {type: "null", rate: 200fps, frames: 720000, format: RGB24 640x480}
+stages:
+  shrink: {type: preprocess, input: sources.*, size: 64x64, device: "sim:0"}
+  twice: {type: "null", input: shrink, cut: {compress: lz4}}
+  enlarge: {type: preprocess, input: sources.*, size: 700x500, cut: {mode: live, window: 5}, queue: 3}
+  all: {type: "null", input: [twice, enlarge]}
+  results: {type: csv, input: all, path: "${OUTPUT:--}"}
+nodes:
+  camera: {stages: shrink, sources: [a, b]}
+  worker: {stages: [twice, enlarge]}
+  center: {stages: [all, results]}
+"""
+
+    def look_while_it_runs(self, command, sources, look):
+        """What `look` sees of the process, once each source has given results, so that all has been opened; then it is
+        ended."""
         output = pathlib.Path(command[command.index("--output") + 1])
         output.unlink(missing_ok=True)
         process = start([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         until = time.monotonic() + TIMEOUT
         while time.monotonic() < until and process.poll() is None and not has_rows_of(sources, output):
             time.sleep(0.01)
-        names = []
-        for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
-            names.append((task / "comm").read_text().strip())
+        names = look(process.pid)
         process.send_signal(signal.SIGINT)
         summary = json.loads(process.communicate(timeout=TIMEOUT)[0])
         self.assertEqual(process.returncode, 0)
@@ -352,16 +414,16 @@ stages:
         words = [path, "--workers", "2", "--output", self.folder / "results", *arguments]
         planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
         sources = [source["id"] for source in planned["sources"]]
-        names, summary = self.threads_while_it_runs([MILLRACE, "run", *words], sources)
+        names, summary = self.look_while_it_runs([MILLRACE, "run", *words], sources, threads_of)
         self.check_threads(planned["processes"][0]["threads"], names)
         self.check_stages(planned, summary)
         return planned, summary
 
     def check_threads(self, planned, names):
         self.assertEqual(sum(thread["count"] for thread in planned), len(names), (planned, names))
-        for thread in planned:
-            if thread["name"]:
-                self.assertEqual(names.count(thread["name"]), thread["count"], (thread, names))
+        for name in {thread["name"] for thread in planned} - {None}:
+            told = sum(thread["count"] for thread in planned if thread["name"] == name)
+            self.assertEqual(names.count(name), told, (planned, names))
 
     def check_stages(self, planned, summary):
         ran = {stage["id"]: stage for stage in summary["stages"]}
@@ -396,6 +458,32 @@ stages:
 
     def test_patterns(self):
         self.check_memory(*self.check(self.write(self.PATTERNS.replace("DEVICE", "cpu"))))
+
+    def test_nodes(self):
+        """Every process has the threads that were printed, and holds no more than was printed for it."""
+        path = self.write(self.NODES)
+        words = [path, "--workers", "2", "--output", self.folder / "results"]
+        planned = json.loads(call([MILLRACE, "plan", *words, "--json"]).stdout)
+        nodes = {process["name"]: process for process in planned["processes"]}
+        threads, summary = self.look_while_it_runs([MILLRACE, "run", *words], ["a", "b"], lambda process: {
+            node: threads_of(child) for node, child in children_of(process).items()})
+        self.assertEqual(set(threads), set(nodes))
+        ran = {node["node"]: node["summary"] for node in summary["nodes"]}
+        for name, node in nodes.items():
+            with self.subTest(name):
+                self.check_threads(node["threads"], threads[name])
+                self.assertFalse(any(bound["unknown"] for bound in node["memory"].values()), node["memory"])
+                held = {kind: ran[name]["buffers"][f"{kind}_bytes"] for kind in ("host", "pinned", "shared")}
+                held.update((device["name"], device["bytes"]) for device in ran[name]["buffers"]["devices"])
+                for kind, bytes_held in held.items():
+                    self.assertLessEqual(bytes_held, node["memory"][kind]["bytes"], kind)
+        stages = {stage["id"]: stage for node in ran.values() for stage in node["stages"]}
+        for link in planned["links"]:
+            self.assertLessEqual(stages[link["to"]]["queue_peak"], link["queue"], link)
+        self.assertEqual({(link["from"], link["to"]): link["when_full"] for link in planned["links"]
+                          if "->worker" in link["to"]},
+                         {("shrink->host", "shrink->worker"): "block", ("a", "a->worker"): "drop-oldest",
+                          ("b", "b->worker"): "drop-oldest"})
 
     def test_on_a_simulated_device(self):
         self.check_memory(*self.check(self.write(self.PATTERNS.replace("DEVICE", "sim:0"))))

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "engine/config/nearest.h"
 #include "tools/millrace/command.h"
@@ -49,6 +50,8 @@ static int unknown(const char *verb) {
 int main(int argc, char **argv) {
     /* A reader that goes away is told of by write(2), and ends the run in order. */
     signal(SIGPIPE, SIG_IGN);
+    /* Whatever the file is called: nodes are started from /proc/self/exe. */
+    prctl(PR_SET_NAME, "millrace");
     if (argc < 2) {
         print_help(stderr);
         return mr_status_exit_code(MR_ERROR_USAGE);

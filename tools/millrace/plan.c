@@ -150,7 +150,7 @@ static int print(const arguments *from, const mr_plan *plan, const mr_profile *p
         return print_json(plan, profile);
     int status = mr_plan_print(plan, width, stdout);
     if (!profile)
-        printf("  libraries and models take more: --profile measures how much\n");
+        mr_print_wrapped(width, stdout, "libraries and models take more: --profile measures how much");
     else if (!status)
         status = mr_profile_print(profile, plan, width, stdout);
     return status;

@@ -30,8 +30,8 @@ int64_t mr_plan_only(mr_bounds bounds);
 typedef struct mr_plan_thread {
     char name[MR_THREAD_NAME]; /* as the system shows it; "" where a library names it */
     int count;
-    const char *what;  /* "main", "signals", "worker", "source", "stage", "device", "library" */
-    const char *stage; /* whose it is; NULL: of all. Of a device: its name */
+    const char *what;  /* "main", "signals", "worker", "source", "stage", "cut", "device", "library" */
+    const char *stage; /* whose it is; NULL: of all. Of a device or cut: its name */
 } mr_plan_thread;
 
 /* Calls for each of a process of that node, in an order that depends on the plan only. */
@@ -44,7 +44,7 @@ int mr_plan_told_node(const mr_plan *plan, size_t i);
 /* Whether the vertex belongs to one of them, and whether it is the author's own. */
 bool mr_plan_is_told(const mr_plan *plan, const mr_plan_vertex *vertex);
 bool mr_plan_is_authored(const mr_plan_vertex *vertex);
-/* Whether a link lies within a process and does not lead into a cut, which is told of as such. */
+/* Whether a link lies within a process: that from one end of a cut to the other is told of as a cut. */
 bool mr_plan_is_inner(const mr_plan *plan, const mr_plan_edge *edge);
 /* Whether a stage of the node computes there. */
 bool mr_plan_node_uses(const mr_plan *plan, int node, int device);
@@ -63,7 +63,8 @@ int mr_plan_print_cuts(const mr_plan *plan, int width, FILE *stream);
 void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream);
 void mr_plan_put_cuts(yajl_gen json, const mr_plan *plan);
 void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node);
-/* plan_json.c: the members of one JSON object. */
+/* plan_json.c: a bound; and the members of one JSON object. */
+void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_plan_bytes *bound);
 void mr_plan_put_json(yajl_gen json, const mr_plan *plan);
 
 /* 1536 -> "1.5 KiB"; three digits or whole bytes. Each writes into `text` and returns it. */

@@ -225,7 +225,7 @@ static void put_processes(yajl_gen json, const mr_plan *plan) {
     yajl_gen_array_close(json);
 }
 
-static void put_bound(yajl_gen json, const char *key, const mr_plan_bytes *bound) {
+void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_plan_bytes *bound) {
     mr_json_open_map(json, key);
     mr_json_integer(json, "bytes", (int64_t)bound->bytes);
     mr_json_bool(json, "unknown", bound->unknown);
@@ -241,8 +241,8 @@ static void put_device(yajl_gen json, const mr_plan_device *device) {
     mr_json_bool(json, "used", device->used);
     put_known(json, "limit_bytes", (int64_t)device->limit_bytes);
     put_known(json, "memory_bytes", (int64_t)device->memory_bytes);
-    put_bound(json, "pools", &device->memory);
-    put_bound(json, "libraries", &device->libraries);
+    mr_plan_put_bytes(json, "pools", &device->memory);
+    mr_plan_put_bytes(json, "libraries", &device->libraries);
     yajl_gen_map_close(json);
 }
 
@@ -252,9 +252,9 @@ static void put_memory(yajl_gen json, const mr_plan *plan) {
         put_device(json, &plan->devices[i]);
     yajl_gen_array_close(json);
     mr_json_open_map(json, "memory");
-    put_bound(json, "host", &plan->host);
-    put_bound(json, "pinned", &plan->pinned);
-    put_bound(json, "shared", &plan->shared);
+    mr_plan_put_bytes(json, "host", &plan->host);
+    mr_plan_put_bytes(json, "pinned", &plan->pinned);
+    mr_plan_put_bytes(json, "shared", &plan->shared);
     yajl_gen_map_close(json);
 }
 

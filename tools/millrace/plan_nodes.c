@@ -55,7 +55,6 @@ int mr_plan_print_cuts(const mr_plan *plan, int width, FILE *stream) {
     mr_table table = {.columns = columns};
     if (plan->node_count == 0)
         return MR_OK;
-    fputc('\n', stream);
     for (size_t i = 0; i < plan->cut_count; i++)
         if (is_told(plan, &plan->cuts[i]))
             add_cut(&table, plan, &plan->cuts[i]);
@@ -112,8 +111,8 @@ static bool is_read(const mr_option *option) {
 
 static void print_file(void *context, const mr_plan_vertex *vertex, const mr_option *option, const char *path) {
     const needs *to = context;
-    mr_print_wrapped(to->width, to->stream, "  %s %s, %s of %s", is_read(option) ? "reads" : "writes", path,
-                     option->name, vertex->id);
+    mr_print_wrapped(to->width, to->stream, "  %s %s, %s of %s", is_read(option) ? "reads" : "writes",
+                     strcmp(path, "-") == 0 ? "to standard output" : path, option->name, vertex->id);
 }
 
 static void put_file(void *context, const mr_plan_vertex *vertex, const mr_option *option, const char *path) {
@@ -143,6 +142,8 @@ static void print_bytes(const char *kind, const mr_plan_bytes *most, int width, 
     if (most->bytes)
         mr_print_wrapped(width, stream, "  %s memory for frames: at most %s%s", kind,
                          mr_words_bytes(most->bytes, text), most->unknown ? ", and frames of unknown size" : "");
+    else if (most->unknown)
+        mr_print_wrapped(width, stream, "  %s memory for frames: of a size that is not known", kind);
 }
 
 void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream) {
@@ -155,7 +156,10 @@ void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream)
         mr_print_wrapped(width, stream, "  needs the secret key %s", of->key);
     mr_plan_files(plan, node, print_file, (void *)&to);
     print_bytes("host", &of->host, width, stream);
+    print_bytes("pinned", &of->pinned, width, stream);
     print_bytes("shared", &of->shared, width, stream);
+    for (size_t d = 1; d < plan->device_count; d++)
+        print_bytes(plan->devices[d].name, &of->devices[d], width, stream);
 }
 
 static void put_files(yajl_gen json, const mr_plan *plan, int node, const char *key, bool reads) {
@@ -173,6 +177,17 @@ static void put_devices(yajl_gen json, const mr_plan *plan, int node) {
     yajl_gen_array_close(json);
 }
 
+static void put_memory(yajl_gen json, const mr_plan *plan, const mr_plan_node *of) {
+    mr_json_open_map(json, "memory");
+    mr_plan_put_bytes(json, "host", &of->host);
+    mr_plan_put_bytes(json, "pinned", &of->pinned);
+    mr_plan_put_bytes(json, "shared", &of->shared);
+    for (size_t d = 1; d < plan->device_count; d++)
+        if (of->devices[d].bytes || of->devices[d].unknown)
+            mr_plan_put_bytes(json, plan->devices[d].name, &of->devices[d]);
+    yajl_gen_map_close(json);
+}
+
 void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node) {
     if (plan->node_count == 0)
         return;
@@ -187,7 +202,5 @@ void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node) {
     put_files(json, plan, node, "reads", true);
     put_files(json, plan, node, "writes", false);
     put_devices(json, plan, node);
-    mr_json_integer(json, "host_bytes", (int64_t)of->host.bytes);
-    mr_json_integer(json, "shared_bytes", (int64_t)of->shared.bytes);
-    mr_json_bool(json, "host_unknown", of->host.unknown);
+    put_memory(json, plan, of);
 }

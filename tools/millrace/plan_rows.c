@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/config/option.h"
+#include "engine/transport/zmq_socket.h"
 #include "tools/millrace/plan.h"
 
 size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge) {
@@ -75,7 +76,7 @@ bool mr_plan_is_authored(const mr_plan_vertex *vertex) {
 
 bool mr_plan_is_inner(const mr_plan *plan, const mr_plan_edge *edge) {
     const mr_plan_vertex *from = &plan->vertices[edge->from], *to = &plan->vertices[edge->to];
-    return from->node == to->node && mr_plan_is_told(plan, to) && to->type != &mr_cut_out_stage;
+    return from->node == to->node && mr_plan_is_told(plan, to);
 }
 
 static void tell_files(const mr_plan_vertex *vertex, const mr_option *table, const char *fields,
@@ -93,7 +94,8 @@ static void tell_files(const mr_plan_vertex *vertex, const mr_option *table, con
 void mr_plan_files(const mr_plan *plan, int node, mr_plan_file_function *function, void *context) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         if (plan->vertices[v].node == node && mr_plan_is_authored(&plan->vertices[v]))
-            tell_files(&plan->vertices[v], plan->vertices[v].type->options, plan->vertices[v].options, function, context);
+            tell_files(&plan->vertices[v], plan->vertices[v].type->options, plan->vertices[v].options, function,
+                       context);
 }
 
 /* ---- threads --------------------------------------------------------------------------------------------------- */
@@ -114,6 +116,15 @@ bool mr_plan_node_uses(const mr_plan *plan, int node, int device) {
     return false;
 }
 
+/* What an end of a cut starts: its carrier, and what libzmq and the guard start for each socket. */
+static void tell_cut(const mr_plan_vertex *end, mr_plan_thread_function *function, void *context) {
+    const mr_cut *cut = mr_cut_of(end->type, end->options);
+    bool gives = end->type == &mr_cut_out_stage;
+    tell(function, context, cut->name, 1, "cut", cut->name);
+    tell(function, context, "mr-zmq-guard", gives, "cut", cut->name);
+    tell(function, context, "", MR_ZMQ_THREADS * (gives ? 1 : (int)cut->connect_count), "library", cut->name);
+}
+
 void mr_plan_threads(const mr_plan *plan, int node, mr_plan_thread_function *function, void *context) {
     tell(function, context, "millrace", 1, "main", NULL);
     tell(function, context, "mr-signals", 1, "signals", NULL);
@@ -127,9 +138,12 @@ void mr_plan_threads(const mr_plan *plan, int node, mr_plan_thread_function *fun
         tell(function, context, vertex->id, vertex->blocking ? instances : 0, vertex->is_source ? "source" : "stage",
              vertex->id);
         tell(function, context, "", vertex->threads * instances, "library", vertex->id);
+        if (instances && mr_cut_of(vertex->type, vertex->options))
+            tell_cut(vertex, function, context);
     }
     for (size_t d = 1; d < plan->device_count; d++)
-        tell(function, context, plan->devices[d].name, mr_plan_node_uses(plan, node, (int)d), "device", plan->devices[d].name);
+        tell(function, context, plan->devices[d].name, mr_plan_node_uses(plan, node, (int)d), "device",
+             plan->devices[d].name);
 }
 
 /* ---- words ----------------------------------------------------------------------------------------------------- */

@@ -33,8 +33,8 @@ static const char *bytes_or_none(uint64_t bytes, char text[MR_WORDS]) {
 /* ---- sources --------------------------------------------------------------------------------------------------- */
 
 static bool alike(const mr_plan_vertex *a, const mr_plan_vertex *b) {
-    return a->type == b->type && a->node == b->node && a->rate == b->rate && a->paced == b->paced && a->frames == b->frames &&
-           same_set(&a->outputs[0].set, &b->outputs[0].set);
+    return a->type == b->type && a->node == b->node && a->rate == b->rate && a->paced == b->paced &&
+           a->frames == b->frames && same_set(&a->outputs[0].set, &b->outputs[0].set);
 }
 
 static const char *rate_text(const mr_plan_vertex *source, char text[MR_WORDS]) {
@@ -165,11 +165,12 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- links ----------------------------------------------------------------------------------------------------- */
 
-/* "decode", or "split.left" where there is a choice of ports. */
+/* "decode", or "split.left" where there is a choice of ports; of either end of a cut, the cut. */
 static const char *from_name(const mr_plan *plan, const mr_plan_edge *edge, char text[NAME]) {
     const mr_plan_vertex *from = &plan->vertices[edge->from];
+    const mr_cut *cut = mr_cut_of(from->type, from->options);
     bool several = from->output_count > 1;
-    snprintf(text, NAME, "%s%s%s", from->id, several ? "." : "",
+    snprintf(text, NAME, "%s%s%s", cut ? cut->name : from->id, several ? "." : "",
              several ? from->type->outputs[edge->from_port].name : "");
     return text;
 }
@@ -183,8 +184,9 @@ static const char *to_name(const mr_plan *plan, const mr_plan_edge *edge, char t
 
 /* Sources that go the same way with the same thing are one row. */
 static bool like_links(const mr_plan *plan, const mr_plan_edge *a, const mr_plan_edge *b) {
-    return mr_plan_is_inner(plan, b) && a->to == b->to && a->to_port == b->to_port && plan->vertices[a->from].is_source &&
-           plan->vertices[b->from].is_source && same_set(mr_plan_edge_set(plan, a), mr_plan_edge_set(plan, b));
+    return mr_plan_is_inner(plan, b) && a->to == b->to && a->to_port == b->to_port &&
+           plan->vertices[a->from].is_source && plan->vertices[b->from].is_source &&
+           same_set(mr_plan_edge_set(plan, a), mr_plan_edge_set(plan, b));
 }
 
 static void add_link(mr_table *table, const mr_plan *plan, const mr_plan_edge *first, const mr_plan_edge *last) {
@@ -284,7 +286,9 @@ static int print_copies(const mr_plan *plan, int width, FILE *stream) {
             (plan->vertices[v].copy != MR_COPY_NONE || brings_in(plan, (int)v)))
             add_copy(&table, plan, &plan->vertices[v]);
     if (table.count == 0 && !table.out_of_memory) {
-        fprintf(stream, "  no copies: every stage reads what the one before it has written\n");
+        mr_print_wrapped(width, stream, "no copies: every stage reads what the one before it has written");
+        if (plan->node_count)
+            fputc('\n', stream);
         return MR_OK;
     }
     int status = mr_table_print(&table, width, stream);
@@ -346,46 +350,51 @@ static int print_process(const mr_plan *plan, int node, int width, FILE *stream)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-static void print_bound(const char *of, const mr_plan_bytes *bound, FILE *stream) {
-    char text[MR_WORDS];
-    fprintf(stream, "    %-6s  ", of);
-    if (bound->bytes)
-        fprintf(stream, "at most %s%s", mr_words_bytes(bound->bytes, text), bound->unknown ? ", and " : "");
-    if (bound->unknown || !bound->bytes)
-        fprintf(stream, "%s", bound->unknown ? "frames of a size that is not known" : "none");
+/* "at most 64 MiB", "none". */
+static const char *bound_text(const mr_plan_bytes *bound, char text[NAME]) {
+    char bytes[MR_WORDS];
+    const char *unknown = bound->unknown ? "frames of a size that is not known" : "none";
+    if (!bound->bytes)
+        snprintf(text, NAME, "%s", unknown);
+    else
+        snprintf(text, NAME, "at most %s%s%s", mr_words_bytes(bound->bytes, bytes), bound->unknown ? ", and " : "",
+                 bound->unknown ? unknown : "");
+    return text;
 }
 
-static void print_device(const mr_plan_device *device, FILE *stream) {
-    char text[MR_WORDS];
-    print_bound(device->name, &device->memory, stream);
+static void print_bound(const char *of, const mr_plan_bytes *bound, int width, FILE *stream) {
+    char text[NAME];
+    mr_print_wrapped(width, stream, "  %-6s  %s", of, bound_text(bound, text));
+}
+
+static void print_device(const mr_plan_device *device, int width, FILE *stream) {
+    char text[NAME], room[MR_WORDS], limit[NAME] = "";
     if (device->limit_bytes)
-        fprintf(stream, " of %s that it may take", mr_words_bytes(device->limit_bytes, text));
+        snprintf(limit, NAME, " of %s that it may take", mr_words_bytes(device->limit_bytes, room));
     else if (device->memory_bytes)
-        fprintf(stream, " of %s that it has", mr_words_bytes(device->memory_bytes, text));
-    fprintf(stream, "%s\n", device->assumed ? " (assumed)" : "");
+        snprintf(limit, NAME, " of %s that it has", mr_words_bytes(device->memory_bytes, room));
+    mr_print_wrapped(width, stream, "  %-6s  %s%s%s", device->name, bound_text(&device->memory, text), limit,
+                     device->assumed ? " (assumed)" : "");
     if (device->libraries.bytes)
-        fprintf(stream, "            libraries at most %s%s\n", mr_words_bytes(device->libraries.bytes, text),
-                device->libraries.unknown ? ", and models without provider_memory" : "");
+        mr_print_wrapped(width, stream, "          libraries at most %s%s",
+                         mr_words_bytes(device->libraries.bytes, room),
+                         device->libraries.unknown ? ", and models without provider_memory" : "");
     else if (device->libraries.unknown)
-        fprintf(stream, "            and what models take: provider_memory limits it\n");
+        mr_print_wrapped(width, stream, "          and what models take: provider_memory limits it");
 }
 
-static void print_memory(const mr_plan *plan, FILE *stream) {
-    fprintf(stream, "  memory for frames that millrace allocates%s:\n",
-            plan->node < 0 ? ", in the process that takes most" : "");
-    print_bound("host", &plan->host, stream);
-    fputc('\n', stream);
+static void print_memory(const mr_plan *plan, int width, FILE *stream) {
+    mr_print_wrapped(width, stream, "memory for frames that millrace allocates%s:",
+                     plan->node < 0 ? ", in the process that takes most" : "");
+    print_bound("host", &plan->host, width, stream);
     const mr_plan_bytes *const others[] = {&plan->pinned, &plan->shared};
     static const char *const names[] = {"pinned", "shared"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (others[i]->bytes == 0 && !others[i]->unknown)
-            continue;
-        print_bound(names[i], others[i], stream);
-        fputc('\n', stream);
-    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i]->bytes || others[i]->unknown)
+            print_bound(names[i], others[i], width, stream);
     for (size_t i = 1; i < plan->device_count; i++)
         if (plan->devices[i].used)
-            print_device(&plan->devices[i], stream);
+            print_device(&plan->devices[i], width, stream);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
@@ -403,6 +412,8 @@ int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
     status = status ? status : mr_plan_print_cuts(plan, width, stream);
     for (size_t i = 0; i < mr_plan_told_nodes(plan); i++)
         status = status ? status : print_process(plan, mr_plan_told_node(plan, i), width, stream);
-    print_memory(plan, stream);
+    if (plan->node < 0)
+        mr_print_wrapped(width, stream, "and one process that starts these and watches over them");
+    print_memory(plan, width, stream);
     return status;
 }

@@ -9,7 +9,7 @@
 #include "millrace/status.h"
 #include "tools/millrace/command.h"
 
-enum { INDENT = 2, GAP = 2, LEAST = 10, LONG_NAME = 16, MOST_COLUMNS = 16, PIPE_WIDTH = 80, LEAST_WIDTH = 40,
+enum { INDENT = 2, GAP = 2, LEAST = 8, LONG_NAME = 16, MOST_COLUMNS = 16, PIPE_WIDTH = 80, LEAST_WIDTH = 40,
       MOST_WIDTH = 1000 };
 static const char dots[] = "..";
 
@@ -109,8 +109,8 @@ static size_t total(const size_t *widths, size_t columns) {
 
 /* The widest column that gives way like that and is wider than it must be, and than `most`; `columns` where there is
  * none. */
-static size_t widest(const mr_table *table, size_t columns, const size_t *widths, const size_t *least, mr_shortening how,
-                     size_t most) {
+static size_t widest(const mr_table *table, size_t columns, const size_t *widths, const size_t *least,
+                     mr_shortening how, size_t most) {
     size_t found = columns;
     for (size_t c = 0; c < columns; c++)
         if (table->columns[c].cut == how && widths[c] > least[c] && widths[c] > most &&
@@ -177,17 +177,44 @@ static void print_row(const mr_table *table, size_t columns, char **row, const s
         ;
 }
 
-int mr_table_print(mr_table *table, int width, FILE *stream) {
-    size_t columns = column_count(table), widths[MOST_COLUMNS], least[MOST_COLUMNS];
+static void print_rows(const mr_table *table, size_t columns, const size_t *widths, FILE *stream) {
     const char *titles[MOST_COLUMNS];
-    measure(table, columns, widths, least);
-    fit(table, columns, widths, least, (size_t)width);
     for (size_t c = 0; c < columns; c++)
         titles[c] = table->columns[c].title;
-    if (!table->out_of_memory)
-        print_line(table->columns, columns, titles, widths, stream);
-    for (size_t i = 0; !table->out_of_memory && i + columns <= table->count; i += columns)
+    print_line(table->columns, columns, titles, widths, stream);
+    for (size_t i = 0; i + columns <= table->count; i += columns)
         print_row(table, columns, &table->cells[i], widths, stream);
+}
+
+/* Where there is no room for columns, each row is a paragraph: "from decode, to preprocess, carries I420
+ * 640x480". Names are cut only where they are longer than a line. */
+static void print_paragraph(mr_table *table, size_t columns, char **row, int width, FILE *stream) {
+    char *text = NULL;
+    size_t bytes, line = (size_t)width - 2 * INDENT;
+    FILE *into = open_memstream(&text, &bytes);
+    if (!into) {
+        table->out_of_memory = true;
+        return;
+    }
+    for (size_t c = 0; c < columns; c++) {
+        if (table->columns[c].cut == MR_CUT_MIDDLE && columns_of(row[c]) >= line)
+            cut_middle(row[c], line - 1);
+        fprintf(into, "%s%s %s", c ? ", " : "", table->columns[c].title, row[c]);
+    }
+    fclose(into);
+    mr_print_wrapped(width, stream, "%s", text);
+    free(text);
+}
+
+int mr_table_print(mr_table *table, int width, FILE *stream) {
+    size_t columns = column_count(table), widths[MOST_COLUMNS], least[MOST_COLUMNS];
+    measure(table, columns, widths, least);
+    fit(table, columns, widths, least, (size_t)width);
+    bool narrow = total(widths, columns) > (size_t)width;
+    if (!table->out_of_memory && !narrow)
+        print_rows(table, columns, widths, stream);
+    for (size_t i = 0; !table->out_of_memory && narrow && i + columns <= table->count; i += columns)
+        print_paragraph(table, columns, &table->cells[i], width, stream);
     for (size_t i = 0; i < table->count; i++)
         free(table->cells[i]);
     free(table->cells);

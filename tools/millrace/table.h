@@ -8,7 +8,8 @@
  *
  * Cells are added row by row, from left to right. Where the rows are too wide, columns that may give way do, the
  * widest first: long names are cut, other cells are broken into lines, and only then are short names cut. What stands
- * in the others stays whole, so that a number is never half a number. One thread at a time. */
+ * in the others stays whole, so that a number is never half a number. Where even that is too wide, each row becomes a
+ * paragraph of titles and cells. One thread at a time. */
 #ifndef MILLRACE_TOOLS_TABLE_H
 #define MILLRACE_TOOLS_TABLE_H
 
