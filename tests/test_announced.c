@@ -16,6 +16,7 @@
 #include "stages/decode_format.h"
 #include "stages/decode_pool.h"
 #include "tests/support/clips.h"
+#include "tests/support/opened.h"
 
 /* ---- planning and running -------------------------------------------------------------------------------------- */
 
@@ -88,12 +89,9 @@ static void arrive(void *context, const char *source, const mr_frame *frame) {
 
 static void run_clip(const char *path, const char *options, arrivals *seen) {
     char text[2048];
-    mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline;
     write_text(text, path, options);
     const mr_pipeline_params params = {.types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2};
-    assert_int_equal(mr_pipeline_open(&pipeline, &params, &wrong), MR_OK);
-    mr_diagnostics_fini(&wrong);
+    mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", arrive, seen), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, 120000000000), MR_OK);

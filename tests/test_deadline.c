@@ -11,22 +11,18 @@
 
 #include "engine/base/log.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/opened.h"
 
 enum { SEEDS = 25 };
 
 typedef void check_function(const mr_summary *sums);
 
 static void run_once(const char *text, uint64_t seed, check_function *check) {
-    mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline = NULL;
     mr_summary *sums;
     const mr_pipeline_params params = {
         .types = flow_stage_types(), .path = "test.yaml", .text = text, .seed = seed, .workers = 2};
     flow_stages_reset();
-    if (mr_pipeline_open(&pipeline, &params, &wrong))
-        mr_diagnostics_print(&wrong, stderr);
-    assert_non_null(pipeline);
-    mr_diagnostics_fini(&wrong);
+    mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, seed ? -1 : 20000000000), MR_OK);
     assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);

@@ -23,6 +23,7 @@
 #include "stages/decode_pending.h"
 #include "stages/decode_select.h"
 #include "tests/support/clips.h"
+#include "tests/support/opened.h"
 
 /* ---- running a clip through media and decode ------------------------------------------------------------------- */
 
@@ -100,14 +101,8 @@ static void run_clip(outcome *result, const char *path, const char *source, cons
              absolute, source, decode);
     mr_pipeline_params params = {
         .types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2, .seed = seed};
-    mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline;
     *result = (outcome){0};
-    if (mr_pipeline_open(&pipeline, &params, &wrong)) {
-        mr_diagnostics_print(&wrong, stderr);
-        fail_msg("%s cannot be opened", path);
-    }
-    mr_diagnostics_fini(&wrong);
+    mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", take, result), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     result->status = mr_pipeline_wait(pipeline, 120000000000);

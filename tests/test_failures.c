@@ -15,21 +15,15 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/opened.h"
 
 enum { FRAMES = 12, LEAST_CALLS = 60 };
 
 static mr_pipeline *open_text(const char *text, uint64_t seed) {
-    mr_diagnostics diagnostics = {0};
-    mr_pipeline *pipeline;
     const mr_pipeline_params params = {
         .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
     flow_stages_reset();
-    int status = mr_pipeline_open(&pipeline, &params, &diagnostics);
-    if (status)
-        mr_diagnostics_print(&diagnostics, stderr);
-    assert_int_equal(status, MR_OK);
-    mr_diagnostics_fini(&diagnostics);
-    return pipeline;
+    return opened(&params);
 }
 
 /* upload -> sim:0 -> peer -> sim:1 -> download; `parameters` are those of one of the two. */

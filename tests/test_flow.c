@@ -13,6 +13,7 @@
 #include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/opened.h"
 
 enum { SEEDS = 25 };
 static const char *const devices[] = {"cpu", "sim:0"};
@@ -23,16 +24,9 @@ typedef struct run {
 } run;
 
 static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
-    mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline = NULL;
-    mr_pipeline_params params = {
+    const mr_pipeline_params params = {
         .types = flow_stage_types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
-    if (mr_pipeline_open(&pipeline, &params, &wrong)) {
-        mr_diagnostics_print(&wrong, stderr);
-        fail_msg("pipeline refused (seed %llu)", (unsigned long long)seed);
-    }
-    mr_diagnostics_fini(&wrong);
-    return pipeline;
+    return opened(&params);
 }
 
 static run finish(mr_pipeline **pipeline) {

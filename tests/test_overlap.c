@@ -13,6 +13,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/opened.h"
 
 enum { MOST_NOTES = 20000 };
 
@@ -32,17 +33,11 @@ static void keep_note(void *context, const mr_device *device, const mr_work_note
 
 /* Runs it and returns how long that took on the simulated clock. */
 static int64_t run(const char *text) {
-    mr_diagnostics diagnostics = {0};
-    mr_pipeline *pipeline;
     mr_summary *sums;
     const mr_pipeline_params params = {.types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = 11};
     flow_stages_reset();
     logged.count = 0;
-    int status = mr_pipeline_open(&pipeline, &params, &diagnostics);
-    if (status)
-        mr_diagnostics_print(&diagnostics, stderr);
-    assert_int_equal(status, MR_OK);
-    mr_diagnostics_fini(&diagnostics);
+    mr_pipeline *pipeline = opened(&params);
     pipeline->graph->trace = keep_note;
     pipeline->graph->trace_context = &logged;
     int64_t begin = mr_executor_now_ns(pipeline->graph->executor);

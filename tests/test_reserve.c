@@ -15,6 +15,7 @@
 #include "engine/flow/pipeline.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/opened.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 enum {
@@ -25,29 +26,22 @@ enum {
     MOST_CALLS = 40 /* of a start that others overlap */
 };
 
-static int open_text(mr_pipeline **pipeline, const char *text, uint64_t seed, mr_diagnostics *diagnostics) {
-    const mr_pipeline_params params = {
-        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
+static mr_pipeline_params params_of(const char *text, uint64_t seed) {
     flow_stages_reset();
-    return mr_pipeline_open(pipeline, &params, diagnostics);
+    return (mr_pipeline_params){
+        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
 }
 
-static mr_pipeline *opened(const char *text, uint64_t seed) {
-    mr_diagnostics diagnostics = {0};
-    mr_pipeline *pipeline;
-    int status = open_text(&pipeline, text, seed, &diagnostics);
-    if (status)
-        mr_diagnostics_print(&diagnostics, stderr);
-    assert_int_equal(status, MR_OK);
-    mr_diagnostics_fini(&diagnostics);
-    return pipeline;
+static mr_pipeline *open_text(const char *text, uint64_t seed) {
+    const mr_pipeline_params params = params_of(text, seed);
+    return opened(&params);
 }
 
 /* Runs it; frames arrive in order and each went through `stages` that add one. Returns how many were dropped, or
  * REFUSED where it could not start. */
 static uint64_t run(const char *text, uint64_t seed, uint64_t stages) {
     mr_summary *sums;
-    mr_pipeline *pipeline = opened(text, seed);
+    mr_pipeline *pipeline = open_text(text, seed);
     if (mr_pipeline_start(pipeline)) {
         assert_non_null(strstr(mr_message(), "p.yaml:"));
         assert_non_null(strstr(mr_message(), "sim:0: "));
@@ -166,7 +160,7 @@ static const mr_plan_vertex *vertex(const mr_pipeline *pipeline, const char *id)
 
 static void the_plan_says_what_is_in_reserve(void **state) {
     (void)state;
-    mr_pipeline *pipeline = opened(HEAD "devices: {spare: {device: sim:3}}\n"
+    mr_pipeline *pipeline = open_text(HEAD "devices: {spare: {device: sim:3}}\n"
                                         "sources: {a: {type: count, frames: 80}}\n"
                                         "stages:\n"
                                         "  make: {type: scale, input: a}\n"
@@ -201,7 +195,8 @@ static void expect_refusal(const char *reserve, const char *said) {
                   "  one: {type: scale, input: a, device: sim:0, on_device_error: %s}\n"
                   "  out: {type: collect, input: one}\n",
              reserve);
-    assert_int_equal(open_text(&pipeline, text, 1, &diagnostics), MR_ERROR_CONFIG);
+    const mr_pipeline_params params = params_of(text, 1);
+    assert_int_equal(mr_pipeline_open(&pipeline, &params, &diagnostics), MR_ERROR_CONFIG);
     char *told = printed(&diagnostics);
     if (!strstr(told, said))
         fail_msg("%s", told);

@@ -13,6 +13,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/opened.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -25,18 +26,11 @@ typedef struct outcome {
     mr_summary *sums; /* refers to the pipeline */
 } outcome;
 
-static mr_pipeline *opened(const char *text, uint64_t seed) {
-    mr_diagnostics diagnostics = {0};
-    mr_pipeline *pipeline;
+static mr_pipeline *open_text(const char *text, uint64_t seed) {
     const mr_pipeline_params params = {
         .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
     flow_stages_reset();
-    int status = mr_pipeline_open(&pipeline, &params, &diagnostics);
-    if (status)
-        mr_diagnostics_print(&diagnostics, stderr);
-    assert_int_equal(status, MR_OK);
-    mr_diagnostics_fini(&diagnostics);
-    return pipeline;
+    return opened(&params);
 }
 
 static const mr_stage_summary *stage(const mr_summary *sums, const char *id) {
@@ -71,7 +65,7 @@ static outcome ended(mr_pipeline *pipeline, int64_t begin_ns, uint64_t frames, u
 }
 
 static outcome run(const char *text, uint64_t seed, uint64_t stages) {
-    mr_pipeline *pipeline = opened(text, seed);
+    mr_pipeline *pipeline = open_text(text, seed);
     int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     return ended(pipeline, begin, FRAMES, stages);
@@ -221,7 +215,7 @@ static void go_on(mr_pipeline *pipeline, int64_t until_ns) {
 static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed < 6; seed++) {
-        mr_pipeline *pipeline = opened(by_hand, seed);
+        mr_pipeline *pipeline = open_text(by_hand, seed);
         mr_summary *before, *after;
         int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
@@ -251,7 +245,7 @@ static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
 
 static void no_stage_is_left_without_a_device(void **state) {
     (void)state;
-    mr_pipeline *pipeline = opened(by_hand, 1);
+    mr_pipeline *pipeline = open_text(by_hand, 1);
     int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     go_on(pipeline, begin + 10 * CALL_NS);
@@ -272,7 +266,7 @@ static void no_stage_is_left_without_a_device(void **state) {
 static void devices_come_and_go_while_threads_run(void **state) {
     (void)state;
     static const char *const names[] = {"sim:0", "sim:1", "sim:2"};
-    mr_pipeline *pipeline = opened(HEAD "sources: {a: {type: count, frames: 6000}}\n"
+    mr_pipeline *pipeline = open_text(HEAD "sources: {a: {type: count, frames: 6000}}\n"
                                         "stages:\n"
                                         "  make: {type: scale, input: a}\n"
                                         "  one: {type: scale, input: make, device: [sim:0, sim:1, sim:2]}\n"

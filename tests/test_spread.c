@@ -12,21 +12,15 @@
 #include "engine/device/device.h"
 #include "engine/flow/pipeline.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/opened.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
 enum { SEEDS = 20 };
 
 static mr_pipeline *open_text(const mr_stage_type *const *types, const char *text, uint64_t seed) {
-    mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline = NULL;
     const mr_pipeline_params params = {.types = types, .path = "test.yaml", .text = text, .seed = seed, .workers = 3};
-    int status = mr_pipeline_open(&pipeline, &params, &wrong);
-    if (status)
-        mr_diagnostics_print(&wrong, stderr);
-    assert_int_equal(status, MR_OK);
-    mr_diagnostics_fini(&wrong);
-    return pipeline;
+    return opened(&params);
 }
 
 /* What a run took lies under what was planned, and all of it was known. */

@@ -16,6 +16,7 @@
 #include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "millrace/millrace.h"
+#include "tests/support/opened.h"
 
 enum { SEEDS = 10, FRAMES = 60 };
 static const char *const devices[] = {"cpu", "sim:0"};
@@ -193,16 +194,9 @@ static const mr_stage_type *const *types(void) {
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
 static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
-    mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline = NULL;
-    mr_pipeline_params params = {.types = types(), .path = "test.yaml", .text = text, .seed = seed,
-                                 .workers = workers};
-    if (mr_pipeline_open(&pipeline, &params, &wrong)) {
-        mr_diagnostics_print(&wrong, stderr);
-        fail_msg("refused: %s", text);
-    }
-    mr_diagnostics_fini(&wrong);
-    return pipeline;
+    const mr_pipeline_params params = {
+        .types = types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
+    return opened(&params);
 }
 
 typedef void run_function(const char *text, uint64_t seed, int workers);

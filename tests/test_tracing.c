@@ -14,6 +14,7 @@
 
 #include "engine/base/log.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/opened.h"
 
 static char path[] = "/tmp/millrace-tracing-XXXXXX";
 
@@ -32,16 +33,10 @@ static int remove_path(void **state) {
 /* ---- running and reading ---- */
 
 static mr_pipeline *start_text(const char *text, uint64_t seed, int workers) {
-    mr_diagnostics wrong = {0};
-    mr_pipeline *pipeline = NULL;
-    mr_pipeline_params params = {.types = flow_stage_types(), .path = "test.yaml", .text = text, .seed = seed,
-                                 .workers = workers, .trace = path};
+    const mr_pipeline_params params = {.types = flow_stage_types(), .path = "test.yaml", .text = text, .seed = seed,
+                                       .workers = workers, .trace = path};
     flow_stages_reset();
-    if (mr_pipeline_open(&pipeline, &params, &wrong)) {
-        mr_diagnostics_print(&wrong, stderr);
-        fail_msg("pipeline refused");
-    }
-    mr_diagnostics_fini(&wrong);
+    mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     return pipeline;
 }

@@ -1,0 +1,19 @@
+#include "tests/support/opened.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+mr_pipeline *opened(const mr_pipeline_params *params) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline *pipeline = NULL;
+    if (mr_pipeline_open(&pipeline, params, &wrong)) {
+        mr_diagnostics_print(&wrong, stderr);
+        fail_msg("%s (seed %llu) is refused", params->path, (unsigned long long)params->seed);
+    }
+    mr_diagnostics_fini(&wrong);
+    return pipeline;
+}
