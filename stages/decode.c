@@ -50,6 +50,7 @@ typedef struct decode_state {
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     int last_error;            /* AVERROR */
     bool damaged;              /* this source has had damage */
+    bool told;                 /* that a picture was dropped as corrupt */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
     mr_selection selection;    /* of this epoch */
@@ -182,12 +183,27 @@ static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet) {
     const decode_options *from = self->options;
     mr_decoder_params params = {.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
                                 .skip = from->skip == SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
+                                .strict = from->damaged == DAMAGED_DROP,
                                 .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
                                 .pool = state->pool, .device = state->device, .io = io};
     int status = mr_decoder_open(&state->codec, &params, packet->media);
     if (!status)
         state->media = mr_media_ref(packet->media);
     return status;
+}
+
+/* The first of a source is warned of, the others are for those who ask. */
+static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
+    decode_state *state = self->state;
+    void (*say)(const mr_stage *, const char *, ...) = state->told ? mr_stage_info : mr_stage_warn;
+    if (packet->media && packet->media->still)
+        say(self, "%s: %s is damaged", self->source_id, packet->media->path);
+    else if (packet->pts_ns != MR_NO_TIME)
+        say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);
+    else
+        say(self, "%s: a picture is damaged", self->source_id);
+    state->told = true;
+    mr_io_drop(io, packet, "corrupt");
 }
 
 /* Closes the receipt of a packet that gave no picture. Once a stream was damaged, its missing pictures are put
@@ -197,13 +213,13 @@ static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t n
     const decode_options *from = self->options;
     bool reported = state->errors > 0 || packet->flags & MR_FRAME_CORRUPT;
     if (reported)
-        mr_io_drop(io, packet, "corrupt");
+        drop_corrupt(self, io, packet);
     else if (packet->flags & MR_FRAME_HIDDEN)
         mr_io_absorb(io, packet, "not shown");
     else if (mr_pending_may_be_field(&state->pending, number))
         mr_io_absorb(io, packet, "second field");
     else if (state->damaged)
-        mr_io_drop(io, packet, "corrupt");
+        drop_corrupt(self, io, packet);
     else if (from->skip != SKIP_NONE)
         mr_io_absorb(io, packet, "skip");
     else if (state->seq == 0 && state->pictures == 0)
@@ -227,7 +243,7 @@ static void count_error(mr_stage *self, mr_io *io, int error) {
         state->errors++;
         return;
     }
-    mr_io_drop(io, packet, "corrupt");
+    drop_corrupt(self, io, packet);
     mr_frame_unref(&packet);
 }
 
@@ -368,8 +384,10 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     if (!shared && state->last_given != number) {
         if (state->verdict == NOT_SELECTED)
             mr_io_absorb(io, packet, "not selected");
+        else if (state->verdict == DAMAGED)
+            drop_corrupt(self, io, packet);
         else
-            mr_io_drop(io, packet, state->verdict == DAMAGED ? "corrupt" : "cannot be carried");
+            mr_io_drop(io, packet, "cannot be carried");
     }
     if (!shared) {
         mr_pending_take(&state->pending, number);
@@ -458,19 +476,20 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     const decode_options *from = self->options;
     bool skipped = (from->skip == SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
                    (from->skip == SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
-    const char *damage = !frame->media || !frame->media->codec ? "no media" : NULL;
-    if (state->refused)
-        damage = "no decoder";
-    if (frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
-        damage = "corrupt";
-    if (!damage && !skipped)
+    bool corrupt = frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
+    const char *damage = !frame->media || !frame->media->codec ? "no media" : state->refused ? "no decoder" : NULL;
+    if (!damage && !corrupt && !skipped)
         return false;
-    if (damage) {
+    if (damage || corrupt)
         state->packets++;
+    if (damage)
         mr_io_drop(io, frame, damage);
-    } else {
+    else if (corrupt && frame->flags & MR_FRAME_CORRUPT)
+        mr_io_drop(io, frame, "corrupt"); /* its source has said why */
+    else if (corrupt)
+        drop_corrupt(self, io, frame);
+    else
         mr_io_absorb(io, frame, "skip");
-    }
     return true;
 }
 

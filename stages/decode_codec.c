@@ -27,6 +27,9 @@ int mr_decoder_open(AVCodecContext **result, const mr_decoder_params *params, co
         codec->thread_type = FF_THREAD_SLICE;
     codec->max_pixels = mr_av_max_pixels(params->max_pixels);
     codec->skip_frame = params->skip;
+    /* Other decoders mark a picture that they patch up; that of JPEG only fails where it is told to. */
+    if (params->strict && parameters->codec_id == AV_CODEC_ID_MJPEG)
+        codec->err_recognition |= AV_EF_EXPLODE;
     if (!params->device)
         mr_picture_pool_attach(params->pool, codec);
     else if (mr_decode_device_attach(params->device, codec, params->io)) {

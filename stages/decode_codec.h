@@ -12,6 +12,7 @@ typedef struct mr_decoder_params {
     bool prompt;            /* a picture must not wait for packets behind it that are decoded beside it */
     int64_t max_pixels;
     enum AVDiscard skip;    /* pictures that the decoder leaves out */
+    bool strict;            /* a JPEG that ends early is an error; else what is missing is gray */
     mr_picture_pool *pool;  /* that it writes into; outlives it */
     mr_decode_device *device; /* instead of a pool: where pictures go; outlives it */
     mr_io *io;              /* the call that opens it, for the device */

@@ -211,7 +211,7 @@ static int read_image(mr_reader *base, mr_packet *packet) {
         return status;
     if (status && reader->params.stage)
         mr_stage_warn(reader->params.stage, "%s", mr_message());
-    packet->flags = MR_FRAME_KEY | (status || packet->bytes == 0 ? MR_FRAME_CORRUPT : 0);
+    packet->flags = MR_FRAME_KEY | (status ? MR_FRAME_CORRUPT : 0);
     packet->media = describe(reader, file, recognise(file->path, packet->data, packet->bytes));
     if (!packet->media) {
         mr_buffer_unref(&packet->buffer);

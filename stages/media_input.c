@@ -132,6 +132,10 @@ int mr_input_open(mr_input *input, const char *path, const mr_stage *stage) {
         close(fd);
         return refuse_special(path, status.st_mode);
     }
+    if (status.st_size == 0) {
+        close(fd);
+        return mr_fail(MR_ERROR_DATA, "%s: the file is empty", path);
+    }
     input->fd = fd;
     input->bytes = status.st_size;
     return MR_OK;

@@ -124,6 +124,12 @@ static bool has_mode(const char *path, mode_t kind) {
     return stat(path, &status) == 0 && (status.st_mode & S_IFMT) == kind;
 }
 
+/* What is not there after all, such as the end of a broken link, counts as a file: one that cannot be read. */
+static bool is_file(const char *path) {
+    struct stat status;
+    return stat(path, &status) != 0 || S_ISREG(status.st_mode);
+}
+
 static int open_folder(const char *path, DIR **folder) {
     *folder = opendir(path);
     return *folder ? MR_OK : mr_fail(mr_av_status(AVERROR(errno)), "%s: %s", path, strerror(errno));
@@ -138,7 +144,7 @@ static int add_folder(mr_image_list *list, const char *path, int label) {
         if (entry->d_name[0] == '.' || !mr_image_codec_by_name(entry->d_name))
             continue;
         char *file = join(path, entry->d_name);
-        if (file && !has_mode(file, S_IFREG)) {
+        if (file && !is_file(file)) {
             mr_free(file);
             continue;
         }
@@ -180,7 +186,7 @@ static int add_glob(mr_image_list *list, const char *pattern) {
     int answer = glob(pattern, GLOB_NOSORT, NULL, &found);
     int status = answer == GLOB_NOSPACE ? out_of_memory() : MR_OK;
     for (size_t i = 0; !status && answer == 0 && i < found.gl_pathc; i++)
-        if (has_mode(found.gl_pathv[i], S_IFREG))
+        if (is_file(found.gl_pathv[i]))
             status = add_file(list, mr_strdup(found.gl_pathv[i]), -1);
     globfree(&found);
     return status;

@@ -80,7 +80,7 @@ static void what_is_no_media_is_refused(void **state) {
     write_file(path, "text.mp4", "this is no video\n");
     assert_refused(path, MR_ERROR_DATA, "is no video or image");
     write_file(path, "empty.mp4", "");
-    assert_refused(path, MR_ERROR_DATA, "is no video or image");
+    assert_refused(path, MR_ERROR_DATA, "is empty");
     assert_refused("/dev/zero", MR_ERROR_DATA, "device");
     assert_refused("http://127.0.0.1/a.mp4", MR_ERROR_NO_INPUT, "only files");
     assert_refused("-", MR_ERROR_NO_INPUT, "standard input");

@@ -291,6 +291,16 @@ class Streams(Case):
         self.assertIn("ledger: ", told)
         self.assertIn(" balanced", told)
 
+    def test_closed_streams_are_no_place_for_results(self):
+        """What is opened next must not get their numbers, and be written into."""
+        pipeline = self.write(SHORT)
+        for closed, arguments, code in ((1, ["run", pipeline], 74), (2, ["run", pipeline], 0), (1, ["--version"], 74),
+                                        (0, ["check", "-"], 74)):
+            with self.subTest(arguments=arguments, closed=closed):
+                done = subprocess.run([MILLRACE, *map(str, arguments)], capture_output=True, text=True, timeout=TIMEOUT,
+                                      preexec_fn=lambda: os.close(closed))
+                self.assertEqual(done.returncode, code, done.stderr)
+
     def test_a_terminal_shows_progress_and_a_summary(self):
         leader, follower = self.terminal()
         run = start([MILLRACE, "run", self.write(ENDLESS), "--set", "sources.clock.frames=200",

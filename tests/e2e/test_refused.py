@@ -152,7 +152,7 @@ class Media(harness.Case):
     def test_not_media(self):
         self.refused(self.file("text.mp4", "this is no video\n" * 100), 65)
         self.refused(self.file("noise.mp4", bytes(range(256)) * 100), 65)
-        self.refused(self.file("empty.mp4", b""), 65)
+        self.refused(self.file("empty.mp4", b""), 65, "is empty")
 
     def test_head_of_a_file(self):
         self.refused(self.file("head.mp4", clips.COCKATOO.read_bytes()[:2000]), 65)
@@ -161,6 +161,27 @@ class Media(harness.Case):
         folder = self.folder / "empty"
         folder.mkdir()
         self.refused(folder, (65, 66))
+
+    def test_pictures_of_a_folder_that_cannot_be_read(self):
+        """They are counted and named, and cost no others: cut off, empty, no picture, a link to nothing."""
+        whole = (harness.PICTURES / "orange.jpg").read_bytes()
+        (self.folder / "pictures").mkdir()
+        for name, data in (("1.jpg", whole), ("2.jpg", whole[:len(whole) * 6 // 10]), ("3.png", b""),
+                           ("4.bmp", b"no picture"), ("6.jpg", whole)):
+            self.file(f"pictures/{name}", data)
+        (self.folder / "pictures/5.jpg").symlink_to("nowhere")
+        (self.folder / "pictures/folder.jpg").mkdir()
+        text = GOOD.replace(str(clips.COCKATOO), str(self.folder / "pictures"))
+        for damaged, lost in (("drop", "2345"), ("keep", "345")):
+            with self.subTest(damaged):
+                run = self.run_pipeline(text, "--set", f"stages.decode.damaged={damaged}", "--log", "info")
+                self.assert_balanced(run)
+                self.assertEqual([int(pathlib.Path(row["file"]).stem) for row in run.rows],
+                                 [number for number in range(1, 7) if str(number) not in lost])
+                self.assertEqual(run.ledger["dropped"],
+                                 [{"stage": "decode", "reason": "corrupt", "frames": len(lost)}])
+                for number in lost:
+                    self.assertEqual(run.err.count(f"pictures/{number}."), 1, run.err)
 
     def test_no_permission(self):
         if os.geteuid() == 0:

@@ -1,8 +1,11 @@
 /* The millrace command: finds the verb. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "engine/config/nearest.h"
 #include "tools/millrace/command.h"
@@ -47,7 +50,16 @@ static int unknown(const char *verb) {
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
+/* Where a standard stream is closed, the next file or socket that is opened would take its number, and results would
+ * be written into it. What holds the place cannot be read or written, so that using it fails, as it should. */
+static void hold_standard_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            open("/dev/null", O_PATH);
+}
+
 int main(int argc, char **argv) {
+    hold_standard_streams();
     /* A reader that goes away is told of by write(2), and ends the run in order. */
     signal(SIGPIPE, SIG_IGN);
     /* Whatever the file is called: nodes are started from /proc/self/exe. */

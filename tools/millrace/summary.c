@@ -95,6 +95,8 @@ static void print_stages(const mr_summary *summary, FILE *stream) {
         fprintf(stream, "  and %zu more sources\n", sources - MOST_SOURCES);
     fprintf(stream,
             "  busy: inside the stage, all instances together; p50, p99: from entering its queue to its end\n");
+    if (!summary->delivered)
+        return;
     fprintf(stream, "  from source to sink: p50 ");
     print_duration(stream, summary->latency_p50_ns);
     fprintf(stream, ", p99 ");
