@@ -10,6 +10,7 @@ import subprocess
 
 import numpy as np
 
+import field_coded
 from harness import PICTURES, ROOT, SAMPLES
 
 FOLDER = ROOT / "build/clips"
@@ -91,6 +92,17 @@ def variable_rate():
 def transport_stream():
     """Its first time stamp is not zero."""
     return encoded("h264.ts", *H264, "-pix_fmt", "yuv420p")
+
+
+def in_fields(container, count=10):
+    """Each picture is coded as two fields, and comes in two packets."""
+    def make(path):
+        plain = path.with_suffix(".h264")
+        plain.write_bytes(field_coded.stream(field_coded.pictures(count)))
+        ffmpeg("-i", plain, "-c", "copy", path)
+        plain.unlink()
+
+    return made(f"fields.{container}", f"fields {count} 2", make)
 
 
 def rotated(degrees):

@@ -46,6 +46,20 @@ class Clips(harness.Case):
     def test_one_frame(self):
         self.assert_as_probed(clips.one_frame())
 
+    def test_pictures_in_two_fields(self):
+        """One frame a picture, as ffmpeg has it; the packet of its second field is accounted for by itself."""
+        for container in ("mp4", "mkv", "ts"):
+            with self.subTest(container):
+                path = clips.in_fields(container)
+                run = self.frames(path)
+                self.assert_times(run.rows, clips.probed(path))
+                self.assertEqual([row["seq"] for row in run.rows], list(range(10)))
+                self.assertEqual(run.ledger["in"], 20)
+                self.assertEqual(run.ledger["absorbed"],
+                                 [{"stage": "decode", "reason": "second field", "frames": 10}])
+                chosen = self.frames(path, options=", every: 3")
+                self.assert_times(chosen.rows, clips.probed(path)[::3])
+
     def test_variable_frame_rate(self):
         path = clips.variable_rate()
         gaps = {round(b - a, 3) for a, b in zip(clips.probed(path), clips.probed(path)[1:])}

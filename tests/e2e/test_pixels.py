@@ -4,6 +4,7 @@ import numpy as np
 from PIL import Image
 
 import clips
+import field_coded
 import harness
 import reference
 
@@ -65,6 +66,14 @@ class Pixels(harness.Case):
             if clips.stream(clips.codec(name))["pix_fmt"].startswith(("yuv", "gray")):
                 with self.subTest(name):
                     self.assert_yuv(clips.codec(name))
+
+    def test_pictures_in_two_fields(self):
+        """Both fields, line by line, are those that were written; and so ffmpeg has them."""
+        path, written = clips.in_fields("mp4"), field_coded.pictures(10)
+        for decoded, picture in zip(clips.planes(path), written, strict=True):
+            for plane, expected in zip(decoded, picture, strict=True):
+                np.testing.assert_array_equal(plane, expected)
+        self.assert_yuv(path)
 
     def test_rgb_is_untouched(self):
         for path in (clips.codec("h264 rgb"), clips.codec("png video"), clips.codec("ffv1 with alpha")):
