@@ -39,6 +39,7 @@ static world_result run_schedules(bool live, const world_faults *faults) {
 SCHEDULES(test_quiet, false, .batches = false)
 SCHEDULES(test_lost_and_repeated_messages, false, .loss = true, .duplicates = true)
 SCHEDULES(test_damage_and_closed_connections, false, .damage = true, .closing = true)
+SCHEDULES(test_connections_that_swallow, false, .wedges = true, .loss = true)
 SCHEDULES(test_receivers_that_die, false, .receivers_die = true, .closing = true)
 SCHEDULES(test_senders_that_die, false, .senders_die = true, .loss = true)
 SCHEDULES(test_processes_that_stand_still, false, .pauses = true, .loss = true)
@@ -56,16 +57,17 @@ static void test_only_what_kills_is_set_aside(void **state) {
 SCHEDULES(test_batches, false, .batches = true, .receivers_die = true, .loss = true)
 SCHEDULES(test_garbage, false, .garbage = true, .damage = true, .closing = true)
 SCHEDULES(test_everything, false, .loss = true, .duplicates = true, .damage = true, .closing = true,
-          .receivers_die = true, .senders_die = true, .pauses = true, .garbage = true)
+          .receivers_die = true, .senders_die = true, .pauses = true, .garbage = true, .wedges = true)
 SCHEDULES(test_live_quiet, true, .batches = false)
 SCHEDULES(test_live_with_everything, true, .loss = true, .duplicates = true, .damage = true, .closing = true,
-          .receivers_die = true, .pauses = true, .garbage = true)
+          .receivers_die = true, .pauses = true, .garbage = true, .wedges = true)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_lost_and_repeated_messages),
         cmocka_unit_test(test_damage_and_closed_connections),
+        cmocka_unit_test(test_connections_that_swallow),
         cmocka_unit_test(test_receivers_that_die),
         cmocka_unit_test(test_senders_that_die),
         cmocka_unit_test(test_processes_that_stand_still),

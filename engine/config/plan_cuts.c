@@ -15,7 +15,7 @@ enum {
     ENVELOPE_BYTES = 1 << 20,
     UNKNOWN_BYTES = 1 << 28 /* most of one message where the size of frames is not known */
 };
-static const int64_t heartbeat_ns = 1000000000, handshake_ns = 5000000000, retry_ns = 200000000, stop_ns = 5000000000;
+static const int64_t handshake_ns = 5000000000, retry_ns = 200000000, stop_ns = 5000000000;
 
 static bool crosses(const mr_plan_builder *b, const mr_plan_link *link) {
     return b->plan->vertices[link->from].node != b->plan->vertices[link->to].node;
@@ -66,7 +66,7 @@ static mr_cut describe(const mr_plan_builder *b, const char *name, const mr_plan
                     .max_peers = b->plan->nodes[reader->node].replicas + MORE_PEERS,
                     .takers = b->plan->nodes[reader->node].replicas,
                     .lease_ns = said->lease_ns,
-                    .heartbeat_ns = heartbeat_ns,
+                    .heartbeat_ns = said->heartbeat_ns,
                     .handshake_ns = handshake_ns,
                     .retry_ns = retry_ns,
                     .stop_ns = stop_ns,
@@ -177,7 +177,7 @@ static bool same_wish(const mr_spec_cut *a, const mr_spec_cut *b) {
                                                       : a->dead_letters == b->dead_letters;
     return a->mode == b->mode && a->window == b->window && a->memory_bytes == b->memory_bytes &&
            a->compress == b->compress && a->checksum == b->checksum && a->in_line == b->in_line &&
-           a->lease_ns == b->lease_ns && letters;
+           a->lease_ns == b->lease_ns && a->heartbeat_ns == b->heartbeat_ns && letters;
 }
 
 /* Readers of one port in one node share a cut, so they cannot want different ones. */

@@ -84,6 +84,7 @@ typedef struct mr_spec_cut {
     int checksum;          /* 1: of the payload, too */
     bool in_line;          /* no shared memory, where both nodes are on one machine */
     int64_t lease_ns;      /* 0: none */
+    int64_t heartbeat_ns;  /* 0: not said */
     const char *dead_letters; /* NULL: none */
 } mr_spec_cut;
 

@@ -34,6 +34,10 @@ const mr_option mr_cut_keys[] = {
      .max = 86400e9,
      .help = "how long one of several processes of this node may have a frame until another gets it; without it as "
              "long as it lives"},
+    {.name = "heartbeat", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_cut, heartbeat_ns),
+     .min = 10000000, .max = 3600e9,
+     .help = "how often both nodes say that they are there; one that is not heard for three times as long is lost, and "
+             "the connection is made anew; without it once a second"},
     {.name = "dead_letters", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_cut, dead_letters),
      .example = "dead-letters",
      .help = "a folder for frames of which two processes have died; without it they are only dropped and counted"},

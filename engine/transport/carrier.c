@@ -205,6 +205,10 @@ void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *pa
         }
 }
 
+void mr_carrier_renew(mr_carrier *carrier, uint32_t route) {
+    mr_zmq_renew(carrier->sockets[route]);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
 
 /* Whether a message waits. A socket's descriptor tells only of changes, so this is asked before each sleep. */

@@ -41,6 +41,8 @@ void mr_carrier_wake(mr_carrier *carrier);
 /* On its thread: sends a message, whose parts with buffers are referred to until they are out. Where the route is gone,
  * `lost` is called by the way. */
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);
+/* On its thread: closes the connection of a DEALER, and makes another. What was under way is lost. */
+void mr_carrier_renew(mr_carrier *carrier, uint32_t route);
 /* The address of the first socket, with the port that the system chose where it was to. */
 const char *mr_carrier_endpoint(const mr_carrier *carrier);
 /* Processor nanoseconds of its thread so far. */

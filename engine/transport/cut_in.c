@@ -214,6 +214,8 @@ static void act(cut_in *in, int64_t now_ns) {
         if (action.kind == MR_ACTION_PEER) {
             mr_cut_borrower_note(in->borrower, &action);
             mr_cut_tell_peer(&in->teller, &action, now_ns);
+        } else if (action.kind == MR_ACTION_RENEW) {
+            mr_carrier_renew(in->carrier, action.peer);
         } else if (action.kind == MR_ACTION_SEND && !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count))
             mr_carrier_send(in->carrier, action.peer, parts, count);
     }

@@ -92,6 +92,7 @@ static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message
     if (!ours || from->state == SENDER_REFUSED || from->state == SENDER_LEFT)
         return MR_OK;
     receiver->counts.rejected++;
+    from->spoilt |= reason == MR_REJECT_MALFORMED;
     if (reason == MR_REJECT_STALE || reason == MR_REJECT_MALFORMED) {
         receiver_break(receiver, from, MR_PEER_BROKEN, message->reject.text);
         return MR_OK;
@@ -215,7 +216,7 @@ static void hear_bye(mr_receiver *receiver, origin *from, const mr_cut_message *
 
 int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns) {
     origin *from = &receiver->origins[sender];
-    receiver->now_ns = now_ns;
+    receiver->now_ns = from->line_ns = now_ns;
     for (size_t i = 0; message->kind == MR_MESSAGE_ITEMS && i < message->items.count; i++)
         message->items.item[i].fresh = false;
     if (message->kind == MR_MESSAGE_WELCOME)
@@ -248,8 +249,10 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
 }
 
 void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender) {
+    origin *from = &receiver->origins[sender];
     receiver->counts.malformed++;
-    receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "what has come is no message");
+    from->spoilt = true;
+    receiver_break(receiver, from, MR_PEER_BROKEN, "what has come is no message");
 }
 
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {

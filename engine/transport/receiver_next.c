@@ -92,8 +92,29 @@ static void report(mr_receiver *receiver, origin *from, mr_action *action) {
     from->urgent = from->ends_changed = false;
 }
 
+/* When the connection is to be renewed. Not again and again where it is the other end that sends garbage. */
+static int64_t renewal_ns(const mr_receiver *receiver, const origin *from) {
+    const mr_session_timing *timing = &receiver->params.self.timing;
+    return from->spoilt ? from->renewed_ns + timing->hello_ns : from->line_ns + timing->silence_ns;
+}
+
+static bool renew(mr_receiver *receiver, origin *from, mr_action *action) {
+    if (!from->line_ns)
+        from->line_ns = receiver->now_ns;
+    if (receiver->now_ns < renewal_ns(receiver, from))
+        return false;
+    from->renewed_ns = from->line_ns = receiver->now_ns;
+    from->spoilt = false;
+    *action = (mr_action){.kind = MR_ACTION_RENEW, .peer = (uint32_t)(from - receiver->origins)};
+    return true;
+}
+
+static bool is_leaving(const mr_receiver *receiver) {
+    return receiver->closing || (receiver->withdrawn && !receiver->held);
+}
+
 static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
-    bool leaving = receiver->closing || (receiver->withdrawn && !receiver->held);
+    bool leaving = is_leaving(receiver);
     if (from->state == SENDER_THERE &&
         receiver->now_ns - from->heard_ns >= receiver->params.self.timing.silence_ns) {
         receiver_break(receiver, from, MR_PEER_SILENT, "nothing was heard of it");
@@ -109,6 +130,8 @@ static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
         from->state = SENDER_LEFT;
         return true;
     }
+    if (from->state == SENDER_AWAY && !leaving && renew(receiver, from, action))
+        return true;
     if (from->state == SENDER_AWAY && !leaving && receiver->now_ns >= from->hello_ns) {
         say_hello(receiver, (uint32_t)(from - receiver->origins), action);
         return true;
@@ -136,8 +159,8 @@ int64_t mr_receiver_wake_ns(const mr_receiver *receiver) {
     int64_t wake = receiver->event_count ? receiver->now_ns : INT64_MAX;
     for (uint32_t i = 0; i < receiver->params.senders; i++) {
         const origin *from = &receiver->origins[i];
-        if (from->state == SENDER_AWAY && !receiver->closing)
-            wake = earlier(wake, from->hello_ns);
+        if (from->state == SENDER_AWAY && !is_leaving(receiver))
+            wake = earlier(wake, earlier(from->hello_ns, renewal_ns(receiver, from)));
         if (from->state != SENDER_THERE)
             continue;
         wake = earlier(wake, earlier(from->heard_ns + timing->silence_ns, from->said_ns + timing->beat_ns));

@@ -35,6 +35,9 @@ typedef struct origin {
     uint64_t sent_number, heard_number;
     int64_t hello_ns;      /* when HELLO may be said again */
     int64_t heard_ns, said_ns;
+    int64_t line_ns;       /* when anything came over the connection, or that was made; 0: never */
+    int64_t renewed_ns;    /* when it was renewed last */
+    bool spoilt;           /* garbage goes over it */
     uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* of the session */
     uint64_t told_frames, told_bytes; /* of what was granted */
     uint64_t untaken_frames, untaken_bytes; /* in the graph's queue, from any session of it */

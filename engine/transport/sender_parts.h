@@ -22,6 +22,7 @@ typedef struct slot {
     uint32_t deaths; /* of processes that had it in hand; above 0 it goes alone */
     uint32_t peer;   /* LEASED */
     uint64_t had;    /* bit n: peer n has been sent it */
+    uint64_t blamed; /* bit n: of `deaths`, one is that of peer n as it is known now */
 } slot;
 
 typedef struct peer {
@@ -106,6 +107,9 @@ void sender_take_back(mr_sender *sender, uint64_t position);
 /* All that a peer has in hand goes back. With `died`, those that are under suspicion, or else all, are suspected once
  * more, and set aside where that was once too often. */
 void sender_bury(mr_sender *sender, peer *p, bool died);
+
+/* A process that was taken for dead is back: what it had in hand has not killed it. */
+void sender_exonerate(mr_sender *sender, const peer *p);
 
 /* ---- sender_peers.c: sessions ---------------------------------------------------------------------------------- */
 

@@ -78,8 +78,11 @@ static void take_record(mr_sender *sender, peer *p, const mr_cut_message *hello)
     *p = (peer){.used = true, .incarnation = hello->hello.incarnation, .lane_leased = kept.lane_leased,
                 .end_told = kept.end_told, .end_confirmed = kept.end_confirmed};
     copy_text(p->name, sizeof p->name, hello->hello.name);
-    for (uint64_t position = sender->base; position != sender->next; position++)
-        slot_at(sender, position)->had &= ~(UINT64_C(1) << index_of(sender, p));
+    for (uint64_t position = sender->base; position != sender->next; position++) {
+        slot *s = slot_at(sender, position);
+        s->had &= ~(UINT64_C(1) << index_of(sender, p));
+        s->blamed &= ~(UINT64_C(1) << index_of(sender, p));
+    }
     /* Whoever begins in the middle of packets can decode none before a key frame. */
     for (size_t i = 0; sender->params.live && i < sources; i++)
         sender->lanes[i].waits_for_key = true;
@@ -173,6 +176,8 @@ static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *m
         if (message->hello.attempt <= p->attempt)
             return MR_OK; /* It has come twice, or late. */
         sender_end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
+        if (!p->stalled)
+            sender_exonerate(sender, p);
     } else if (p) {
         if (p->session && message->hello.incarnation < p->incarnation)
             return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is here");

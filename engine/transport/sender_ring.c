@@ -79,7 +79,21 @@ static bool suspect(mr_sender *sender, slot *s, bool alone) {
     uint32_t limit = sender->params.deaths;
     sender->peers[s->peer].suspects += s->deaths == 0;
     s->deaths++;
-    return limit && s->deaths >= (alone ? limit : 2 * limit) && !sender->params.live;
+    s->blamed |= UINT64_C(1) << s->peer;
+    return s->deaths >= (alone ? limit : 2 * limit) && !sender->params.live;
+}
+
+void sender_exonerate(mr_sender *sender, const peer *p) {
+    uint64_t bit = UINT64_C(1) << index_of(sender, p);
+    for (uint64_t position = sender->base; position != sender->next; position++) {
+        slot *s = slot_at(sender, position);
+        if (!(s->blamed & bit))
+            continue;
+        s->blamed &= ~bit;
+        s->deaths--;
+        if (s->state == SLOT_LEASED && !s->deaths)
+            sender->peers[s->peer].suspects--;
+    }
 }
 
 void sender_bury(mr_sender *sender, peer *p, bool died) {
@@ -89,7 +103,7 @@ void sender_bury(mr_sender *sender, peer *p, bool died) {
         slot *s = slot_at(sender, position);
         if (s->state != SLOT_LEASED || s->peer != index)
             continue;
-        bool accused = died && s->item.kind == MR_CUT_FRAME && (!suspects || s->deaths);
+        bool accused = died && sender->params.deaths && s->item.kind == MR_CUT_FRAME && (!suspects || s->deaths);
         if (accused && suspect(sender, s, alone)) {
             s->set_aside = true;
             sender->counts.set_aside++;

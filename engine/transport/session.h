@@ -30,6 +30,10 @@
  * remembers the last `memory` identities and their outcomes, over sessions, sender's restarts and several senders.
  * Two frames of one identity that one sender's process offers are two frames.
  *
+ * **Connections** may be open and of no use: what goes in does not come out, or only a part of it, so that nothing that
+ * follows is what was sent. A receiver that hears garbage, is told that its own messages are, or hears nothing at all for
+ * silence_ns, has its connection renewed.
+ *
  * **Live.** Nothing is sent again: what was in hand is dropped, as "connection lost", and of packets all up to the
  * next key frame, as "gop". Nothing is queued: there is room only where there is credit, so that the link before the
  * cut drops by its own policy.
@@ -39,7 +43,7 @@
  * next one alone, with nothing else in hand; one that `deaths` of them had when they died is set aside, or, where it
  * was always in company, that twice as many had. A process has died where a later one has its name, or where its
  * connection was closed and it did not come back in silence_ns; it has stalled where it owes outcomes and its
- * progress stood still for stall_ns. Mere silence is no death.
+ * progress stood still for stall_ns. Mere silence is no death, and who comes back after all had not died.
  *
  * **End.** END goes to every receiver, also to one that comes later, behind all frames of the source that it gets.
  * While frames are not settled one receiver is left without it, so that there is one that can take what others lose.
@@ -100,13 +104,14 @@ typedef enum mr_action_kind {
     MR_ACTION_SETTLE,    /* sender: that is what became of this item; its frame is the caller's again */
     MR_ACTION_SET_ASIDE, /* sender: a frame that kills who works on it; its frame is the caller's again. It is to be
                             kept somewhere, and counts as dropped */
+    MR_ACTION_RENEW,     /* receiver: the connection to that sender is to be closed, and another one to be made */
     MR_ACTION_NEW_RUN    /* receiver: from here on, frames are of another run; what is at work is nobody's any more */
 } mr_action_kind;
 
 /* What is to be done. It borrows from the session until its next call. */
 typedef struct mr_action {
     mr_action_kind kind;
-    uint32_t peer;      /* SEND and PEER. Sender: the route of the peer's last message. Receiver: which sender */
+    uint32_t peer;      /* SEND, PEER and RENEW. Sender: the route of the peer's last message. Receiver: which sender */
     mr_cut_message message; /* SEND */
     mr_cut_item item;   /* SETTLE and SET_ASIDE */
     mr_settled settled; /* SETTLE and SET_ASIDE: outcome, stage, reason; count 1 */

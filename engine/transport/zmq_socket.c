@@ -244,6 +244,13 @@ int mr_zmq_attach(mr_zmq *socket) {
     return MR_OK;
 }
 
+/* What is wrong with the address has been told when it was attached, and libzmq goes on trying. */
+void mr_zmq_renew(mr_zmq *socket) {
+    set(socket->socket, ZMQ_LINGER, 0);
+    zmq_disconnect(socket->socket, socket->endpoint);
+    zmq_connect(socket->socket, socket->endpoint);
+}
+
 void *mr_zmq_handle(const mr_zmq *socket) {
     return socket->socket;
 }

@@ -46,6 +46,8 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params);
 /* Binds or connects; on failure only closing is left. MR_ERROR_UNAVAILABLE (the address is taken, or none of this
  * machine), MR_ERROR_PERMISSION (a folder of ipc sockets that others may enter), MR_ERROR_IO, MR_ERROR_CONFIG. */
 int mr_zmq_attach(mr_zmq *socket);
+/* One that connects: closes the connection, with all that is under way on it, and makes another. */
+void mr_zmq_renew(mr_zmq *socket);
 /* For zmq_poll, zmq_msg_send and so on. */
 void *mr_zmq_handle(const mr_zmq *socket);
 /* Where it listens, with the port that the system chose for "tcp://127.0.0.1:*"; or what it connects to. */

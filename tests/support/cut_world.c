@@ -27,6 +27,7 @@ typedef struct letter {
 typedef struct channel {
     letter *queue[QUEUE];
     size_t count;
+    bool wedged; /* nothing comes out any more */
 } channel;
 
 typedef struct task {
@@ -115,6 +116,7 @@ static void give_back(world *w, letter *gone) {
 }
 
 static void cut_channel(world *w, channel *c) {
+    c->wedged = false;
     while (c->count)
         give_back(w, c->queue[--c->count]);
 }
@@ -146,7 +148,7 @@ static void put_letter(world *w, channel *c, const mr_cut_message *message, int6
 
 /* In order: nothing arrives before what was sent before it. */
 static void post(world *w, channel *c, const mr_cut_message *message) {
-    if (w->faulty && w->faults->loss && chance(w, 3))
+    if (c->wedged || (w->faulty && w->faults->loss && chance(w, 3)))
         return;
     int64_t due_ns = w->now_ns + below(w, 3 * MS), last_ns = c->count ? c->queue[c->count - 1]->due_ns : 0;
     if (w->faulty && chance(w, 2))
@@ -461,6 +463,8 @@ static void drive_worker(world *w, worker *r) {
         CHECK(w, action.kind != MR_ACTION_NEW_RUN);
         if (action.kind == MR_ACTION_SEND)
             post(w, &r->to_sender, &action.message);
+        else if (action.kind == MR_ACTION_RENEW)
+            reconnect(w, r, false);
     }
     CHECK(w, !r->up || mr_receiver_wake_ns(r->session) > w->now_ns);
 }
@@ -478,6 +482,8 @@ static void cause_faults(world *w) {
     worker *r = &w->workers[below(w, w->worker_count)];
     if (faults->closing && chance(w, 2))
         reconnect(w, r, chance(w, 60));
+    if (faults->wedges && chance(w, 1))
+        (chance(w, 50) ? &r->to_sender : &r->from_sender)->wedged = true;
     if (faults->receivers_die && r->up && chance(w, 1))
         kill_worker(w, r);
     if (faults->senders_die && w->sender_up && chance(w, 1))

@@ -11,6 +11,7 @@
 
 typedef struct world_faults {
     bool loss, duplicates, damage, closing;  /* of messages and connections */
+    bool wedges;                             /* connections that are open and swallow what goes one way, until renewed */
     bool receivers_die, senders_die, pauses; /* of processes */
     bool poison;                             /* some frames kill, or hang, who works on them */
     bool garbage;                            /* messages that nobody would send, from strangers, too */

@@ -1,0 +1,113 @@
+#include "tests/support/session_pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "millrace/status.h"
+
+static mr_session_self self_of(const char *name, uint64_t incarnation) {
+    mr_session_self self = {.name = name, .incarnation = incarnation, .cut = "a->b", .formats = "pictures",
+                            .memory = "", .source_count = 2, .lane_count = 1,
+                            .timing = {.hello_ns = S, .beat_ns = S, .silence_ns = 5 * (int64_t)S,
+                                       .stall_ns = 60 * (int64_t)S, .report_ns = S / 10, .alone_ns = S}};
+    self.digest[0] = 7;
+    return self;
+}
+
+mr_sender_params pair_sender_params(void) {
+    return (mr_sender_params){.self = self_of("a", 100), .run = 1, .receivers = 1, .most_peers = 2, .window_frames = 8,
+                              .window_bytes = 1000, .batch_frames = 8, .batch_bytes = 1000, .deaths = 2, .stage = "b"};
+}
+
+mr_receiver_params pair_receiver_params(const char *name) {
+    return (mr_receiver_params){.self = self_of(name, 200), .senders = 1, .credit_frames = 4, .credit_bytes = 500,
+                                .memory = 32};
+}
+
+mr_cut_item pair_frame(uint64_t seq) {
+    return (mr_cut_item){.kind = MR_CUT_FRAME, .identity = {.seq = seq}, .frame = (mr_frame *)(uintptr_t)(seq + 1),
+                         .bytes = 10};
+}
+
+static void take_items(mr_cut_message *message, pair_seen *s) {
+    for (size_t i = 0; i < message->items.count; i++) {
+        mr_cut_item *item = &message->items.item[i];
+        if (item->fresh && item->kind == MR_CUT_FRAME)
+            s->ticket[s->fresh++] = item->ticket;
+        s->ended += item->fresh && item->kind == MR_CUT_END;
+    }
+}
+
+bool pair_drive_sender(mr_sender *sender, mr_receiver *receiver, uint32_t index, int64_t now_ns, pair_seen *s) {
+    mr_action action;
+    bool some = false;
+    while (mr_sender_next(sender, now_ns, &action)) {
+        some = true;
+        s->settled += action.kind == MR_ACTION_SETTLE;
+        s->aside += action.kind == MR_ACTION_SET_ASIDE;
+        if (action.kind == MR_ACTION_SETTLE && action.settled.outcome == MR_NOTE_DROPPED) {
+            s->dropped++;
+            s->why = action.settled.reason;
+        }
+        if (action.kind == MR_ACTION_PEER) {
+            s->sender_change = action.of.change;
+            s->reason = action.of.reason;
+        }
+        if (action.kind == MR_ACTION_SEND && action.message.kind == MR_MESSAGE_ITEMS &&
+            (int)action.message.items.count > s->most_items)
+            s->most_items = (int)action.message.items.count;
+        if (action.kind != MR_ACTION_SEND || !receiver)
+            continue;
+        assert_int_equal(mr_receiver_receive(receiver, index, &action.message, now_ns), MR_OK);
+        if (action.message.kind == MR_MESSAGE_ITEMS)
+            take_items(&action.message, s);
+    }
+    return some;
+}
+
+bool pair_drive_receiver(mr_receiver *receiver, mr_sender *const *senders, int64_t now_ns, pair_seen *s) {
+    mr_action action;
+    bool some = false;
+    while (mr_receiver_next(receiver, now_ns, &action)) {
+        some = true;
+        if (action.kind == MR_ACTION_PEER) {
+            s->receiver_change = action.of.change;
+            s->reason = action.of.reason;
+        }
+        s->renewed += action.kind == MR_ACTION_RENEW;
+        if (action.kind == MR_ACTION_NEW_RUN)
+            s->run = action.run;
+        if (action.kind == MR_ACTION_SEND && senders[action.peer])
+            assert_int_equal(mr_sender_receive(senders[action.peer], 5, &action.message, now_ns), MR_OK);
+    }
+    return some;
+}
+
+void pair_drive(mr_sender *sender, mr_receiver *receiver, int64_t now_ns, pair_seen *s) {
+    bool some = true;
+    for (int i = 0; some && i < 100; i++) {
+        some = pair_drive_receiver(receiver, &sender, now_ns, s);
+        some = pair_drive_sender(sender, receiver, 0, now_ns, s) || some;
+    }
+    assert_false(some);
+}
+
+void pair_open(mr_sender **sender, mr_receiver **receiver) {
+    const mr_sender_params sending = pair_sender_params();
+    const mr_receiver_params receiving = pair_receiver_params("b");
+    assert_int_equal(mr_sender_create(sender, &sending), MR_OK);
+    assert_int_equal(mr_receiver_create(receiver, &receiving), MR_OK);
+}
+
+void pair_offer(mr_sender *sender, uint64_t seq) {
+    const mr_cut_item item = pair_frame(seq);
+    assert_int_equal(mr_sender_offer(sender, &item, S), MR_OK);
+}
+
+void pair_settle_all(mr_receiver *receiver, pair_seen *s, int64_t now_ns) {
+    for (int i = 0; i < s->fresh; i++)
+        mr_receiver_settle(receiver, s->ticket[i], MR_NOTE_DELIVERED, NULL, NULL, now_ns);
+}
