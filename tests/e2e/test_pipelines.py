@@ -121,7 +121,9 @@ class Comments(harness.Case):
     def test_the_demo(self):
         if os.path.realpath(harness.MILLRACE) != str(harness.ROOT / "build/millrace"):
             self.skipTest("the demo runs build/millrace")
+        built = os.stat(harness.MILLRACE).st_mtime_ns
         told = self.shell("tools/demo", harness.ROOT)
+        self.assertEqual(os.stat(harness.MILLRACE).st_mtime_ns, built, "what is there is built again")
         self.assertRegex(told.splitlines()[-1], "^found: sulphur-crested cockatoo")
 
 
