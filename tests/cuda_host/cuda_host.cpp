@@ -1,6 +1,7 @@
 #include "cuda_runtime_api.h"
 
 #include <assert.h>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <nvtx3/nvToolsExt.h>
@@ -119,18 +120,43 @@ struct CUevent_st {
 
 extern "C" {
 
+static const int DEVICES = 2;
+static thread_local int current;
+static std::atomic<int> peers[DEVICES][DEVICES];
+static std::atomic<bool> held;
+
 cudaError_t cudaGetDeviceCount(int *count) {
-    *count = 1;
+    *count = DEVICES;
     return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
-    return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+    if (device < 0 || device >= DEVICES)
+        return cudaErrorInvalidValue;
+    current = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int other) {
+    *can = device != other;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned) {
+    return peers[current][other]++ ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess;
+}
+
+void mr_host_hold(bool holds) {
+    held = holds;
+}
+
+int mr_host_peers(int device, int other) {
+    return peers[device][other];
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *about, int device) {
     *about = {"the host, as a CUDA device", (size_t)1 << 30};
-    return cudaSetDevice(device);
+    return device >= 0 && device < DEVICES ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaGetLastError(void) {
@@ -272,7 +298,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t) {
-    return cudaSuccess;
+    return held ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *context) {

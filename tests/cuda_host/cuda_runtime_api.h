@@ -1,4 +1,4 @@
-/* A CUDA device made of the host's processor, for tests of the kernels' source and of the code around them where there is no
+/* Two CUDA devices made of the host's processor, for tests of the kernels' source and of the code around them where there is no
  * GPU. It stands before the toolkit's header of this name: what the engine, the kernels and their tests use of it is declared
  * here, and every launch runs each thread of the grid, block after block, switching between the threads of a block at
  * barriers. So the arithmetic, the indices and the barriers are those of the real source; what nvcc and a GPU make of it
@@ -10,6 +10,7 @@
 #ifndef MILLRACE_TESTS_CUDA_HOST_H
 #define MILLRACE_TESTS_CUDA_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,7 +27,8 @@ typedef enum cudaError {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
-    cudaErrorNotReady = 600
+    cudaErrorNotReady = 600,
+    cudaErrorPeerAccessAlreadyEnabled = 704
 } cudaError_t;
 typedef enum cudaMemcpyKind {
     cudaMemcpyHostToDevice = 1,
@@ -50,6 +52,8 @@ enum { cudaHostAllocPortable = 1, cudaStreamNonBlocking = 1, cudaEventDisableTim
 
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int other);
+cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *about, int device);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
@@ -79,6 +83,13 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *context);
+
+/* ---- for tests ---------------------------------------------------------------------------------------------------- */
+
+/* From now on no event is done, until it is called with false. */
+void mr_host_hold(bool held);
+/* How often access from one device to the other's memory was enabled. */
+int mr_host_peers(int device, int other);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,100 @@
+/* What the files of CUDA devices share: cuda.c (the device, its memory), cuda_stream.c (what is given to a stream) and
+ * cuda_record.c (events, and the thread that finds out when they are done).
+ *
+ * An event of ours is a CUDA event that a thread of the device asks for, so that a device that fails still completes
+ * what was recorded on it (host functions are not called any more once a context has failed). Work on the host is a host
+ * function of the stream; it and what was waited for belong to the next record, which takes its status from them.
+ *
+ * Threads: a stream is used by one thread at a time; of a device all that changes is guarded by its lock. */
+#ifndef MILLRACE_DEVICE_CUDA_DEVICE_H
+#define MILLRACE_DEVICE_CUDA_DEVICE_H
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+
+#include "engine/device/cuda.h"
+#include "engine/device/cuda_trace.h"
+
+typedef struct cuda_work {
+    mr_work_function *function;
+    void (*after)(void *context); /* instead of `function`: called when the work is recycled */
+    void *context;
+    atomic_int status;
+    struct cuda_work *next;
+    _Alignas(16) unsigned char arguments[MR_WORK_BYTES];
+} cuda_work;
+
+/* Events that a stream was told to wait for; one reference each. */
+typedef struct cuda_waited {
+    mr_event **event;
+    size_t count, capacity;
+} cuda_waited;
+
+typedef struct cuda_stream {
+    mr_stream stream;
+    cudaStream_t handle;
+    cuda_work *work;    /* since the last record, the newest first */
+    cuda_waited waited; /* since the last record */
+    int status;         /* what is known to have failed since the last record */
+    void *scratch;
+    size_t scratch_bytes;
+    mr_cuda_piece *piece; /* that it is at; NULL where nobody traces */
+    int pending;          /* records that are not done; under the device's lock */
+} cuda_stream;
+
+/* A point in a stream that is not known to be reached yet, or that is not in use. */
+typedef struct cuda_record {
+    cudaEvent_t point;
+    cuda_stream *stream;
+    mr_event *event;
+    cuda_work *work;    /* on the host, since the record before */
+    cuda_waited waited; /* since the record before */
+    int status;         /* what is known to have failed already */
+    struct cuda_record *next;
+} cuda_record;
+
+typedef struct cuda_device {
+    mr_device device;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool has_thread, ending;
+    cuda_record *pending; /* in the order of recording; only the device's thread takes some away */
+    cuda_record *unused_records;
+    cuda_work *unused_work;
+    mr_cuda_timeline timeline;
+} cuda_device;
+
+/* ---- cuda.c ----------------------------------------------------------------------------------------------------- */
+
+/* Fails with what the runtime says, and takes it off the runtime's mind. */
+int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what);
+/* Every call of the runtime is about the thread's current device: from now on this one. */
+int mr_cuda_use(const mr_device *device);
+
+/* ---- cuda_stream.c ---------------------------------------------------------------------------------------------- */
+
+/* As the functions of mr_device_type are. */
+int mr_cuda_stream_create(mr_device *device, mr_stream **stream);
+void mr_cuda_stream_destroy(mr_stream *stream);
+int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
+int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                      size_t bytes, size_t rows);
+
+/* Empties a list of work into the free list and returns the status of the last piece that failed, MR_OK where none has.
+ * Called with the lock, once all of it is done: those who want to know that are told. */
+int mr_cuda_recycle_work(cuda_device *device, cuda_work **list);
+
+/* ---- cuda_record.c ---------------------------------------------------------------------------------------------- */
+
+int mr_cuda_record(mr_stream *stream, mr_event *event);
+int mr_cuda_wait(mr_stream *stream, mr_event *event);
+/* Makes room for more, of an empty list for a few, so that none has to be made later. MR_ERROR_MEMORY. */
+int mr_cuda_widen_waited(cuda_waited *list);
+void mr_cuda_forget_waited(cuda_waited *list);
+/* Makes so many records for later. The thread's current device is this one. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
+int mr_cuda_reserve_records(cuda_device *device, int count);
+/* The device's thread: tells the events of what is reached, until `ending`. */
+void *mr_cuda_ask(void *device);
+
+#endif

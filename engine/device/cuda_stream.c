@@ -1,0 +1,209 @@
+/* What is given to the streams of CUDA devices: work on the host, copies, and what kernels need. */
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/device/cuda_device.h"
+
+enum { RESERVED = 4 }; /* records for each stream: as many calls as are most often in flight */
+
+/* ---- work on the host -------------------------------------------------------------------------------------------- */
+
+static cuda_work *take_work(cuda_device *self) {
+    pthread_mutex_lock(&self->lock);
+    cuda_work *taken = self->unused_work;
+    if (taken)
+        self->unused_work = taken->next;
+    pthread_mutex_unlock(&self->lock);
+    return taken ? taken : mr_alloc(sizeof *taken);
+}
+
+/* The newest is put in front; what came first is told first. */
+static void reverse(cuda_work **list) {
+    cuda_work *reversed = NULL;
+    while (*list) {
+        cuda_work *moved = *list;
+        *list = moved->next;
+        moved->next = reversed;
+        reversed = moved;
+    }
+    *list = reversed;
+}
+
+int mr_cuda_recycle_work(cuda_device *self, cuda_work **list) {
+    int status = MR_OK;
+    reverse(list);
+    while (*list) {
+        cuda_work *gone = *list;
+        int its_status = atomic_load_explicit(&gone->status, memory_order_acquire);
+        status = its_status ? its_status : status;
+        if (gone->after)
+            gone->after(gone->context);
+        *list = gone->next;
+        gone->next = self->unused_work;
+        self->unused_work = gone;
+    }
+    return status;
+}
+
+/* A piece of work that belongs to the stream's next record. */
+static cuda_work *add_work(cuda_stream *stream) {
+    cuda_work *added = take_work((cuda_device *)stream->stream.device);
+    if (!added) {
+        mr_fail(MR_ERROR_MEMORY, "%s: no memory for work", stream->stream.device->name);
+        return NULL;
+    }
+    added->after = NULL;
+    atomic_store_explicit(&added->status, MR_OK, memory_order_relaxed);
+    added->next = stream->work;
+    stream->work = added;
+    return added;
+}
+
+static void CUDART_CB run_work(void *context) {
+    cuda_work *self = context;
+    atomic_store_explicit(&self->status, self->function(self->arguments), memory_order_release);
+}
+
+/* All that is launched until something else happens on the stream. */
+static void trace_work(cuda_stream *stream) {
+    cuda_device *device = (cuda_device *)stream->stream.device;
+    if (device->device.trace)
+        mr_cuda_trace_begin(&device->timeline, &stream->piece, &stream->stream, stream->handle, MR_ENGINE_COMPUTE, 0);
+}
+
+static void trace_copy(cuda_stream *stream, const void *to, const void *from, size_t bytes) {
+    cuda_device *device = (cuda_device *)stream->stream.device;
+    if (device->device.trace)
+        mr_cuda_trace_copy(&device->timeline, &stream->piece, &stream->stream, stream->handle, to, from, bytes);
+}
+
+int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
+    cuda_stream *self = (cuda_stream *)stream;
+    int status = mr_cuda_use(stream->device);
+    if (status)
+        return status;
+    cuda_work *added = add_work(self);
+    if (!added)
+        return MR_ERROR_MEMORY;
+    added->function = function;
+    if (bytes)
+        memcpy(added->arguments, arguments, bytes);
+    trace_work(self);
+    cudaError_t error = cudaLaunchHostFunc(self->handle, run_work, added);
+    /* What was not launched stays in the list with status MR_OK, to be recycled with the rest. */
+    return error ? mr_cuda_failed(stream->device, error, "take work") : MR_OK;
+}
+
+static cudaError_t copy_row(cudaStream_t handle, void *to, const void *from, size_t bytes) {
+    return from ? cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle) : cudaMemsetAsync(to, 0, bytes, handle);
+}
+
+/* The addresses tell which memory they are of. Rows that the hardware cannot take at once are copied one by one. */
+int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                      size_t bytes, size_t rows) {
+    cudaStream_t handle = ((cuda_stream *)stream)->handle;
+    int status = mr_cuda_use(stream->device);
+    if (status)
+        return status;
+    cudaError_t error = cudaSuccess;
+    trace_copy((cuda_stream *)stream, to, from, rows * bytes);
+    if (rows > 1 && from && to_stride >= (ptrdiff_t)bytes && from_stride >= (ptrdiff_t)bytes)
+        error = cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, bytes, rows, cudaMemcpyDefault, handle);
+    else
+        for (size_t row = 0; row < rows && !error; row++)
+            error = copy_row(handle, (char *)to + (ptrdiff_t)row * to_stride,
+                             from ? (const char *)from + (ptrdiff_t)row * from_stride : NULL, bytes);
+    return error ? mr_cuda_failed(stream->device, error, "copy") : MR_OK;
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------- */
+
+int mr_cuda_stream_create(mr_device *device, mr_stream **stream) {
+    int status = mr_cuda_use(device);
+    if (status)
+        return status;
+    cuda_stream *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a stream", device->name);
+    made->stream.device = device;
+    cudaError_t error = cudaStreamCreateWithFlags(&made->handle, cudaStreamNonBlocking);
+    if (error)
+        status = mr_cuda_failed(device, error, "create a stream");
+    if (!status)
+        status = mr_cuda_widen_waited(&made->waited);
+    if (!status)
+        status = mr_cuda_reserve_records((cuda_device *)device, RESERVED);
+    if (status) {
+        mr_cuda_stream_destroy(&made->stream);
+        return status;
+    }
+    *stream = &made->stream;
+    return MR_OK;
+}
+
+/* The handle NULL is that of all streams that are not made with cudaStreamNonBlocking. */
+static void finish(cuda_stream *stream) {
+    mr_cuda_trace_end(&stream->piece, &stream->stream, stream->handle);
+    cudaStreamSynchronize(stream->handle);
+    cudaFree(stream->scratch);
+    cudaStreamDestroy(stream->handle);
+    cudaGetLastError();
+}
+
+void mr_cuda_stream_destroy(mr_stream *stream) {
+    cuda_stream *gone = (cuda_stream *)stream;
+    cuda_device *self = (cuda_device *)stream->device;
+    mr_cuda_use(&self->device);
+    if (gone->handle)
+        finish(gone);
+    pthread_mutex_lock(&self->lock);
+    while (gone->pending)
+        pthread_cond_wait(&self->changed, &self->lock);
+    mr_cuda_recycle_work(self, &gone->work);
+    pthread_mutex_unlock(&self->lock);
+    mr_cuda_forget_waited(&gone->waited);
+    mr_free(gone->waited.event);
+    mr_free(gone);
+}
+
+/* ---- for kernels ------------------------------------------------------------------------------------------------- */
+
+int mr_cuda_enter(mr_stream *stream, void **handle) {
+    int status = mr_cuda_use(stream->device);
+    *handle = ((cuda_stream *)stream)->handle;
+    if (!status)
+        trace_work((cuda_stream *)stream);
+    stream->unrecorded++; /* What is launched there is not seen here. */
+    return status;
+}
+
+/* At least doubled, so that slowly growing needs grow it seldom. */
+int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data) {
+    cuda_stream *self = (cuda_stream *)stream;
+    cudaError_t error = cudaSuccess;
+    int status = mr_cuda_use(stream->device);
+    if (status)
+        return status;
+    if (bytes > self->scratch_bytes) {
+        size_t room = bytes > 2 * self->scratch_bytes ? bytes : 2 * self->scratch_bytes;
+        if (self->scratch)
+            error = cudaFreeAsync(self->scratch, self->handle);
+        self->scratch = NULL;
+        self->scratch_bytes = 0;
+        if (!error)
+            error = cudaMallocAsync(&self->scratch, room, self->handle);
+        if (!error)
+            self->scratch_bytes = room;
+    }
+    *data = self->scratch;
+    return error ? mr_cuda_failed(stream->device, error, "allocate scratch memory") : MR_OK;
+}
+
+int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context) {
+    cuda_work *added = add_work((cuda_stream *)stream);
+    if (!added)
+        return MR_ERROR_MEMORY;
+    added->after = function;
+    added->context = context;
+    return MR_OK;
+}
