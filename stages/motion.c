@@ -24,7 +24,8 @@ typedef struct state {
     mr_buffer *reference;  /* the last picture that was let through; NULL before the first one */
     int64_t let_through_ns;
     mr_buffer *current;    /* of the call that waits, with the count of what has changed behind it; NULL: none does */
-    uint32_t changed;      /* that count, once `compared` is done */
+    uint32_t *changed;     /* that count, once `compared` is done; pinned: into other memory a GPU copies only while the
+                              host waits */
     mr_event *compared;
 } state;
 
@@ -50,8 +51,14 @@ static int negotiate(mr_negotiation *n) {
 
 static int open_stage(mr_stage *self) {
     const options *o = self->options;
+    state *s = self->state;
     const mr_preprocess_params look = mr_extractor_look(o->size, true);
-    return mr_resizer_init(&((state *)self->state)->resizer, &look);
+    void *changed = NULL;
+    int status = mr_resizer_init(&s->resizer, &look);
+    if (!status)
+        status = mr_device_allocate(self->device, MR_MEMORY_PINNED, sizeof *s->changed, &changed);
+    s->changed = changed;
+    return status;
 }
 
 /* The call that waited has its answer, or has failed. */
@@ -64,6 +71,8 @@ static void close_stage(mr_stage *self) {
     state *s = self->state;
     forget_call(s);
     mr_buffer_unref(&s->reference);
+    if (s->changed)
+        mr_device_free(self->device, MR_MEMORY_PINNED, s->changed);
     mr_resizer_fini(&s->resizer);
 }
 
@@ -82,7 +91,7 @@ static int compare(mr_stage *self, mr_io *io) {
                                      .changed = changed};
         status = mr_change_enqueue(stream, &work);
         if (!status)
-            status = mr_stream_copy(stream, &s->changed, changed, sizeof s->changed);
+            status = mr_stream_copy(stream, s->changed, changed, sizeof *changed);
     }
     if (!status)
         status = mr_event_create(&s->compared, self->device, self);
@@ -131,7 +140,7 @@ static int decide(mr_stage *self, mr_io *io) {
     int status = mr_event_status(s->compared);
     if (status < 0)
         return mr_fail(status, "pictures could not be compared");
-    double share = s->reference ? (double)s->changed / (double)pixels(o) : 1.0;
+    double share = s->reference ? (double)*s->changed / (double)pixels(o) : 1.0;
     int64_t since_ns = time_of(input) - s->let_through_ns;
     if (!s->reference || share >= o->threshold || (o->refresh_ns > 0 && since_ns >= o->refresh_ns))
         return let_through(s, io, (float)share);
