@@ -4,7 +4,7 @@
  * Pictures are 8-bit planes as preprocess makes them (u8, NCHW): `width` samples a row, no gaps, planes behind
  * each other; only sharpness takes a stride. All memory belongs to the caller. Each operation is a pure function
  * on the calling thread and, with _enqueue, work on a stream for a batch of up to MR_PIECE pictures: the struct
- * given is copied; what its pointers name must stay until the work is done.
+ * given is copied; what its pointers name must stay until the work is done. It has no gaps, as in vector.h.
  *
  * Results do not depend on the processor or device: integers are exact, and floats are computed with the same
  * operations in the same order everywhere (classical_pixel.h). Errors: MR_ERROR_CONFIG for parameters that make no
@@ -38,7 +38,7 @@ typedef struct mr_histogram_params {
     int32_t width, height; /* of the picture: R, G and B planes */
     mr_color_space space;
     int32_t bins;          /* a channel: value v of n (256; hue 180) falls in bin floor(v * bins / n) */
-    bool joint;            /* bins^3 boxes of colours, (first * bins + second) * bins + third; else 3 * bins */
+    int32_t joint;         /* 0 or 1: bins^3 boxes of colours, (first * bins + second) * bins + third; else 3 * bins */
 } mr_histogram_params;
 
 /* Numbers of a result. Each is a share of the pixels: those of one channel, or of all boxes, add up to 1. */
@@ -99,7 +99,7 @@ void mr_hog_run(const mr_hog *hog, const mr_kernels *kernels, const uint8_t *src
 
 typedef struct mr_hog_work {
     const mr_hog *hog;
-    int32_t count;
+    int32_t count, filler;
     const uint8_t *src[MR_PIECE];
     float *dst[MR_PIECE];
 } mr_hog_work;
@@ -114,7 +114,7 @@ enum { MR_HASH_BYTES = 8 };
 
 typedef struct mr_phash_work {
     int32_t count;
-    bool bits;                     /* 64 floats, 0 or 1, in place of 8 bytes */
+    int32_t bits;                  /* 1: 64 floats, 0 or 1, in place of 8 bytes */
     const uint8_t *src[MR_PIECE];  /* 32 x 32 */
     void *dst[MR_PIECE];
 } mr_phash_work;
@@ -136,7 +136,7 @@ typedef struct mr_sharpness_item {
 } mr_sharpness_item;
 
 typedef struct mr_sharpness_work {
-    int32_t count;
+    int32_t count, filler;
     mr_sharpness_item item[MR_PIECE];
 } mr_sharpness_work;
 void mr_sharpness(const mr_kernels *kernels, const mr_sharpness_item *item);
@@ -148,7 +148,7 @@ int mr_sharpness_enqueue(mr_stream *stream, const mr_sharpness_work *work);
 typedef struct mr_change_work {
     const uint8_t *a, *b;
     size_t count;
-    int32_t noise;
+    int32_t noise, filler;
     uint32_t *changed;
 } mr_change_work;
 void mr_change(const mr_kernels *kernels, const mr_change_work *work);

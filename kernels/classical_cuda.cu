@@ -168,15 +168,14 @@ __global__ static void gather_gradients(const __grid_constant__ mr_hog_layout la
         work.dst[blockIdx.y][(size_t)blockIdx.x * (size_t)length + (size_t)i] = sums[i];
 }
 
-int mr_hog_cuda(const mr_hog_work *work, void *stream) {
+int mr_hog_cuda(const mr_hog_layout *layout, const mr_hog_work *work, void *stream) {
     int status = check_count("gradients", work->count);
     if (status)
         return status;
-    const mr_hog_layout *l = mr_hog_layout_of(work->hog);
-    size_t pixels = (size_t)l->params.block_width * (size_t)l->params.block_height;
-    size_t bytes = ((size_t)l->block_length + 2 * pixels) * sizeof(float) + pixels; /* within 48 KiB */
-    dim3 grid((unsigned)(l->blocks_x * l->blocks_y), (unsigned)work->count);
-    MR_LAUNCH(gather_gradients, grid, THREADS / 2, bytes, stream, *l, *work);
+    size_t pixels = (size_t)layout->params.block_width * (size_t)layout->params.block_height;
+    size_t bytes = ((size_t)layout->block_length + 2 * pixels) * sizeof(float) + pixels; /* within 48 KiB */
+    dim3 grid((unsigned)(layout->blocks_x * layout->blocks_y), (unsigned)work->count);
+    MR_LAUNCH(gather_gradients, grid, THREADS / 2, bytes, stream, *layout, *work);
     return mr_launched("gradients", cudaSuccess);
 }
 

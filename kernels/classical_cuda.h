@@ -1,9 +1,10 @@
 /* Classical features on a CUDA device: the operations of classical.h, with the same arithmetic, one launch for a
  * piece of work.
  *
- * `work` is as for the _enqueue functions, except that src, dst and changed point to memory of the device; it is
- * copied. `stream` is a cudaStream_t of the calling thread's current device. `scratch` is device memory of so many
- * bytes, undefined content, that must stay until the work is done; streams do not share it. Nothing waits.
+ * `work` is as for the _enqueue functions, except that src, dst and changed point to memory of the device, and that the
+ * layout of gradients is given in the place of work->hog; it is copied. `stream` is a cudaStream_t of the calling
+ * thread's current device. `scratch` is device memory of so many bytes, undefined content, that must stay until the work
+ * is done; streams do not share it. Nothing waits.
  *
  * Results are equal to those of the processor, bit for bit: the code is compiled without contraction
  * (-fmad=false), and with IEEE quotients and square roots, as nvcc does unless told otherwise. Errors:
@@ -19,7 +20,7 @@ extern "C" {
 
 size_t mr_histogram_cuda_scratch_bytes(const mr_histogram_work *work);
 int mr_histogram_cuda(const mr_histogram_work *work, void *scratch, void *stream);
-int mr_hog_cuda(const mr_hog_work *work, void *stream);
+int mr_hog_cuda(const mr_hog_layout *layout, const mr_hog_work *work, void *stream);
 int mr_phash_cuda(const mr_phash_work *work, void *stream);
 size_t mr_sharpness_cuda_scratch_bytes(const mr_sharpness_work *work);
 int mr_sharpness_cuda(const mr_sharpness_work *work, void *scratch, void *stream);

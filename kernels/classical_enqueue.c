@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "engine/device/cuda.h"
 #include "kernels/classical.h"
 #include "kernels/cuda.h"
@@ -45,22 +47,48 @@ static int run_change(void *arguments) {
     return MR_OK;
 }
 
-/* On a CUDA device work is launched, in memory of the stream where `scratch` asks for it, elsewhere it is submitted. */
-#define ENQUEUE(name, scratch_bytes, arguments)                                                                        \
+/* On a CUDA device work is launched, by so many calls, in memory of the stream where `bytes` asks for it; elsewhere it is
+ * submitted. */
+#define ENQUEUE(name, bytes, calls, arguments)                                                                         \
+    typedef struct name##_launch {                                                                                     \
+        mr_##name##_work work;                                                                                         \
+        void *scratch;                                                                                                 \
+    } name##_launch;                                                                                                   \
+    static int launch_##name(const void *given, void *handle) {                                                        \
+        const name##_launch *a = given;                                                                                \
+        return mr_kernels_cuda.name arguments;                                                                         \
+    }                                                                                                                  \
     int mr_##name##_enqueue(mr_stream *stream, const mr_##name##_work *work) {                                         \
-        void *handle, *scratch = NULL;                                                                                 \
         if (!mr_stream_is_cuda(stream))                                                                                \
             return mr_stream_submit(stream, run_##name, work, sizeof *work);                                           \
-        size_t bytes = scratch_bytes;                                                                                  \
-        int status = mr_cuda_enter(stream, &handle);                                                                   \
-        if (!status && bytes)                                                                                          \
-            status = mr_cuda_scratch(stream, bytes, &scratch);                                                         \
-        return status ? status : mr_kernels_cuda.name arguments;                                                       \
+        name##_launch a = {.work = *work};                                                                             \
+        size_t scratch_bytes = bytes;                                                                                  \
+        int status = scratch_bytes ? mr_cuda_scratch(stream, scratch_bytes, &a.scratch) : MR_OK;                       \
+        return status ? status : mr_cuda_launch(stream, launch_##name, &a, sizeof a, calls);                           \
     }
 
-ENQUEUE(histogram, mr_kernels_cuda.histogram_scratch_bytes(work), (work, scratch, handle))
-ENQUEUE(hog, 0, (work, handle))
-ENQUEUE(phash, 0, (work, handle))
-ENQUEUE(sharpness, mr_kernels_cuda.sharpness_scratch_bytes(work), (work, scratch, handle))
-ENQUEUE(change, 0, (work, handle))
+ENQUEUE(histogram, mr_kernels_cuda.histogram_scratch_bytes(work), 3, (&a->work, a->scratch, handle))
+ENQUEUE(phash, 0, 1, (&a->work, handle))
+ENQUEUE(sharpness, mr_kernels_cuda.sharpness_scratch_bytes(work), 3, (&a->work, a->scratch, handle))
+ENQUEUE(change, 0, 2, (&a->work, handle))
 #undef ENQUEUE
+
+/* The layout is given too: at an address there may be another one later. */
+typedef struct hog_launch {
+    mr_hog_work work;
+    mr_hog_layout layout;
+} hog_launch;
+
+static int launch_hog(const void *arguments, void *handle) {
+    const hog_launch *a = arguments;
+    return mr_kernels_cuda.hog(&a->layout, &a->work, handle);
+}
+
+int mr_hog_enqueue(mr_stream *stream, const mr_hog_work *work) {
+    if (!mr_stream_is_cuda(stream))
+        return mr_stream_submit(stream, run_hog, work, sizeof *work);
+    hog_launch a;
+    memcpy(&a.work, work, sizeof a.work);
+    memcpy(&a.layout, mr_hog_layout_of(work->hog), sizeof a.layout);
+    return mr_cuda_launch(stream, launch_hog, &a, sizeof a, 1);
+}

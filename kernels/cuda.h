@@ -20,7 +20,7 @@ typedef struct mr_cuda_kernels {
     int (*pool_mean)(const mr_pool_work *works, int count, void *stream);
     size_t (*histogram_scratch_bytes)(const mr_histogram_work *work);
     int (*histogram)(const mr_histogram_work *work, void *scratch, void *stream);
-    int (*hog)(const mr_hog_work *work, void *stream);
+    int (*hog)(const mr_hog_layout *layout, const mr_hog_work *work, void *stream);
     int (*phash)(const mr_phash_work *work, void *stream);
     size_t (*sharpness_scratch_bytes)(const mr_sharpness_work *work);
     int (*sharpness)(const mr_sharpness_work *work, void *scratch, void *stream);

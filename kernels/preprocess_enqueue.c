@@ -1,3 +1,5 @@
+#include <stddef.h>
+
 #include "engine/device/cuda.h"
 #include "kernels/cuda.h"
 #include "kernels/preprocess.h"
@@ -22,14 +24,26 @@ static int count_alike(const mr_preprocess_work *works, int count) {
     return alike;
 }
 
-static int launch(mr_stream *stream, const mr_preprocess_work *works, int count) {
+typedef struct launch_arguments {
     mr_preprocess_grid grid;
-    void *handle;
-    int status = mr_preprocess_place(works->plan, stream, &grid);
+    size_t count;
+    mr_preprocess_work works[MR_PREPROCESS_LAUNCH];
+} launch_arguments;
+
+static int launch(const void *arguments, void *handle) {
+    const launch_arguments *a = arguments;
+    return mr_kernels_cuda.preprocess(&a->grid, a->works, (int)a->count, handle);
+}
+
+static int enqueue_alike(mr_stream *stream, const mr_preprocess_work *works, int count) {
+    launch_arguments a;
+    int status = mr_preprocess_place(works->plan, stream, &a.grid);
+    a.count = (size_t)count;
+    for (int i = 0; i < count; i++)
+        a.works[i] = (mr_preprocess_work){.source = works[i].source, .dst = works[i].dst};
+    size_t bytes = offsetof(launch_arguments, works) + (size_t)count * sizeof a.works[0];
     if (!status)
-        status = mr_cuda_enter(stream, &handle);
-    if (!status)
-        status = mr_kernels_cuda.preprocess(&grid, works, count, handle);
+        status = mr_cuda_launch(stream, launch, &a, bytes, 1);
     for (int i = 0; i < count && !status; i++)
         if (works[i].done)
             status = mr_cuda_after(stream, works[i].done, works[i].context);
@@ -41,7 +55,7 @@ int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, in
     int status = MR_OK;
     for (int i = 0, next; i < count && !status; i = next) {
         next = i + (cuda ? count_alike(works + i, count - i) : 1);
-        status = cuda ? launch(stream, works + i, next - i) : mr_stream_submit(stream, run_work, &works[i], sizeof works[i]);
+        status = cuda ? enqueue_alike(stream, works + i, next - i) : mr_stream_submit(stream, run_work, &works[i], sizeof works[i]);
     }
     return status;
 }

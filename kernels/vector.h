@@ -2,12 +2,12 @@
  *
  * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces of it, which a
  * CUDA device does in one launch. The structs given to _enqueue are copied; what their pointers name must stay valid until
- * the work is done, in memory that the device of the stream reads and writes. All memory belongs to the caller. Arrays are
+ * the work is done, in memory that the device of the stream reads and writes. They have no gaps, since what is the same byte
+ * by byte may be launched as a CUDA graph (engine/device/cuda.h). All memory belongs to the caller. Arrays are
  * dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the stream. */
 #ifndef MILLRACE_KERNELS_VECTOR_H
 #define MILLRACE_KERNELS_VECTOR_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +19,7 @@ typedef struct mr_stream mr_stream; /* as in millrace/stage.h, which no C++ take
 typedef struct mr_linear_work {
     const float *weights, *bias;
     size_t weight_stride, bias_stride;
-    int outputs, inputs, batch;
+    int outputs, inputs, batch, filler;
     const float *src;
     size_t src_stride;
     float *dst;
@@ -52,7 +52,7 @@ int mr_top_k_enqueue(mr_stream *stream, const mr_top_k_work *works, int count);
 typedef struct mr_normalize_work {
     const float *src;
     float *dst;
-    int count;
+    int count, filler;
 } mr_normalize_work;
 void mr_normalize(const mr_normalize_work *work);
 int mr_normalize_enqueue(mr_stream *stream, const mr_normalize_work *works, int count);
@@ -63,7 +63,7 @@ typedef struct mr_pool_work {
     const float *src;
     float *dst;
     int channels, positions;
-    bool channels_last;
+    int channels_last, filler; /* channels_last: 0 or 1 */
 } mr_pool_work;
 void mr_pool_mean(const mr_pool_work *work);
 int mr_pool_mean_enqueue(mr_stream *stream, const mr_pool_work *works, int count);

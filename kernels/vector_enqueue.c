@@ -1,3 +1,6 @@
+#include <stddef.h>
+#include <string.h>
+
 #include "engine/device/cuda.h"
 #include "kernels/cublas.h"
 #include "kernels/cuda.h"
@@ -9,18 +12,33 @@
         return MR_OK;                                                                                                  \
     }
 
-/* One launch for all pieces of work on a CUDA device, work of its own for each elsewhere. */
+enum { LAUNCHED = 32 }; /* together */
+
+/* One launch for many pieces of work on a CUDA device, work of its own for each elsewhere. */
 #define ENQUEUE(name, type)                                                                                            \
     RUN(name)                                                                                                          \
+    typedef struct name##_launch {                                                                                     \
+        size_t count;                                                                                                  \
+        type works[LAUNCHED];                                                                                          \
+    } name##_launch;                                                                                                   \
+    static int launch_##name(const void *arguments, void *handle) {                                                    \
+        const name##_launch *a = arguments;                                                                            \
+        return mr_kernels_cuda.name(a->works, (int)a->count, handle);                                                  \
+    }                                                                                                                  \
+    static int give_##name(mr_stream *stream, const type *works, int count) {                                          \
+        name##_launch a = {.count = (size_t)count};                                                                    \
+        size_t bytes = (size_t)count * sizeof *works;                                                                  \
+        memcpy(a.works, works, bytes);                                                                                 \
+        return mr_cuda_launch(stream, launch_##name, &a, offsetof(name##_launch, works) + bytes, 1);                   \
+    }                                                                                                                  \
     int mr_##name##_enqueue(mr_stream *stream, const type *works, int count) {                                         \
-        void *handle;                                                                                                  \
+        bool cuda = mr_stream_is_cuda(stream);                                                                         \
         int status = MR_OK;                                                                                            \
-        if (mr_stream_is_cuda(stream)) {                                                                               \
-            status = mr_cuda_enter(stream, &handle);                                                                   \
-            return status ? status : mr_kernels_cuda.name(works, count, handle);                                       \
+        for (int i = 0, some; i < count && !status; i += some) {                                                       \
+            some = !cuda ? 1 : count - i < LAUNCHED ? count - i : LAUNCHED;                                            \
+            status = cuda ? give_##name(stream, works + i, some)                                                       \
+                          : mr_stream_submit(stream, run_##name, &works[i], sizeof works[i]);                          \
         }                                                                                                              \
-        for (int i = 0; i < count && !status; i++)                                                                     \
-            status = mr_stream_submit(stream, run_##name, &works[i], sizeof works[i]);                                 \
         return status;                                                                                                 \
     }
 
@@ -31,21 +49,27 @@ ENQUEUE(pool_mean, mr_pool_work)
 RUN(linear)
 #undef RUN
 
-/* cuBLAS works in memory of the stream, so that products on several streams do not disturb each other. */
-static int multiply(mr_stream *stream, const mr_linear_work *work, void *handle) {
-    void *workspace = NULL;
-    int status = mr_cuda_scratch(stream, MR_CUBLAS_WORKSPACE_BYTES, &workspace);
-    if (!status && work->bias)
-        status = mr_kernels_cuda.bias(work, handle);
-    return status ? status : mr_cublas_linear(work, work->bias ? 1.0f : 0.0f, stream->device->index, workspace, handle);
+/* workspace: NULL without cuBLAS, which works in memory of the stream, so that products on several streams do not disturb
+ * each other. */
+typedef struct linear_launch {
+    mr_linear_work work;
+    void *workspace;
+    size_t device;
+} linear_launch;
+
+static int launch_linear(const void *arguments, void *handle) {
+    const linear_launch *a = arguments;
+    if (!a->workspace)
+        return mr_kernels_cuda.linear(&a->work, handle);
+    int status = a->work.bias ? mr_kernels_cuda.bias(&a->work, handle) : MR_OK;
+    return status ? status : mr_cublas_linear(&a->work, a->work.bias ? 1.0f : 0.0f, (int)a->device, a->workspace, handle);
 }
 
 int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work) {
-    void *handle;
     if (!mr_stream_is_cuda(stream))
         return mr_stream_submit(stream, run_linear, work, sizeof *work);
-    int status = mr_cuda_enter(stream, &handle);
-    if (status)
-        return status;
-    return mr_cublas_found() ? multiply(stream, work, handle) : mr_kernels_cuda.linear(work, handle);
+    linear_launch a = {.work = *work, .device = (size_t)stream->device->index};
+    bool found = mr_cublas_found();
+    int status = found ? mr_cuda_scratch(stream, MR_CUBLAS_WORKSPACE_BYTES, &a.workspace) : MR_OK;
+    return status ? status : mr_cuda_launch(stream, launch_linear, &a, sizeof a, found && work->bias ? 2 : 1);
 }

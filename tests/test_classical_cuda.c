@@ -137,7 +137,7 @@ static void check_hog(const mr_hog_params *p) {
         mr_hog_run(hog, &reference, src.host + i * picture,
                    (float *)(void *)(dst.host + GUARD_BYTES + i * bytes), scratch);
     }
-    assert_int_equal(mr_hog_cuda(&work, stream), MR_OK);
+    assert_int_equal(mr_hog_cuda(mr_hog_layout_of(hog), &work, stream), MR_OK);
     compare(&dst, "hog");
     free(scratch);
     free_twin(&src);
@@ -241,7 +241,7 @@ static void the_device_computes_the_same(void **state) {
 static void pieces_of_no_picture_are_refused(void **state) {
     (void)state;
     assert_int_equal(mr_phash_cuda(&(mr_phash_work){.count = 0}, NULL), MR_ERROR_CONFIG);
-    assert_int_equal(mr_hog_cuda(&(mr_hog_work){.count = MR_PIECE + 1}, NULL), MR_ERROR_CONFIG);
+    assert_int_equal(mr_hog_cuda(NULL, &(mr_hog_work){.count = MR_PIECE + 1}, NULL), MR_ERROR_CONFIG);
     assert_int_equal(mr_histogram_cuda(&(mr_histogram_work){.count = -1}, NULL, NULL), MR_ERROR_CONFIG);
     assert_int_equal(mr_sharpness_cuda(&(mr_sharpness_work){.count = 0}, NULL, NULL), MR_ERROR_CONFIG);
     assert_string_equal(mr_message(), "sharpness of 0 pictures at once: 1 to 24 are possible");

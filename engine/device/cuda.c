@@ -1,6 +1,8 @@
 /* CUDA devices, through the runtime, which is linked statically: a program starts with and without a driver. The primary
  * context is used as it is and never reset: libraries share it. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
@@ -164,6 +166,12 @@ int mr_cuda_probe(int index, uint64_t *memory_bytes) {
     return MR_OK;
 }
 
+/* Graphs do what launches do, so this is for comparing the two, and for tools that want to see launches. */
+static bool wants_graphs(void) {
+    const char *said = getenv("MILLRACE_CUDA_GRAPHS");
+    return !said || strcmp(said, "0") != 0;
+}
+
 int mr_cuda_create(mr_device **device, int index) {
     *device = NULL;
     int status = find_device(index);
@@ -174,6 +182,7 @@ int mr_cuda_create(mr_device **device, int index) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for cuda:%d", index);
     made->device = (mr_device){.type = &cuda_type, .index = index};
     snprintf(made->device.name, sizeof made->device.name, "cuda:%d", index);
+    made->graphs = wants_graphs();
     made->timeline = (mr_cuda_timeline){.lock = &made->lock, .device = &made->device};
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);

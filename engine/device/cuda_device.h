@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "engine/device/cuda.h"
+#include "engine/device/cuda_graph.h"
 #include "engine/device/cuda_trace.h"
 
 typedef struct cuda_work {
@@ -38,6 +39,7 @@ typedef struct cuda_stream {
     int status;         /* what is known to have failed since the last record */
     void *scratch;
     size_t scratch_bytes;
+    mr_cuda_launches launches;
     mr_cuda_piece *piece; /* that it is at; NULL where nobody traces */
     int pending;          /* records that are not done; under the device's lock */
 } cuda_stream;
@@ -59,6 +61,7 @@ typedef struct cuda_device {
     pthread_cond_t changed;
     pthread_t thread;
     bool has_thread, ending;
+    bool graphs; /* streams make CUDA graphs of what recurs */
     cuda_record *pending; /* in the order of recording; only the device's thread takes some away */
     cuda_record *unused_records;
     cuda_work *unused_work;
@@ -84,6 +87,9 @@ int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const vo
 /* Empties a list of work into the free list and returns the status of the last piece that failed, MR_OK where none has.
  * Called with the lock, once all of it is done: those who want to know that are told. */
 int mr_cuda_recycle_work(cuda_device *device, cuda_work **list);
+
+/* Makes the device the thread's current one and gives it what was put off; before anything else on the stream. */
+int mr_cuda_flush(cuda_stream *stream);
 
 /* ---- cuda_record.c ---------------------------------------------------------------------------------------------- */
 

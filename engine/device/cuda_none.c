@@ -21,6 +21,19 @@ int mr_cuda_enter(mr_stream *stream, void **handle) {
     return missing(stream->device->index);
 }
 
+int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes, int calls) {
+    (void)function;
+    (void)arguments;
+    (void)bytes;
+    (void)calls;
+    return missing(stream->device->index);
+}
+
+mr_cuda_graph_counts mr_cuda_graph_count(const mr_stream *stream) {
+    (void)stream;
+    return (mr_cuda_graph_counts){0};
+}
+
 int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data) {
     (void)bytes;
     *data = NULL;

@@ -2,6 +2,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/device/cuda_device.h"
 
@@ -99,11 +100,24 @@ static void fill_record(cuda_record *to, cuda_stream *stream, mr_event *event) {
     stream->status = MR_OK;
 }
 
+/* What was put off and cannot be launched fails the next event: others may have been launched before it. */
+static int flush(cuda_stream *self) {
+    int status = mr_cuda_use(self->stream.device);
+    if (status)
+        return status;
+    status = mr_cuda_flush(self);
+    if (status) {
+        mr_log(MR_LOG_ERROR, "%s", mr_message());
+        self->status = status;
+    }
+    return MR_OK;
+}
+
 int mr_cuda_record(mr_stream *stream, mr_event *event) {
     cuda_stream *self = (cuda_stream *)stream;
     cuda_device *device = (cuda_device *)stream->device;
     cuda_record *made;
-    int status = mr_cuda_use(stream->device);
+    int status = flush(self);
     if (!status)
         status = take_record(device, &made);
     if (status)
@@ -148,7 +162,7 @@ static int wait_for_pending(const cuda_device *teller, cuda_stream *self, mr_eve
 int mr_cuda_wait(mr_stream *stream, mr_event *event) {
     cuda_stream *self = (cuda_stream *)stream;
     cuda_device *teller = teller_of(event, stream);
-    int status = mr_cuda_use(stream->device);
+    int status = flush(self);
     if (status)
         return status;
     mr_cuda_trace_end(&self->piece, stream, self->handle);

@@ -1,4 +1,4 @@
-/* What is given to the streams of CUDA devices: work on the host, copies, and what kernels need. */
+/* What is given to the streams of CUDA devices: work on the host, copies, launches, and what kernels need. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -77,9 +77,17 @@ static void trace_copy(cuda_stream *stream, const void *to, const void *from, si
         mr_cuda_trace_copy(&device->timeline, &stream->piece, &stream->stream, stream->handle, to, from, bytes);
 }
 
+int mr_cuda_flush(cuda_stream *stream) {
+    int status = mr_cuda_use(stream->stream.device);
+    if (status || !stream->launches.bytes)
+        return status;
+    trace_work(stream);
+    return mr_cuda_launches_flush(&stream->launches, stream->stream.device, stream->handle);
+}
+
 int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
     cuda_stream *self = (cuda_stream *)stream;
-    int status = mr_cuda_use(stream->device);
+    int status = mr_cuda_flush(self);
     if (status)
         return status;
     cuda_work *added = add_work(self);
@@ -101,12 +109,13 @@ static cudaError_t copy_row(cudaStream_t handle, void *to, const void *from, siz
 /* The addresses tell which memory they are of. Rows that the hardware cannot take at once are copied one by one. */
 int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                       size_t bytes, size_t rows) {
-    cudaStream_t handle = ((cuda_stream *)stream)->handle;
-    int status = mr_cuda_use(stream->device);
+    cuda_stream *self = (cuda_stream *)stream;
+    cudaStream_t handle = self->handle;
+    int status = mr_cuda_flush(self);
     if (status)
         return status;
     cudaError_t error = cudaSuccess;
-    trace_copy((cuda_stream *)stream, to, from, rows * bytes);
+    trace_copy(self, to, from, rows * bytes);
     if (rows > 1 && from && to_stride >= (ptrdiff_t)bytes && from_stride >= (ptrdiff_t)bytes)
         error = cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, bytes, rows, cudaMemcpyDefault, handle);
     else
@@ -126,6 +135,7 @@ int mr_cuda_stream_create(mr_device *device, mr_stream **stream) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a stream", device->name);
     made->stream.device = device;
+    made->launches.graphs = ((cuda_device *)device)->graphs;
     cudaError_t error = cudaStreamCreateWithFlags(&made->handle, cudaStreamNonBlocking);
     if (error)
         status = mr_cuda_failed(device, error, "create a stream");
@@ -145,6 +155,7 @@ int mr_cuda_stream_create(mr_device *device, mr_stream **stream) {
 static void finish(cuda_stream *stream) {
     mr_cuda_trace_end(&stream->piece, &stream->stream, stream->handle);
     cudaStreamSynchronize(stream->handle);
+    mr_cuda_launches_fini(&stream->launches);
     cudaFree(stream->scratch);
     cudaStreamDestroy(stream->handle);
     cudaGetLastError();
@@ -154,8 +165,10 @@ void mr_cuda_stream_destroy(mr_stream *stream) {
     cuda_stream *gone = (cuda_stream *)stream;
     cuda_device *self = (cuda_device *)stream->device;
     mr_cuda_use(&self->device);
-    if (gone->handle)
+    if (gone->handle) {
+        mr_cuda_flush(gone);
         finish(gone);
+    }
     pthread_mutex_lock(&self->lock);
     while (gone->pending)
         pthread_cond_wait(&self->changed, &self->lock);
@@ -168,8 +181,18 @@ void mr_cuda_stream_destroy(mr_stream *stream) {
 
 /* ---- for kernels ------------------------------------------------------------------------------------------------- */
 
+int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes, int calls) {
+    cuda_stream *self = (cuda_stream *)stream;
+    stream->unrecorded++;
+    return mr_cuda_launches_add(&self->launches, function, arguments, bytes, calls);
+}
+
+mr_cuda_graph_counts mr_cuda_graph_count(const mr_stream *stream) {
+    return ((const cuda_stream *)stream)->launches.counts;
+}
+
 int mr_cuda_enter(mr_stream *stream, void **handle) {
-    int status = mr_cuda_use(stream->device);
+    int status = mr_cuda_flush((cuda_stream *)stream);
     *handle = ((cuda_stream *)stream)->handle;
     if (!status)
         trace_work((cuda_stream *)stream);
@@ -178,22 +201,27 @@ int mr_cuda_enter(mr_stream *stream, void **handle) {
 }
 
 /* At least doubled, so that slowly growing needs grow it seldom. */
+static cudaError_t grow(cuda_stream *self, size_t bytes) {
+    size_t room = bytes > 2 * self->scratch_bytes ? bytes : 2 * self->scratch_bytes;
+    cudaError_t error = self->scratch ? cudaFreeAsync(self->scratch, self->handle) : cudaSuccess;
+    self->scratch = NULL;
+    self->scratch_bytes = 0;
+    if (!error)
+        error = cudaMallocAsync(&self->scratch, room, self->handle);
+    if (!error)
+        self->scratch_bytes = room;
+    return error;
+}
+
 int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data) {
     cuda_stream *self = (cuda_stream *)stream;
     cudaError_t error = cudaSuccess;
-    int status = mr_cuda_use(stream->device);
-    if (status)
-        return status;
     if (bytes > self->scratch_bytes) {
-        size_t room = bytes > 2 * self->scratch_bytes ? bytes : 2 * self->scratch_bytes;
-        if (self->scratch)
-            error = cudaFreeAsync(self->scratch, self->handle);
-        self->scratch = NULL;
-        self->scratch_bytes = 0;
-        if (!error)
-            error = cudaMallocAsync(&self->scratch, room, self->handle);
-        if (!error)
-            self->scratch_bytes = room;
+        /* What was put off still works in the old one. */
+        int status = mr_cuda_flush(self);
+        if (status)
+            return status;
+        error = grow(self, bytes);
     }
     *data = self->scratch;
     return error ? mr_cuda_failed(stream->device, error, "allocate scratch memory") : MR_OK;

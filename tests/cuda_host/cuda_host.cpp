@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <ucontext.h>
+#include <vector>
 
 /* ---- threads of a block ------------------------------------------------------------------------------------------- */
 
@@ -16,6 +17,8 @@ dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 enum { MOST_THREADS = 1024, STACK_BYTES = 128 << 10 };
 
+/* Made once and used again for other threads of other launches; what is called on it always returns, as sanitizers that
+ * count calls expect. */
 struct fiber {
     ucontext_t context;
     char *stack;
@@ -24,7 +27,7 @@ struct fiber {
 
 static std::mutex turn; /* one launch at a time */
 static fiber fibers[MOST_THREADS];
-static ucontext_t scheduler;
+static fiber scheduler;
 static unsigned running;
 static void (*body)(void *);
 static void *body_context;
@@ -35,8 +38,12 @@ void *mr_host_shared() {
     return shared;
 }
 
+static void switch_to(fiber *from, fiber *to) {
+    swapcontext(&from->context, &to->context);
+}
+
 static void yield() {
-    swapcontext(&fibers[running].context, &scheduler);
+    switch_to(&fibers[running], &scheduler);
 }
 
 void __syncthreads() {
@@ -44,20 +51,23 @@ void __syncthreads() {
 }
 
 static void begin() {
-    body(body_context);
-    fibers[running].finished = true;
-    yield();
+    for (;;) {
+        body(body_context);
+        fibers[running].finished = true;
+        yield();
+    }
 }
 
 static void prepare(fiber *made) {
-    if (!made->stack)
-        made->stack = static_cast<char *>(malloc(STACK_BYTES));
+    made->finished = false;
+    if (made->stack)
+        return;
+    made->stack = static_cast<char *>(malloc(STACK_BYTES));
     getcontext(&made->context);
     made->context.uc_stack.ss_sp = made->stack;
     made->context.uc_stack.ss_size = STACK_BYTES;
     made->context.uc_link = nullptr;
     makecontext(&made->context, begin, 0);
-    made->finished = false;
 }
 
 /* Runs all threads up to their next barrier or end; whether any is left. */
@@ -68,7 +78,7 @@ static bool run_threads(unsigned count) {
         if (fibers[running].finished)
             continue;
         threadIdx = dim3(running % blockDim.x, running / blockDim.x % blockDim.y, running / (blockDim.x * blockDim.y));
-        swapcontext(&scheduler, &fibers[running].context);
+        switch_to(&scheduler, &fibers[running]);
         left = left || !fibers[running].finished;
     }
     return left;
@@ -111,12 +121,26 @@ uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
 
 /* ---- the runtime -------------------------------------------------------------------------------------------------- */
 
+struct CUgraph_st {
+    std::vector<std::function<void()>> work;
+};
+struct CUgraphExec_st {
+    std::vector<std::function<void()>> work;
+};
 struct CUstream_st {
-    int unused;
+    CUgraph_st *recorded; /* to this; NULL: what is launched runs */
 };
 struct CUevent_st {
     int64_t recorded_ns;
 };
+
+void mr_host_do(void *stream, std::function<void()> work) {
+    CUstream_st *on = static_cast<CUstream_st *>(stream);
+    if (on && on->recorded)
+        on->recorded->work.push_back(work);
+    else
+        work();
+}
 
 extern "C" {
 
@@ -225,8 +249,9 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind)
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-    return cudaMemcpy(to, from, bytes, kind);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+    mr_host_do(stream, [=] { memcpy(to, from, bytes); });
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, size_t rows,
@@ -241,8 +266,9 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes) {
     return cudaSuccess;
 }
 
-cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
-    return cudaMemset(to, value, bytes);
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+    mr_host_do(stream, [=] { memset(to, value, bytes); });
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
@@ -304,6 +330,56 @@ cudaError_t cudaEventQuery(cudaEvent_t) {
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *context) {
     function(context);
     return cudaSuccess;
+}
+
+static std::atomic<bool> capture_refused;
+static std::atomic<int> graphs;
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode) {
+    assert(!stream->recorded);
+    stream->recorded = new CUgraph_st;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    *graph = stream->recorded;
+    stream->recorded = nullptr;
+    if (!capture_refused)
+        return cudaSuccess;
+    delete *graph;
+    *graph = nullptr;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long) {
+    *made = new CUgraphExec_st{graph->work};
+    graphs++;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+    for (auto &work : graph->work)
+        work();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+    delete graph;
+    graphs--;
+    return cudaSuccess;
+}
+
+void mr_host_refuse_capture(bool refused) {
+    capture_refused = refused;
+}
+
+int mr_host_graphs(void) {
+    return graphs;
 }
 
 /* ---- profilers ---------------------------------------------------------------------------------------------------- */

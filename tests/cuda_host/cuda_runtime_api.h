@@ -28,7 +28,8 @@ typedef enum cudaError {
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
     cudaErrorNotReady = 600,
-    cudaErrorPeerAccessAlreadyEnabled = 704
+    cudaErrorPeerAccessAlreadyEnabled = 704,
+    cudaErrorStreamCaptureUnsupported = 900
 } cudaError_t;
 typedef enum cudaMemcpyKind {
     cudaMemcpyHostToDevice = 1,
@@ -38,7 +39,10 @@ typedef enum cudaMemcpyKind {
 } cudaMemcpyKind;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
+typedef struct CUgraph_st *cudaGraph_t;
+typedef struct CUgraphExec_st *cudaGraphExec_t;
 typedef void (*cudaHostFn_t)(void *context);
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem;
@@ -83,6 +87,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *context);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 /* ---- for tests ---------------------------------------------------------------------------------------------------- */
 
@@ -90,11 +100,17 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 void mr_host_hold(bool held);
 /* How often access from one device to the other's memory was enabled. */
 int mr_host_peers(int device, int other);
+/* From now on nothing can be recorded as a graph, until it is called with false. */
+void mr_host_refuse_capture(bool refused);
+/* Graphs that can be launched and were not destroyed. */
+int mr_host_graphs(void);
 
 #ifdef __cplusplus
 }
 
+#include <functional>
 #include <math.h>
+#include <tuple>
 
 #define __global__
 #define __device__
@@ -119,17 +135,25 @@ template <typename T> static inline T atomicAdd(T *to, T value) {
 
 /* The block's own memory of the size that the launch tells. */
 void *mr_host_shared();
+/* Runs the work at once, or adds it to the graph that the stream is recorded to. */
+void mr_host_do(void *stream, std::function<void()> work);
 /* Calls thread(context) as each thread of the grid. */
 void mr_host_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *context), void *context);
 
 template <typename F> static void mr_host_call(void *context) {
     (*static_cast<F *>(context))();
 }
-template <typename F> static void mr_host_run(dim3 grid, dim3 block, size_t shared_bytes, F body) {
-    mr_host_launch(grid, block, shared_bytes, mr_host_call<F>, &body);
+/* The arguments are copied, as a launch does. */
+template <typename... P, typename... A>
+static void mr_host_run(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, void *stream, A &&...arguments) {
+    std::tuple<std::decay_t<P>...> copies(arguments...);
+    mr_host_do(stream, [=] {
+        auto body = [&] { std::apply(kernel, copies); };
+        mr_host_launch(grid, block, shared_bytes, mr_host_call<decltype(body)>, &body);
+    });
 }
 #define MR_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                                      \
-    ((void)(stream), mr_host_run((grid), (block), (shared_bytes), [&] { kernel(__VA_ARGS__); }))
+    mr_host_run(kernel, (grid), (block), (shared_bytes), (void *)(stream), __VA_ARGS__)
 #define MR_DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(mr_host_shared())
 #endif
 #endif
