@@ -88,6 +88,7 @@ struct mr_graph {
     double ended_cpu_s;
 
     _Atomic bool stopping, cancelled;
+    _Atomic int64_t stop_ns; /* when it was asked to stop, on the real clock */
     uint64_t seed;
     mr_work_trace *trace;           /* of all devices; set before the start; NULL: nobody looks */
     void *trace_context;

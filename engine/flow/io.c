@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/data/pool.h"
@@ -350,6 +351,21 @@ bool mr_stage_cancelled(const mr_stage *self) {
     if (atomic_load_explicit(&graph->cancelled, memory_order_relaxed))
         return true;
     return !self->type->inputs && atomic_load_explicit(&graph->stopping, memory_order_relaxed);
+}
+
+/* Short enough that a run of several nodes, which are asked one after the other, ends within ten seconds. */
+static const int64_t PATIENCE_NS = 3000000000;
+
+bool mr_stage_gives_up(const mr_stage *self) {
+    mr_graph *graph = instance_of(self)->graph;
+    if (mr_stage_cancelled(self))
+        return true;
+    int64_t asked_ns = atomic_load(&graph->stop_ns);
+    if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < PATIENCE_NS)
+        return false;
+    mr_stage_warn(self, "still waits, and the run was asked to end: what is in flight is dropped");
+    mr_graph_stop(graph, true);
+    return true;
 }
 
 bool mr_stage_checkpoints(const mr_stage *self) {

@@ -24,6 +24,7 @@ struct mr_zmq_guard {
     char id[ID_BYTES];
     mr_allow_list allow;
     _Atomic uint64_t refused;
+    int most, peers;  /* connections that may be; that are, half-made ones among them */
     double entries;   /* that may still be made */
     int64_t entry_ns; /* when that was counted last */
     pthread_t thread;
@@ -41,12 +42,12 @@ typedef struct part {
 } part;
 
 /* Reads all parts of a message, of which the first PARTS are kept. Their number, or -1. */
-static int receive(void *socket, part parts[PARTS]) {
+static int receive(void *socket, part parts[PARTS], int flags) {
     part beyond;
     int count = 0, more = 1;
     for (size_t size = sizeof more; more; count++) {
         part *to = count < PARTS ? &parts[count] : &beyond;
-        int bytes = zmq_recv(socket, to->data, PART_BYTES - 1, 0);
+        int bytes = zmq_recv(socket, to->data, PART_BYTES - 1, flags);
         if (bytes < 0)
             return -1;
         to->bytes = (size_t)bytes;
@@ -56,11 +57,14 @@ static int receive(void *socket, part parts[PARTS]) {
     return count;
 }
 
-static void reply(void *socket, const part *request, bool accepted, const char *why, const char *user) {
+static const char crowded[] = "too many peers";
+
+/* 300 is for a while: the peer tries again. 400 is for good. */
+static void reply(void *socket, const part *request, const char *why, const char *user) {
     zmq_send(socket, "1.0", 3, ZMQ_SNDMORE);
     zmq_send(socket, request->data, request->bytes < PART_BYTES ? request->bytes : 0, ZMQ_SNDMORE);
-    zmq_send(socket, accepted ? "200" : "400", 3, ZMQ_SNDMORE);
-    zmq_send(socket, why, strlen(why), ZMQ_SNDMORE);
+    zmq_send(socket, !why ? "200" : why == crowded ? "300" : "400", 3, ZMQ_SNDMORE);
+    zmq_send(socket, why ? why : "OK", why ? strlen(why) : 2, ZMQ_SNDMORE);
     zmq_send(socket, user, strlen(user), ZMQ_SNDMORE);
     zmq_send(socket, "", 0, 0);
 }
@@ -70,11 +74,12 @@ static const char *refusal(const mr_zmq_guard *guard, const part parts[PARTS], i
     if (count < CREDENTIALS || strcmp(parts[VERSION].data, "1.0") != 0)
         return "the request is none";
     bool curve = strcmp(parts[MECHANISM].data, "CURVE") == 0;
+    const char *too_many = guard->most && guard->peers > guard->most ? crowded : NULL;
     if (guard->allow.count == 0)
-        return curve || strcmp(parts[MECHANISM].data, "NULL") != 0 ? "no such mechanism" : NULL;
+        return curve || strcmp(parts[MECHANISM].data, "NULL") != 0 ? "no such mechanism" : too_many;
     if (!curve || count != PARTS || parts[CREDENTIALS].bytes != MR_KEY_BYTES)
         return "no key";
-    return mr_allow_list_has(&guard->allow, (const uint8_t *)parts[CREDENTIALS].data) ? NULL : "key not allowed";
+    return mr_allow_list_has(&guard->allow, (const uint8_t *)parts[CREDENTIALS].data) ? too_many : "key not allowed";
 }
 
 static bool may_enter(mr_zmq_guard *guard) {
@@ -99,12 +104,41 @@ static void note_refused(mr_zmq_guard *guard, const char *address, const char *k
                  "reason", why, "refused", total, NULL);
 }
 
+/* ---- connections, and handshakes that come to no question ------------------------------------------------------ */
+
+/* An event is 16 bits of what and 32 of how, and behind it the address. */
+static int hear(mr_zmq_guard *guard, int flags) {
+    part parts[PARTS] = {0};
+    char why[64];
+    uint16_t what = 0;
+    uint32_t how = 0;
+    if (receive(guard->events, parts, flags) < 0)
+        return -1;
+    memcpy(&what, parts[0].data, sizeof what);
+    memcpy(&how, parts[0].data + sizeof what, sizeof how);
+    if (what == ZMQ_EVENT_ACCEPTED || what == ZMQ_EVENT_DISCONNECTED) {
+        guard->peers += what == ZMQ_EVENT_ACCEPTED ? 1 : -1;
+        return 0;
+    }
+    if (what == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        snprintf(why, sizeof why, "handshake failed: protocol error 0x%x", (unsigned)how);
+    else
+        snprintf(why, sizeof why, "handshake failed: %s", how ? zmq_strerror((int)how) : "no detail");
+    note_refused(guard, parts[1].data, "", why);
+    return 0;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------------------------ */
+
 static int answer(mr_zmq_guard *guard) {
     part parts[PARTS] = {0};
     char key[MR_KEY_TEXT] = "";
-    int count = receive(guard->requests, parts);
+    int count = receive(guard->requests, parts, 0);
     if (count < 0)
         return -1;
+    /* What has connected before it asks is to be counted with it. */
+    while (hear(guard, ZMQ_DONTWAIT) == 0)
+        ;
     const char *why = refusal(guard, parts, count);
     if (count == PARTS && parts[CREDENTIALS].bytes == MR_KEY_BYTES)
         mr_key_encode((const uint8_t *)parts[CREDENTIALS].data, key);
@@ -113,27 +147,7 @@ static int answer(mr_zmq_guard *guard) {
     else
         mr_audit("peer accepted", "stage", guard->id, "address", *parts[ADDRESS].data ? parts[ADDRESS].data : NULL,
                  "key", *key ? key : NULL, NULL);
-    reply(guard->requests, &parts[REQUEST], !why, why ? why : "OK", key);
-    return 0;
-}
-
-/* ---- handshakes that come to no question ----------------------------------------------------------------------- */
-
-/* An event is 16 bits of what and 32 of how, and behind it the address. */
-static int hear(mr_zmq_guard *guard) {
-    part parts[PARTS] = {0};
-    char why[64];
-    uint16_t what = 0;
-    uint32_t how = 0;
-    if (receive(guard->events, parts) < 0)
-        return -1;
-    memcpy(&what, parts[0].data, sizeof what);
-    memcpy(&how, parts[0].data + sizeof what, sizeof how);
-    if (what == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
-        snprintf(why, sizeof why, "handshake failed: protocol error 0x%x", (unsigned)how);
-    else
-        snprintf(why, sizeof why, "handshake failed: %s", how ? zmq_strerror((int)how) : "no detail");
-    note_refused(guard, parts[1].data, "", why);
+    reply(guard->requests, &parts[REQUEST], why, key);
     return 0;
 }
 
@@ -153,7 +167,7 @@ static void *watch(void *context) {
         if (items[0].revents)
             ended = answer(guard) && errno == ETERM;
         if (!ended && items[1].revents)
-            ended = hear(guard) && errno == ETERM;
+            ended = hear(guard, ZMQ_DONTWAIT) && errno == ETERM;
     }
     zmq_close(guard->requests);
     zmq_close(guard->events);
@@ -161,7 +175,10 @@ static void *watch(void *context) {
 }
 
 /* Peers that failed ZAP were told of by its answer. */
-enum { EVENTS = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL };
+enum {
+    EVENTS = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_ACCEPTED |
+             ZMQ_EVENT_DISCONNECTED
+};
 
 static int start(mr_zmq_guard *guard, void *context, void *socket) {
     static const char events[] = "inproc://events";
@@ -178,12 +195,14 @@ static int start(mr_zmq_guard *guard, void *context, void *socket) {
     return MR_OK;
 }
 
-int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const char *id, mr_allow_list *allow) {
+int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const char *id, int most,
+                       mr_allow_list *allow) {
     mr_zmq_guard *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "%s: no memory", id);
     snprintf(made->id, sizeof made->id, "%s", id);
     made->allow = *allow;
+    made->most = most;
     made->entries = MOST_ENTRIES;
     made->entry_ns = mr_clock_now_ns(mr_clock_real());
     int status = start(made, context, socket);

@@ -11,8 +11,9 @@
 typedef struct mr_zmq_guard mr_zmq_guard;
 
 /* Begins to guard `socket` of `context`, before it is bound. Takes the list over on success. `allow` empty: everybody
- * who speaks no CURVE; else whoever has one of the keys. */
-int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const char *id, mr_allow_list *allow);
+ * who speaks no CURVE; else whoever has one of the keys. `most`: connections at once, 0: no limit. */
+int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const char *id, int most,
+                       mr_allow_list *allow);
 uint64_t mr_zmq_guard_refused(const mr_zmq_guard *guard);
 /* After zmq_ctx_shutdown. Sets *guard to NULL; NULL is allowed. */
 void mr_zmq_guard_end(mr_zmq_guard **guard);

@@ -201,7 +201,7 @@ static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, c
     if (!status && params->bind && zmq_setsockopt(made->socket, ZMQ_ZAP_DOMAIN, params->id, strlen(params->id)))
         status = mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ refuses a domain: %s", params->id, zmq_strerror(errno));
     if (!status && params->bind)
-        status = mr_zmq_guard_begin(&made->guard, made->context, made->socket, params->id, allow);
+        status = mr_zmq_guard_begin(&made->guard, made->context, made->socket, params->id, params->max_peers, allow);
     return status;
 }
 

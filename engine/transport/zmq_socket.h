@@ -30,6 +30,7 @@ typedef struct mr_zmq_params {
     const char *server;      /* connecting with a key: public key of the other end, or a file with it */
     int send_hwm, receive_hwm; /* messages that wait; 0: no limit */
     int64_t max_message_bytes; /* of one part: a peer that sends more is disconnected; 0: no limit */
+    int max_peers;           /* binding: connections at once; more are refused; 0: no limit */
     int64_t handshake_ns;    /* how long a peer may take for it; 0: 10 seconds */
 } mr_zmq_params;
 
