@@ -7,6 +7,8 @@ static const mr_stage_type *const types[] = {
     &mr_media_source,
     &mr_null_source,
     &mr_push_source,
+    &mr_zmq_pull_source,
+    &mr_zmq_sub_source,
     /* stages */
     &mr_callback_stage,
     &mr_classify_stage,
@@ -24,6 +26,8 @@ static const mr_stage_type *const types[] = {
     &mr_phash_stage,
     &mr_preprocess_stage,
     &mr_sharpness_stage,
+    &mr_zmq_pub_stage,
+    &mr_zmq_push_stage,
     NULL,
 };
 

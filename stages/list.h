@@ -10,6 +10,8 @@
 extern const mr_stage_type mr_media_source;
 extern const mr_stage_type mr_null_source;
 extern const mr_stage_type mr_push_source;
+extern const mr_stage_type mr_zmq_pull_source;
+extern const mr_stage_type mr_zmq_sub_source;
 
 extern const mr_stage_type mr_callback_stage;
 extern const mr_stage_type mr_classify_stage;
@@ -27,5 +29,7 @@ extern const mr_stage_type mr_null_stage;
 extern const mr_stage_type mr_phash_stage;
 extern const mr_stage_type mr_preprocess_stage;
 extern const mr_stage_type mr_sharpness_stage;
+extern const mr_stage_type mr_zmq_pub_stage;
+extern const mr_stage_type mr_zmq_push_stage;
 
 #endif

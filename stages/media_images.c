@@ -136,16 +136,9 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* What the first bytes say, else what the name says. The common formats are known by their signatures; the rest
- * is asked of libavformat. */
-static enum AVCodecID recognise(const char *path, uint8_t *data, size_t bytes) {
-    if (bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
-        return AV_CODEC_ID_PNG;
-    if (bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
-        return AV_CODEC_ID_MJPEG;
-    AVProbeData probe = {.filename = path, .buf = data, .buf_size = bytes < 4096 ? (int)bytes : 4096};
-    const AVInputFormat *format = bytes ? av_probe_input_format(&probe, 1) : NULL;
-    enum AVCodecID codec = format ? mr_input_image_codec(format) : AV_CODEC_ID_NONE;
+/* What the contents say, else what the name says. */
+static enum AVCodecID recognise(const char *path, const uint8_t *data, size_t bytes) {
+    enum AVCodecID codec = mr_image_codec_by_content(data, bytes);
     if (!codec)
         codec = mr_image_codec_by_name(path);
     return codec ? codec : AV_CODEC_ID_PNG;

@@ -32,6 +32,24 @@ enum AVCodecID mr_image_codec_by_name(const char *path) {
     return AV_CODEC_ID_NONE;
 }
 
+/* The common formats are known by their signatures; the rest is asked of libavformat, which wants zeros behind what it
+ * looks at. */
+enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes) {
+    enum { HEAD_BYTES = 4096 };
+    uint8_t head[HEAD_BYTES + AVPROBE_PADDING_SIZE] = {0};
+    size_t taken = bytes < HEAD_BYTES ? bytes : HEAD_BYTES;
+    if (bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
+        return AV_CODEC_ID_PNG;
+    if (bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0)
+        return AV_CODEC_ID_MJPEG;
+    if (bytes == 0)
+        return AV_CODEC_ID_NONE;
+    memcpy(head, data, taken);
+    const AVProbeData probe = {.filename = "", .buf = head, .buf_size = (int)taken};
+    const AVInputFormat *format = av_probe_input_format(&probe, 1);
+    return format ? mr_input_image_codec(format) : AV_CODEC_ID_NONE;
+}
+
 /* ---- order ----------------------------------------------------------------------------------------------------- */
 
 static int is_digit(char c) {

@@ -32,6 +32,8 @@ void mr_image_list_fini(mr_image_list *list);
 
 /* The codec that a name's extension stands for; AV_CODEC_ID_NONE where it is no image's. */
 enum AVCodecID mr_image_codec_by_name(const char *path);
+/* The codec of an image by its first bytes; AV_CODEC_ID_NONE where it is none that is known. */
+enum AVCodecID mr_image_codec_by_content(const uint8_t *data, size_t bytes);
 
 /* < 0, 0, > 0 as `a` comes before, equals or comes after `b` in natural order. */
 int mr_compare_natural(const char *a, const char *b);

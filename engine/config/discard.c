@@ -27,6 +27,8 @@ static int discard(mr_plan *plan, const mr_plan_vertex *vertex, const mr_option 
                 return status;
         } else if (option->file == MR_FILE_WRITTEN && *path) {
             *path = "/dev/null";
+        } else if (option->file == MR_FILE_SENT) {
+            *path = NULL;
         } else if (option->file == MR_FILE_FOLDER && *path && !(*path = folder_of(plan, vertex, folder))) {
             return MR_ERROR_IO;
         }

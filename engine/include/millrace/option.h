@@ -38,6 +38,8 @@ typedef enum mr_option_file {
     MR_FILE_READ,    /* a file, folder or glob that is read */
     MR_FILE_WRITTEN, /* a file that is written from its beginning; "-" is standard output */
     MR_FILE_FOLDER,  /* a folder that files are written into */
+    MR_FILE_SENT,    /* no file: an address that is sent to, or NULL, which is nowhere: what is only measured sends
+                        nothing */
     MR_FILE_NAME     /* a STRING: how those files are called; "{source}" stands for the id of the source, other words
                         in braces for numbers */
 } mr_option_file;

@@ -1,0 +1,424 @@
+"""zmq.push, zmq.pub, zmq.pull and zmq.sub, spoken to by the real clients: pyzmq and protobuf's Python library. What they get
+is compared with what jsonl writes of the same frames; what they send is NumPy's."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import MILLRACE, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, main, start
+
+try:
+    import numpy
+    import zmq
+    import zmq.auth
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+if not shutil.which("protoc"):
+    print("skipped: no protoc")
+    sys.exit(77)
+
+GENERATED = tempfile.TemporaryDirectory(prefix="millrace-")
+subprocess.run(["protoc", f"-I{ROOT}/proto", f"--python_out={GENERATED.name}", "results.proto"], check=True)
+sys.path.insert(0, GENERATED.name)
+import results_pb2
+
+README = (ROOT / "README.md").read_text()
+
+VIDEO = """
+version: 1
+pipeline: video
+sources:
+  short: {{uri: {samples}/realshort.mp4}}
+stages:
+  decode: {{input: short}}
+  small: {{type: preprocess, input: decode, size: 8x8, dtype: u8, layout: nhwc}}
+  hash: {{type: phash, input: decode}}
+  both: {{type: join, join: {{small: small, hash: hash}}}}
+  results: {{input: both, tensors: true, features: true, {sink}}}
+"""
+TAKEN = """
+version: 1
+pipeline: taken
+sources:
+  app: {{type: zmq.{kind}, endpoint: "{endpoint}", {options}}}
+stages:
+  {stages}
+  results: {{type: jsonl, input: {last}, features: true, path: "${{OUTPUT:--}}"}}
+"""
+TENSORS = "last: {type: 'null', input: app}"
+
+
+class Zmq(Case):
+    def setUp(self):
+        super().setUp()
+        self.context = zmq.Context()
+        self.addCleanup(self.context.destroy, linger=0)
+        self.endpoint = f"ipc://{self.folder}/socket"
+
+    def socket(self, kind, **options):
+        socket = self.context.socket(kind)
+        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        socket.setsockopt(zmq.SNDTIMEO, int(TIMEOUT * 1000))
+        for name, value in options.items():
+            socket.setsockopt(getattr(zmq, name), value)
+        socket.connect(self.endpoint)
+        self.addCleanup(socket.close, 0)
+        return socket
+
+    def start(self, text, *arguments):
+        """The command, running, with its summary in a file."""
+        told = open(self.folder / "told", "w+")
+        self.addCleanup(told.close)
+        running = start([MILLRACE, "run", self.write(text, "running.yaml"), "--json", *arguments], stdout=told, stderr=told)
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        return running
+
+    def wait_until(self, happened, running):
+        end = time.monotonic() + TIMEOUT
+        while not happened():
+            self.assertIsNone(running.poll(), (self.folder / "told").read_text())
+            self.assertLess(time.monotonic(), end, (self.folder / "told").read_text())
+            time.sleep(0.02)
+
+    def end_of(self, running):
+        """The summary of a run that ends well, and all that it said."""
+        code = running.wait(TIMEOUT)
+        told = (self.folder / "told").read_text()
+        self.assertEqual(code, 0, told)
+        summary = json.loads(told[told.index("{"):told.rindex("}") + 1])
+        self.assertTrue(summary["ledger"]["balanced"], told)
+        self.assertEqual(summary["ledger"]["in_flight"], 0, told)
+        return summary, told
+
+    def dropped(self, summary):
+        return {(line["stage"], line["reason"]): line["frames"] for line in summary["ledger"]["dropped"]}
+
+    def reference(self):
+        run = self.run_pipeline(VIDEO.format(samples=SAMPLES, sink="type: jsonl, path: '${OUTPUT}'"))
+        self.assertGreater(len(run.rows), 30)
+        return run.rows
+
+    # ---- what is sent
+
+    def test_json_is_what_jsonl_writes(self):
+        running = self.start(VIDEO.format(samples=SAMPLES, sink=f"type: zmq.push, endpoint: '{self.endpoint}'"))
+        socket, rows = self.socket(zmq.PULL), []
+        while not (row := socket.recv_json()).get("end"):
+            rows.append(row)
+        self.assertEqual(row, {"source": "short", "end": True})
+        self.assertEqual(rows, self.reference())
+        self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], len(rows))
+
+    def test_protobuf_says_the_same(self):
+        running = self.start(VIDEO.format(samples=SAMPLES, sink="type: zmq.push, encoding: protobuf, payload: raw, "
+                                          f"endpoint: '{self.endpoint}'"))
+        socket, count = self.socket(zmq.PULL), 0
+        for row in self.reference():
+            record, payload = socket.recv_multipart()
+            record = results_pb2.Record.FromString(record)
+            self.assertEqual((record.source, record.epoch, record.seq, record.sub), ("short", 0, row["seq"], 0))
+            self.assertEqual(record.pts_ns, round(row["pts"] * 1e9))
+            self.assertEqual((record.format, payload), ("u8 8x8x3", bytes(row["features"])))
+            self.assertEqual((record.features.dtype, list(record.features.shape), record.features.data),
+                             ("u8", [8, 8, 3], payload))
+            (tensor,), (expected,) = record.tensors, row["tensors"]
+            self.assertEqual([tensor.stage, tensor.name, tensor.dtype, list(tensor.shape)],
+                             [expected[key] for key in ("stage", "name", "dtype", "shape")])
+            dtype = {"u8": "u1", "f32": "<f4", "i32": "<i4", "i64": "<i8"}[tensor.dtype]
+            self.assertEqual(numpy.frombuffer(tensor.data, dtype).tolist(), expected["data"])
+            count += 1
+        self.assertTrue(results_pb2.Record.FromString(socket.recv()).end)
+        self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], count)
+
+    def test_pictures_come_as_they_are(self):
+        text = VIDEO.format(samples=SAMPLES, sink=f"type: zmq.pub, subscribers: 1, payload: raw, "
+                            f"high_water: 1000, endpoint: '{self.endpoint}'").replace("input: both, tensors: true, "
+                                                                   "features: true", "input: decode")
+        running = self.start(text)
+        socket = self.socket(zmq.SUB, SUBSCRIBE=b"sho", RCVHWM=1000)
+        raw = call(["ffmpeg", "-v", "error", "-i", SAMPLES / "realshort.mp4", "-f", "rawvideo", self.folder / "raw"])
+        self.assertEqual(raw.returncode, 0, raw.stderr)
+        raw, at = (self.folder / "raw").read_bytes(), 0
+        while len(parts := socket.recv_multipart()) == 3:
+            topic, record, picture = parts
+            self.assertEqual(topic, b"short")
+            self.assertEqual(json.loads(record)["format"], "I420 320x240")
+            self.assertEqual(picture, raw[at:at + len(picture)])
+            at += len(picture)
+        self.assertEqual(at, len(raw))
+        self.assertEqual(json.loads(parts[1]), {"source": "short", "end": True})
+        self.end_of(running)
+
+    def test_what_a_slow_subscriber_misses_is_counted(self):
+        text = f"""
+version: 1
+pipeline: slow
+sources:
+  made: {{type: "null", frames: 300, format: RGB24 320x240}}
+stages:
+  out: {{type: zmq.pub, input: made, payload: raw, subscribers: 2, high_water: 2, linger: 300s, endpoint: "{self.endpoint}"}}
+"""
+        running = self.start(text, "--control", self.folder / "control")
+        sockets = [self.socket(zmq.SUB, SUBSCRIBE=b"", RCVHWM=2) for _ in range(2)]
+        status = [MILLRACE, "ctl", "--control", self.folder / "control", "--json", "status"]
+
+        def all_settled():
+            done = call(status)
+            ledger = json.loads(done.stdout)["status"]["ledger"] if done.returncode == 0 else {"in": 0}
+            return ledger["in"] == 300 and ledger["in_flight"] == 0
+
+        self.wait_until(all_settled, running)
+        taken, poller = {socket: [] for socket in sockets}, zmq.Poller()
+        for socket in sockets:
+            poller.register(socket, zmq.POLLIN)
+        while poller.sockets:  # both at once: the end is sent when both have room for it
+            ready = poller.poll(TIMEOUT * 1000)
+            self.assertTrue(ready)
+            for socket, _ in ready:
+                _, record, *payload = socket.recv_multipart()
+                taken[socket].append(json.loads(record))
+                if not payload:
+                    poller.unregister(socket)
+        summary, _ = self.end_of(running)
+        lost = self.dropped(summary)["out", "slow subscriber"]
+        self.assertGreater(lost, 0)
+        for rows in taken.values():
+            self.assertEqual(rows.pop(), {"source": "made", "end": True})
+            self.assertEqual(len({row["seq"] for row in rows}), 300 - lost)
+        self.assertEqual(*taken.values())
+        self.assertEqual(summary["ledger"]["delivered"], 300 - lost)
+
+    def test_a_stop_does_not_wait_for_programs(self):
+        made = """
+version: 1
+pipeline: alone
+sources:
+  made: {{type: "null", frames: 1000}}
+stages:
+  out: {{type: zmq.{kind}, input: made, endpoint: "{endpoint}"}}
+"""
+        for kind in ("push", "pub, subscribers: 1"):
+            with self.subTest(kind):
+                running = self.start(made.format(kind=kind, endpoint=self.endpoint), "--log", "info")
+                self.wait_until(lambda: "listens at" in (self.folder / "told").read_text(), running)
+                running.terminate()
+                summary, told = self.end_of(running)
+                self.assertIn("what is in flight is dropped", told)
+                self.assertEqual(summary["ledger"]["delivered"], 0)
+                self.assertEqual(sum(self.dropped(summary).values()), summary["ledger"]["in"])
+
+    def test_a_stop_ends_a_source_that_nobody_feeds(self):
+        for kind in ("pull", "sub"):
+            running, output = self.take(kind, "format: u8 4")
+            self.wait_until((self.folder / "socket").exists, running)
+            running.terminate()
+            self.assertEqual(self.end_of(running)[0]["ledger"]["in"], 0)
+            (self.folder / "socket").unlink(missing_ok=True)
+
+    def test_push_waits_and_finds_its_peer_again(self):
+        """The first program takes a few and goes; a second one gets what the first has not."""
+        text = f"""
+version: 1
+pipeline: waits
+sources:
+  made: {{type: "null", frames: 500, format: RGB24 320x240}}
+stages:
+  out: {{type: zmq.push, input: made, payload: raw, high_water: 1, linger: 300s, endpoint: "{self.endpoint}"}}
+"""
+        running = self.start(text)
+        first = self.socket(zmq.PULL, RCVHWM=1)
+        taken = [json.loads(first.recv_multipart()[0])["seq"] for _ in range(5)]
+        self.assertEqual(taken, list(range(5)))
+        first.close(0)
+        second, rest = self.socket(zmq.PULL), []
+        while "seq" in (row := json.loads(second.recv_multipart()[0])):
+            rest.append(row["seq"])
+        self.assertEqual(rest, sorted(set(rest)))
+        self.assertEqual((rest[0] >= 5, rest[-1]), (True, 499))
+        summary, _ = self.end_of(running)
+        self.assertEqual(summary["ledger"]["delivered"], 500)
+
+    # ---- what is taken
+
+    def take(self, kind="pull", options="", stages=TENSORS, last="last", more=()):
+        output = self.folder / "results.jsonl"
+        text = TAKEN.format(kind=kind, endpoint=self.endpoint, options=options, stages=stages, last=last)
+        return self.start(text, "--output", output, *more), output
+
+    def rows(self, output):
+        return [json.loads(line) for line in output.read_text().splitlines()]
+
+    def test_tensors_of_numpy(self):
+        running, output = self.take(options="format: f32 2x3")
+        socket = self.socket(zmq.PUSH)
+        sent = [numpy.random.default_rng(i).random((2, 3), numpy.float32) for i in range(50)]
+        for i, tensor in enumerate(sent):
+            record = json.dumps({"pts": i / 8, "more": [[{}]]}).encode() if i % 2 else (
+                results_pb2.Record(pts_ns=i * 125000000, format="f32 2x3").SerializeToString())
+            socket.send_multipart([record, tensor.tobytes()])
+        socket.send(results_pb2.Record(end=True).SerializeToString())
+        summary, _ = self.end_of(running)
+        rows = self.rows(output)
+        self.assertEqual([row["seq"] for row in rows], list(range(50)))
+        self.assertEqual([row["pts"] for row in rows], [i / 8 for i in range(50)])
+        for row, tensor in zip(rows, sent):
+            numpy.testing.assert_array_equal(numpy.array(row["features"], numpy.float32), tensor.ravel())
+        self.assertEqual(summary["ledger"]["delivered"], 50)
+
+    def test_pictures_of_numpy_of_any_size(self):
+        running, output = self.take(options="format: RGB24, ends: 2", last="small", stages=(
+            "small: {type: preprocess, input: app, size: 1x1, dtype: u8, layout: nhwc, fit: stretch}"))
+        first, second = self.socket(zmq.PUSH), self.socket(zmq.PUSH)
+        for size in (4, 7):
+            picture = numpy.full((size, size + 1, 3), (10 * size, 20, 30), numpy.uint8)
+            first.send_multipart([json.dumps({"format": f"RGB24 {size + 1}x{size}"}).encode(), picture.tobytes()])
+        first.send_json({"end": True})
+        second.send_json({"end": True})
+        self.end_of(running)
+        self.assertEqual([row["features"] for row in self.rows(output)], [[40, 20, 30], [70, 20, 30]])
+
+    def test_encoded_images(self):
+        names = [name for name in ("orange.jpg", "baboon.jpg", "squirrel_cls.jpg") if (PICTURES / name).exists()]
+        if not names:
+            self.skipTest(f"no pictures in {PICTURES}")
+        stages = "decode: {input: app}\n  hog: {input: decode, size: 32x32}"
+        running, output = self.take("sub", "topic: camera, idle: 0s, size: 4000x4000", stages, "hog")
+        socket = self.context.socket(zmq.XPUB)
+        socket.setsockopt(zmq.RCVTIMEO, int(TIMEOUT * 1000))
+        socket.connect(self.endpoint)
+        self.assertEqual(socket.recv(), b"\x01camera")
+        socket.send_multipart([b"other", b"{}", b"nobody asked"])
+        for name in names:
+            socket.send_multipart([b"camera-1", b"{}", (PICTURES / name).read_bytes()])
+        socket.send_multipart([b"camera-1", b'{"end":true}'])
+        self.end_of(running)
+        folder = self.folder / "in"
+        folder.mkdir()
+        for i, name in enumerate(names):
+            shutil.copy(PICTURES / name, folder / f"{i}.jpg")
+        expected = self.run_pipeline(
+            f"version: 1\npipeline: folder\nsources:\n  app: {{uri: {folder}}}\nstages:\n  {stages}\n"
+            "  results: {type: jsonl, input: hog, features: true, path: '${OUTPUT}'}\n").rows
+        self.assertEqual([row["features"] for row in self.rows(output)], [row["features"] for row in expected])
+
+    def test_nothing_that_comes_ends_the_run(self):
+        running, output = self.take(options="format: u8 4, max_message: 1KiB")
+        bad = ([b"{}"], [b"{}", b"123"], [b"{}", b"12345"], [b"{", b"1234"], [b"\xff" * 9, b"1234"], [b"[1]", b"1234"],
+               [b"{}", b"1234", b"more"], [b"{}", b"1234"] + [b""] * 50, [b'{"format":"f32 1"}', b"1234"],
+               [b'{"format":"u8 99999999999999x99999999999"}', b"1234"], [b'{"pts":1e300}', b"1234"],
+               [b"{" * 900, b"1234"], [b'{"a":' * 150 + b"1" + b"}" * 150, b"1234"], [b"", b""], [b"", b"", b""])
+        socket = self.socket(zmq.PUSH)
+        for parts in bad:
+            socket.send_multipart(parts)
+        socket.send_multipart([b"", b"good"])
+        flood = self.socket(zmq.PUSH, LINGER=0)
+        flood.send_multipart([b"{}", bytes(5000)])  # more than max_message: its peer is disconnected
+        socket.send_multipart([b"{}", b"well"])
+        socket.send_json({"end": True})
+        summary, told = self.end_of(running)
+        self.assertEqual([bytes(row["features"]) for row in self.rows(output)], [b"good", b"well"])
+        self.assertEqual([(line["reason"], line["frames"]) for line in summary["ledger"]["dropped"]],
+                         [("bad message", len(bad))])
+        self.assertIn("a message was refused", told)
+
+    def test_idle_sources_end(self):
+        running, output = self.take(options="format: u8 1, idle: 200ms")
+        self.assertEqual(self.end_of(running)[0]["ledger"]["in"], 0)
+
+    def test_a_pipeline_feeds_another(self):
+        picture = "format: RGB24 32x32"
+        running, output = self.take(options=picture, last="hog", stages="hog: {input: app, size: 32x32}")
+        self.run_pipeline(f"""
+version: 1
+pipeline: first
+sources:
+  made: {{type: "null", frames: 20, {picture}}}
+stages:
+  out: {{type: zmq.push, input: made, endpoint: "{self.endpoint}", bind: false, payload: raw}}
+""", rows=False)
+        self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 20)
+
+    # ---- who may
+
+    def test_only_known_keys(self):
+        for name in ("center", "friend", "stranger"):
+            self.assertEqual(call([MILLRACE, "keygen", name, "--output", self.folder]).returncode, 0)
+        options = (f"format: u8 4, key: {self.folder}/center.key, allow: {self.folder}/friend.pub")
+        audit, output = self.folder / "audit.jsonl", self.folder / "results.jsonl"
+        probe = self.context.socket(zmq.PULL)
+        self.endpoint = f"tcp://127.0.0.1:{probe.bind_to_random_port('tcp://127.0.0.1')}"
+        probe.close(0)
+        running = self.start(TAKEN.format(kind="pull", endpoint=self.endpoint, options=options, stages=TENSORS,
+                                          last="last"), "--output", output, "--audit", audit)
+        server = zmq.auth.load_certificate(self.folder / "center.pub")[0]
+        sockets = []
+        for name in ("stranger", "friend"):
+            public, secret = zmq.auth.load_certificate(self.folder / f"{name}.key")
+            sockets.append(self.socket(zmq.PUSH, CURVE_SERVERKEY=server, CURVE_PUBLICKEY=public,
+                                       CURVE_SECRETKEY=secret, LINGER=0))
+            sockets[-1].send_multipart([b"{}", name[:4].encode()])
+            if name == "stranger":
+                self.wait_until(lambda: audit.exists() and "peer refused" in audit.read_text(), running)
+        sockets[-1].send_json({"end": True})
+        summary, _ = self.end_of(running)
+        self.assertEqual([bytes(row["features"]) for row in self.rows(output)], [b"frie"])
+        entries = [json.loads(line) for line in audit.read_text().splitlines()]
+        keys = {name: zmq.auth.load_certificate(self.folder / f"{name}.pub")[0].decode() for name in ("stranger", "friend")}
+        self.assertEqual({one["key"] for one in entries if one["event"] == "peer accepted"}, {keys["friend"]})
+        self.assertIn((keys["stranger"], "key not allowed"),
+                      {(one["key"], one["reason"]) for one in entries if one["event"] == "peer refused"})
+
+    def test_only_so_many(self):
+        audit = self.folder / "audit.jsonl"
+        running, output = self.take(options="format: u8 1, max_peers: 2", more=("--audit", audit))
+        first, second = (self.socket(zmq.PUSH) for _ in range(2))
+        for socket in (first, second):
+            socket.send_multipart([b"", b"a"])
+        self.wait_until(lambda: output.exists() and len(self.rows(output)) == 2, running)
+        third = self.socket(zmq.PUSH)
+        third.send_multipart([b"", b"b"])
+        self.wait_until(lambda: "too many peers" in audit.read_text(), running)
+        first.close()  # makes room for the third, which tries again by itself
+        self.wait_until(lambda: len(self.rows(output)) == 3, running)
+        third.send_json({"end": True})
+        self.assertEqual(self.end_of(running)[0]["ledger"]["delivered"], 3)
+
+    # ---- README
+
+    def test_the_programs_of_readme(self):
+        section = README.split("## Other programs, over ZeroMQ\n")[1].split("\n## ")[0]
+        yaml, = re.findall(r"^```yaml\n(.*?)^```$", section, re.M | re.S)
+        program, = re.findall(r"^```python\n(.*?)^```$", section, re.M | re.S)
+        self.assertLessEqual(len(program.splitlines()), 10)
+        for port in ("5555", "5556"):
+            self.assertIn(port, yaml)
+            yaml = yaml.replace(f"tcp://127.0.0.1:{port}", f"ipc://{self.folder}/{port}")
+            program = program.replace(f"tcp://127.0.0.1:{port}", f"ipc://{self.folder}/{port}")
+        self.assertNotIn("127.0.0.1", program)
+        pictures = sorted(PICTURES.glob("b*.jpg"))[:3]
+        if not pictures:
+            self.skipTest(f"no pictures in {PICTURES}")
+        running = self.start(yaml)
+        done = call([sys.executable, self.write(program, "program.py"), *pictures],
+                    environment={"PYTHONPATH": GENERATED.name})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.end_of(running)
+        folder = self.folder / "in"
+        folder.mkdir()
+        for path in pictures:
+            shutil.copy(path, folder)
+        rows = self.run_pipeline(f"version: 1\npipeline: folder\nsources:\n  app: {{uri: {folder}}}\nstages:\n"
+                                 "  decode: {input: app}\n  phash: {input: decode}\n"
+                                 "  out: {type: jsonl, input: phash, tensors: true, path: '${OUTPUT}'}\n").rows
+        self.assertEqual([line.split() for line in done.stdout.splitlines()],
+                         [[str(row["seq"]), bytes(row["tensors"][0]["data"]).hex()] for row in rows])
+
+
+if __name__ == "__main__":
+    main()
