@@ -294,7 +294,8 @@ static verdict judge(mr_stage *self, const AVFrame *picture) {
     if (!packet)
         return NOT_SELECTED;
     bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
-                   picture->decode_error_flags;
+                   picture->decode_error_flags ||
+                   (state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque));
     state->damaged |= damaged;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);

@@ -5,11 +5,14 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/memory.h"
 #include "stages/decode_format.h"
+#include "stages/media_input.h"
 
-enum { ALIGNMENT = 64, TAIL_BYTES = 64 };
+/* PATCHED: more than decoders have pictures under way, so that the oldest number is of one that never came. */
+enum { ALIGNMENT = 64, TAIL_BYTES = 64, PATCHED = 256 };
 
 /* One buffer that FFmpeg holds. Its address is what FFmpeg keeps for us, so that a buffer of ours is recognised
  * by lying in the array of leases. */
@@ -30,6 +33,8 @@ struct mr_picture_pool {
     int generation;       /* of pool */
     int held;             /* leases of this generation that FFmpeg holds */
     lease *idle;
+    int64_t patched[PATCHED]; /* numbers of packets, the last ones; -1 where asked for */
+    unsigned patched_count;   /* all there were */
     int lease_count;
     lease leases[];
 };
@@ -207,7 +212,36 @@ static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     return 0;
 }
 
+/* What FFmpeg's error concealment says when it has worked on a picture, in the name of the thread that decodes it. */
+static void hear(void *object, const char *format) {
+    static const char concealing[] = "concealing ";
+    if (!object || *(const AVClass *const *)object != avcodec_get_class() ||
+        strncmp(format, concealing, sizeof concealing - 1) != 0)
+        return;
+    const AVCodecContext *codec = object;
+    mr_picture_pool *pool = codec->get_buffer2 == get_buffer ? codec->opaque : NULL;
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->patched[pool->patched_count++ % PATCHED] = codec->reordered_opaque;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+bool mr_picture_pool_patched(mr_picture_pool *pool, int64_t number) {
+    bool found = false;
+    pthread_mutex_lock(&pool->lock);
+    unsigned count = pool->patched_count < PATCHED ? pool->patched_count : PATCHED;
+    for (unsigned i = 0; i < count; i++)
+        if (pool->patched[i] == number) {
+            pool->patched[i] = -1;
+            found = true;
+        }
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec) {
+    mr_av_log_listen(hear);
     codec->opaque = pool;
     codec->get_buffer2 = get_buffer;
 #if LIBAVCODEC_VERSION_MAJOR < 60

@@ -30,6 +30,11 @@ size_t mr_picture_pool_bytes(const char *codec, const mr_format_set *pictures, i
 /* Makes the decoder (not yet opened) write into the pool, where it can. */
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 
+/* Whether the decoder had to patch up the picture of the packet that was sent with that number as reordered_opaque;
+ * to be asked once, of a picture that was received. Its flags do not tell where frame threads work: FFmpeg 5 may copy
+ * them before the thread that decodes the picture is done. */
+bool mr_picture_pool_patched(mr_picture_pool *pool, int64_t number);
+
 /* Gives `to`, whose format is set, the planes of a decoded picture; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);
 

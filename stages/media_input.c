@@ -8,6 +8,7 @@
 #include <libavutil/mem.h>
 #include <libavutil/time.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,7 +35,16 @@ void mr_av_forget(void) {
     complaint[0] = '\0';
 }
 
+static mr_av_listener *_Atomic listening;
+
+void mr_av_log_listen(mr_av_listener *listener) {
+    atomic_store(&listening, listener);
+}
+
 static void take_log_line(void *context, int level, const char *format, va_list arguments) {
+    mr_av_listener *listener = atomic_load(&listening);
+    if (listener)
+        listener(context, format);
     bool told = mr_log_get_level() >= MR_LOG_DEBUG, first = level <= AV_LOG_ERROR && !complaint[0];
     if (level > AV_LOG_WARNING || (!told && !first))
         return;

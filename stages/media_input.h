@@ -53,6 +53,10 @@ const char *mr_av_words(int error);
 /* Sends FFmpeg's own log lines to millrace's log, at level debug: what they report is counted and told by the
  * stages. The log is the process's, so this is done once, by whichever stage opens first. */
 void mr_av_log_capture(void);
+/* Is called from then on with every line that FFmpeg logs, on whichever thread it does: with the object that logs and
+ * the format of the line. One function a process. */
+typedef void mr_av_listener(void *object, const char *format);
+void mr_av_log_listen(mr_av_listener *listener);
 /* The first error that FFmpeg has logged on this thread since mr_av_forget; "" where there was none, or nothing is
  * captured. */
 const char *mr_av_complaint(void);

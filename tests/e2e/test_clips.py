@@ -126,6 +126,15 @@ class Clips(harness.Case):
         self.assertEqual([line["stage"] for line in corrupt], ["decode"], run.ledger)
         self.assertGreater(corrupt[0]["frames"], 0)
 
+    def test_the_same_is_damaged_whatever_threads_decode(self):
+        for container in ("mp4", "ts"):
+            alone = self.frames(clips.damaged(container), decode=", threads: 1")
+            for threads in (2, 5, 16):
+                with self.subTest(container, threads=threads):
+                    run = self.frames(clips.damaged(container), decode=f", threads: {threads}")
+                    self.assertEqual(run.rows, alone.rows)
+                    self.assertEqual(run.ledger, alone.ledger)
+
     def test_every_third_frame(self):
         path = clips.codec("h264 4:2:0")
         run = self.frames(path, options=", every: 3")
