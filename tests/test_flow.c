@@ -311,6 +311,9 @@ static void check_forgetful(const run *result) {
     assert_int_equal(result->status, MR_ERROR_INTERNAL);
     assert_false(result->sums->balanced);
     assert_int_equal(result->sums->sources[0].unaccounted, 10);
+    assert_int_equal(result->sums->sources[0].unsettled_count, 10);
+    for (uint64_t i = 0; i < 10; i++)
+        assert_int_equal(result->sums->sources[0].unsettled[i].seq, i);
 }
 
 static void a_lost_frame_unbalances_the_ledger(void **state) {

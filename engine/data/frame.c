@@ -1,3 +1,5 @@
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/data/receipt.h"
@@ -41,6 +43,21 @@ int mr_identity_compare(const mr_identity *a, const mr_identity *b) {
     if (a->source != b->source)
         return a->source < b->source ? -1 : 1;
     return 0;
+}
+
+const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes) {
+    size_t length = 0;
+    *text = 0;
+    for (size_t i = 0; i < count && length < bytes; i++) {
+        length += (size_t)snprintf(text + length, bytes - length, "%s%" PRIu64, i ? ", " : "", frames[i].seq);
+        if (frames[i].sub && length < bytes)
+            length += (size_t)snprintf(text + length, bytes - length, ".%" PRIu32, frames[i].sub);
+        if (frames[i].epoch && length < bytes)
+            length += (size_t)snprintf(text + length, bytes - length, " of epoch %" PRIu32, frames[i].epoch);
+    }
+    if (all > count && length < bytes)
+        snprintf(text + length, bytes - length, "%s%" PRIu64 " more", count ? " and " : "", all - count);
+    return text;
 }
 
 const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage) {

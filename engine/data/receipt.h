@@ -29,7 +29,7 @@ struct mr_receipt {
     uint64_t number;            /* in the reach of its source, where that is followed */
     mr_receipt_watcher *watchers; /* under the ledger's lock */
     mr_receipt *chain;          /* of what arrived: the next in its bucket */
-    mr_receipt *next;
+    mr_receipt *previous, *next; /* of all that are open, in the order in which they were opened; or that are free */
 };
 
 mr_receipt *mr_receipt_ref(mr_receipt *receipt);

@@ -165,9 +165,14 @@ static int balance_of(mr_graph *graph, uint32_t source, bool arrived) {
     uint64_t known = count.delivered + count.dropped + count.absorbed;
     if (!count.unaccounted && (count.in == known || has_subscriber(graph)))
         return MR_OK;
-    return mr_fail(MR_ERROR_INTERNAL, "the ledger of %s does not balance: %llu frames in%s, %llu accounted for",
+    mr_identity unsettled[MR_UNSETTLED_FRAMES];
+    char names[512];
+    size_t named = mr_ledger_unsettled(graph->ledger, source, arrived, unsettled);
+    mr_identities_print(unsettled, named, count.in - known, names, sizeof names);
+    return mr_fail(MR_ERROR_INTERNAL,
+                   "the ledger of %s does not balance: %llu frames in%s, %llu accounted for; missing: %s",
                    graph->plan->vertices[source].id, (unsigned long long)count.in,
-                   arrived ? " from other nodes" : "", (unsigned long long)known);
+                   arrived ? " from other nodes" : "", (unsigned long long)known, names);
 }
 
 static int balance(mr_graph *graph) {

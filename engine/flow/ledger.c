@@ -11,6 +11,8 @@ enum { BUCKET_BITS = 12 };
 typedef struct page {
     _Atomic uint64_t in;
     uint64_t delivered, dropped, absorbed, unaccounted;
+    mr_identity unsettled[MR_UNSETTLED_FRAMES]; /* the first that are unaccounted for */
+    mr_receipt *first, *last; /* that are open */
     mr_ledger_line *lines;
     size_t line_count;
     mr_reach reach; /* where it is followed */
@@ -115,7 +117,10 @@ static mr_receipt *open_receipt(mr_ledger *ledger, const mr_identity *frame, uin
         return NULL;
     }
     ledger->open++;
-    *taken = (mr_receipt){.frame = *frame, .ledger = ledger, .page = page_number, .number = number};
+    *taken = (mr_receipt){
+        .frame = *frame, .ledger = ledger, .page = page_number, .number = number, .previous = account->last};
+    *(account->last ? &account->last->next : &account->first) = taken;
+    account->last = taken;
     atomic_init(&taken->references, 1);
     atomic_fetch_add_explicit(&account->in, 1, memory_order_relaxed);
     return taken;
@@ -258,9 +263,20 @@ static void enter(page *account, const mr_receipt *receipt) {
         enter_line(account, MR_OUTCOME_ABSORBED, receipt->stage, receipt->reason);
         break;
     case MR_NOTE_NONE:
+        if (account->unaccounted < MR_UNSETTLED_FRAMES)
+            account->unsettled[account->unaccounted] = receipt->frame;
         account->unaccounted++;
         break;
     }
+}
+
+/* From those that are open to those that are free; with the lock. */
+static void unlink_receipt(mr_ledger *ledger, mr_receipt *receipt) {
+    page *account = &ledger->pages[receipt->page];
+    *(receipt->previous ? &receipt->previous->next : &account->first) = receipt->next;
+    *(receipt->next ? &receipt->next->previous : &account->last) = receipt->previous;
+    receipt->next = ledger->free;
+    ledger->free = receipt;
 }
 
 static void close_receipt(mr_receipt *receipt) {
@@ -272,8 +288,7 @@ static void close_receipt(mr_receipt *receipt) {
         mr_reach_close(&ledger->pages[receipt->page].reach, receipt->number);
     if (receipt->page >= ledger->source_count)
         leave(ledger, receipt);
-    receipt->next = ledger->free;
-    ledger->free = receipt;
+    unlink_receipt(ledger, receipt);
     bool last = --ledger->open == 0 && ledger->released;
     pthread_mutex_unlock(&ledger->lock);
     if (last)
@@ -311,6 +326,17 @@ mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrive
         .absorbed = account->absorbed,
         .unaccounted = account->unaccounted,
     };
+    pthread_mutex_unlock(&ledger->lock);
+    return count;
+}
+
+size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived, mr_identity unsettled[MR_UNSETTLED_FRAMES]) {
+    const page *account = &ledger->pages[page_of(ledger, source, arrived)];
+    pthread_mutex_lock(&ledger->lock);
+    size_t count = account->unaccounted < MR_UNSETTLED_FRAMES ? account->unaccounted : MR_UNSETTLED_FRAMES;
+    memcpy(unsettled, account->unsettled, count * sizeof *unsettled);
+    for (const mr_receipt *at = account->first; at && count < MR_UNSETTLED_FRAMES; at = at->next)
+        unsettled[count++] = at->frame;
     pthread_mutex_unlock(&ledger->lock);
     return count;
 }

@@ -56,6 +56,7 @@ static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary
         .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
     };
     summary->line_count = mr_ledger_lines(graph->ledger, source, arrived, &summary->lines);
+    summary->unsettled_count = mr_ledger_unsettled(graph->ledger, source, arrived, summary->unsettled);
     pthread_mutex_lock(&graph->lock);
     summary->ended = state->ended;
     summary->status = state->status;

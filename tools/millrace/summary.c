@@ -131,10 +131,14 @@ static void print_class(const mr_class_count *class, const mr_source_summary *so
 }
 
 static void print_source(const mr_source_summary *source, FILE *stream) {
+    char missing[512];
     fprintf(stream, "\n  %s: %llu frames, %llu delivered", source->id, (unsigned long long)source->in,
             (unsigned long long)source->delivered);
     if (source->status)
         fprintf(stream, "; failed: %s", *source->message ? source->message : mr_status_words(source->status));
+    if (source->unaccounted)
+        fprintf(stream, "; missing: %s",
+                mr_identities_print(source->unsettled, source->unsettled_count, source->unaccounted, missing, sizeof missing));
     if (source->classified)
         fprintf(stream, "; most frequent classes");
     fputc('\n', stream);

@@ -40,6 +40,19 @@ static void put_classes(yajl_gen json, const mr_source_summary *source) {
     yajl_gen_array_close(json);
 }
 
+/* What is unaccounted for, or in flight; at most some of them. */
+static void put_unsettled(yajl_gen json, const mr_source_summary *source) {
+    mr_json_open_array(json, "unsettled");
+    for (size_t i = 0; i < source->unsettled_count; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_integer(json, "epoch", source->unsettled[i].epoch);
+        mr_json_integer(json, "seq", (int64_t)source->unsettled[i].seq);
+        mr_json_integer(json, "sub", source->unsettled[i].sub);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
 static void put_source(yajl_gen json, const mr_source_summary *source) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", source->id);
@@ -50,6 +63,7 @@ static void put_source(yajl_gen json, const mr_source_summary *source) {
     put_lines(json, "absorbed", MR_OUTCOME_ABSORBED, source->lines, source->line_count);
     mr_json_integer(json, "in_flight", (int64_t)source->in_flight);
     mr_json_bool(json, "balanced", source->unaccounted == 0);
+    put_unsettled(json, source);
     mr_json_key(json, "expected");
     if (source->expected)
         yajl_gen_integer(json, source->expected);

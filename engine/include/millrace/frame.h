@@ -147,6 +147,9 @@ typedef struct mr_identity {
 
 /* < 0, 0 or > 0 as a comes before, is, or comes after b; sources are compared last. */
 int mr_identity_compare(const mr_identity *a, const mr_identity *b);
+/* In words, without their source: "17, 18.2, 3 of epoch 1 and 4 more", where `all` are `count` and 4. What descends from
+ * a frame has its own number behind the frame's. Cut off where `bytes` do not suffice. Returns `text`. */
+const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes);
 
 #define MR_NO_TIME INT64_MIN
 

@@ -152,6 +152,9 @@ typedef struct mr_class_count {
     double mean_score;  /* over those frames */
 } mr_class_count;
 
+/* Of frames that nothing is known to have become of so many are named. */
+enum { MR_UNSETTLED_FRAMES = 16 };
+
 typedef struct mr_source_summary {
     const char *id;
     bool elsewhere;           /* it is read by another node; what is counted here came over cuts */
@@ -165,6 +168,9 @@ typedef struct mr_source_summary {
     mr_class_count classes[5];
     size_t line_count;
     mr_ledger_line *lines;
+    size_t unsettled_count;   /* unaccounted for, and behind them those in flight, the oldest first; none should be left
+                                 once the run has ended */
+    mr_identity unsettled[MR_UNSETTLED_FRAMES];
 } mr_source_summary;
 
 typedef enum mr_device_state {
