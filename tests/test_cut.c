@@ -150,6 +150,20 @@ static void test_outcomes_come_back(void **state) {
     assert_non_null(strstr(a.lines, "dropped frail error 1;"));
 }
 
+/* A frame that is lost behind a cut is no secret on either side of it. */
+static void test_a_loss_is_told(void **state) {
+    node_report a, b;
+    (void)state;
+    run_two(pipeline("  n: {type: count, frames: 10}\n", "  first: {type: pass, input: n}\n"
+                     "  lost: {type: forgetful, input: first}\n", "lost",
+                     "  a: {stages: [first]}\n  b: {stages: [lost, kept]}\n"),
+            &a, &b);
+    check_ledger(&a, 10, 0, 0, 10);
+    assert_non_null(strstr(a.lines, "dropped first->b:in unaccounted 10;"));
+    assert_int_equal(b.status, MR_ERROR_INTERNAL);
+    assert_non_null(strstr(b.message, "10 frames in from other nodes, 0 accounted for; missing: 0, 1, 2, 3, "));
+}
+
 static void test_three_nodes_and_back(void **state) {
     (void)state;
     const char *text = pipeline("  n: {type: count, frames: 1000}\n  m: {type: count, frames: 300}\n",
@@ -310,6 +324,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_frames_pass_in_order, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_frames_pass_over_tcp, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_outcomes_come_back, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_loss_is_told, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_three_nodes_and_back, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_join_behind_cuts, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_taker_is_killed, make_folder, remove_folder),

@@ -330,7 +330,8 @@ mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrive
     return count;
 }
 
-size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived, mr_identity unsettled[MR_UNSETTLED_FRAMES]) {
+size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived,
+                           mr_identity unsettled[MR_UNSETTLED_FRAMES]) {
     const page *account = &ledger->pages[page_of(ledger, source, arrived)];
     pthread_mutex_lock(&ledger->lock);
     size_t count = account->unaccounted < MR_UNSETTLED_FRAMES ? account->unaccounted : MR_UNSETTLED_FRAMES;

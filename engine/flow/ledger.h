@@ -48,8 +48,10 @@ typedef struct mr_ledger_count {
 } mr_ledger_count;
 /* Of a source's own frames, or of those of it that have come over cuts. */
 mr_ledger_count mr_ledger_source(mr_ledger *ledger, uint32_t source, bool arrived);
-/* Frames that are unaccounted for, and behind them those that are in flight, the oldest first of each. Returns how many. */
-size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived, mr_identity unsettled[MR_UNSETTLED_FRAMES]);
+/* Frames that are unaccounted for, and behind them those that are in flight, the oldest first of each. Returns how
+ * many. */
+size_t mr_ledger_unsettled(mr_ledger *ledger, uint32_t source, bool arrived,
+                           mr_identity unsettled[MR_UNSETTLED_FRAMES]);
 /* Copies the dropped and absorbed lines of one source to *lines (mr_free); returns how many. */
 size_t mr_ledger_lines(mr_ledger *ledger, uint32_t source, bool arrived, mr_ledger_line **lines);
 

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -26,7 +27,24 @@ nodes:
   left: {{stages: one}}
   right: {{stages: two}}
 """
+# Three, so that what is given to the last one has come over two cuts.
+THREE = """\
+version: 1
+pipeline: three
+workers: 1
+sources:
+  numbers: {{type: "null", rate: 1000}}
+stages:
+  first: {{type: "null", input: numbers}}
+  second: {{type: "null", input: first}}
+  out: {{type: jsonl, input: second, path: {out}, cut: {mode}}}
+nodes:
+  camera: {{stages: first}}
+  worker: {{stages: second}}
+  center: {{stages: out}}
+"""
 PATIENCE = 60
+LEDGER = re.compile(r"  ledger: (.*): (?:balanced|NOT BALANCED)$")
 
 
 def nodes_of(done):
@@ -55,6 +73,9 @@ class Nodes(Case):
     def two(self, a="frames: 300", b="frames: 200", out="out.jsonl"):
         return self.write(TWO.format(a=a, b=b, out=self.folder / out))
 
+    def three(self, mode="reliable"):
+        return self.write(THREE.format(mode=mode, out=self.folder / "out.jsonl"))
+
     def start(self, path, *arguments, **options):
         child = harness.start([MILLRACE, "run", path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, **options)
@@ -74,6 +95,19 @@ class Nodes(Case):
     def wait_for_rows(self, rows):
         path = self.folder / "out.jsonl"
         self.wait_for(lambda: path.exists() and path.read_text().count("\n") >= rows, "no results")
+
+    def ledger_of(self, child, wanted, why):
+        """Asks for the table until its ledger has what is wanted."""
+        def ask():
+            child.send_signal(signal.SIGUSR1)
+            while not (found := LEDGER.match(child.stderr.readline())):
+                self.assertIsNone(child.poll())
+            return wanted({what: int(frames) for frames, what in re.findall(r"(\d+) ([a-z][a-z ]*[a-z])", found[1])})
+
+        self.wait_for(ask, why)
+
+    def rows(self):
+        return [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
 
     def test_all_nodes_in_one_table(self):
         run = self.run_pipeline(self.two(), rows=False)
@@ -120,13 +154,69 @@ class Nodes(Case):
         first = children_of(child.pid)["left"]
         os.kill(first, signal.SIGKILL)
         self.wait_for(lambda: children_of(child.pid).get("left", first) != first, "it is not started again")
-        (self.folder / "out.jsonl").write_text("")
-        self.wait_for_rows(5)
+        self.wait_for_rows(len(self.rows()) + 5)
         child.send_signal(signal.SIGTERM)
         out, err = child.communicate(timeout=PATIENCE)
         self.assertEqual(child.returncode, 0, err)
         self.assertIn("node left was ended by signal 9; it is started again", err)
         self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()}, {"left": 1, "right": 0})
+
+    def test_what_dies_goes_on_where_it_was(self):
+        """Of a reliable pipeline no record is written twice and none is missing, whichever of its nodes are killed."""
+        child = self.start(self.three(), "--json")
+        self.wait_for_rows(200)
+        for name in ("center", "worker", "camera"):
+            os.kill(children_of(child.pid)[name], signal.SIGKILL)
+            self.wait_for_rows(len(self.rows()) + 200)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertEqual(self.rows(), list(range(ledger["in"])))
+        self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()},
+                         {"camera": 1, "worker": 1, "center": 1})
+        self.assertTrue(ledger["balanced"])
+
+    def test_what_a_live_cut_drops_is_counted(self):
+        child = self.start(self.three(mode="live"), "--json")
+        self.wait_for_rows(5)
+        center = children_of(child.pid)["center"]
+        os.kill(center, signal.SIGSTOP)
+        self.ledger_of(child, lambda ledger: ledger["dropped"] > 0, "nothing is dropped")
+        os.kill(center, signal.SIGKILL)
+        self.wait_for(lambda: children_of(child.pid).get("center", center) != center, "it is not started again")
+        self.wait_for_rows(len(self.rows()) + 5)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertTrue(ledger["balanced"])
+        self.assertEqual((ledger["in_flight"], ledger["missing_frames"], ledger["missing"]), (0, 0, []))
+        self.assertEqual({line["stage"] for line in ledger["dropped"]}, {"second->center"})
+        self.assertEqual(ledger["in"], ledger["delivered"] + sum(line["frames"] for line in ledger["dropped"]))
+
+    def test_frames_that_are_lost_are_named(self):
+        """What is in a node that reads sources when it is killed, and not started again, nobody can account for."""
+        child = self.start(self.three(), "--json")
+        self.wait_for_rows(5)
+        started = children_of(child.pid)
+        os.kill(started["center"], signal.SIGSTOP)
+        self.ledger_of(child, lambda ledger: ledger["in flight"] >= 100, "nothing is in flight")
+        os.kill(started["camera"], signal.SIGSTOP)
+        child.send_signal(signal.SIGTERM)
+        self.ledger_of(child, lambda ledger: True, "it does not answer")
+        os.kill(started["camera"], signal.SIGKILL)
+        os.kill(started["center"], signal.SIGCONT)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 70, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertFalse(ledger["balanced"])
+        self.assertGreaterEqual(ledger["missing_frames"], 100)
+        self.assertEqual(ledger["missing_frames"], ledger["in"] - ledger["delivered"])
+        first = ledger["missing"][0]
+        self.assertEqual([(one["node"], one["source"], one["epoch"], one["sub"]) for one in ledger["missing"]],
+                         16 * [("camera", "numbers", 0, 0)])
+        self.assertEqual([one["seq"] for one in ledger["missing"]], list(range(first["seq"], first["seq"] + 16)))
 
     def test_a_node_that_cannot_run_is_given_up_and_others_go_on(self):
         with open(self.folder / "out.jsonl", "w") as taken:

@@ -118,6 +118,8 @@ static const mr_stage_type *const *all_types(void) {
 static void tell(int out, int status, mr_pipeline *pipeline) {
     node_report report = {.status = status};
     mr_summary *sums = NULL;
+    if (status)
+        snprintf(report.message, sizeof report.message, "%s", mr_message());
     if (pipeline && mr_pipeline_summarize(pipeline, &sums) == MR_OK) {
         report.in = sums->in;
         report.delivered = sums->delivered;

@@ -20,6 +20,7 @@ typedef struct node_report {
     int status;                      /* of mr_pipeline_wait; what mr_pipeline_open or _start gave where it came no further */
     uint64_t in, delivered, dropped, absorbed;
     char lines[1024];                /* "dropped STAGE REASON N;" for each line of the ledger */
+    char message[512];               /* of that status; "" where it is MR_OK */
 } node_report;
 
 /* Starts the node of that name; `runtime` is the folder of its sockets. SIGTERM stops it, as the command does. */

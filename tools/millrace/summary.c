@@ -138,7 +138,8 @@ static void print_source(const mr_source_summary *source, FILE *stream) {
         fprintf(stream, "; failed: %s", *source->message ? source->message : mr_status_words(source->status));
     if (source->unaccounted)
         fprintf(stream, "; missing: %s",
-                mr_identities_print(source->unsettled, source->unsettled_count, source->unaccounted, missing, sizeof missing));
+                mr_identities_print(source->unsettled, source->unsettled_count, source->unaccounted, missing,
+                                    sizeof missing));
     if (source->classified)
         fprintf(stream, "; most frequent classes");
     fputc('\n', stream);

@@ -1,7 +1,8 @@
 /* Watching over the processes of a pipeline's nodes.
  *
  * Each node runs as a child, `millrace run --node NAME`, that reports through a pipe (report.h). One that dies is
- * started again, after a tenth of a second, then twice as long each time; one that has died five times within a minute is
+ * started again, after a tenth of a second, then twice as long each time, and goes on where it was, if what it reads
+ * and writes can be continued (flow/resume.h); one that has died five times within a minute is
  * given up, and the others go on without it, unless none is left that does not wait for it. SIGTERM and SIGINT end the
  * nodes that read sources; the others end as their frames do, and are told to where that takes long. One thread. */
 #ifndef MILLRACE_TOOLS_SUPERVISOR_H
@@ -15,6 +16,12 @@
 
 enum { MR_CHILD_STARTS = 5 /* within a minute */ };
 
+/* What became of the frames of sources. Out of balance: of `missing` frames nobody knows what became of them. */
+typedef struct mr_tally_of_nodes {
+    uint64_t in, delivered, dropped, absorbed, in_flight, missing;
+    bool balanced;
+} mr_tally_of_nodes;
+
 /* One process of a node. */
 typedef struct mr_child {
     int node, replica;
@@ -27,9 +34,12 @@ typedef struct mr_child {
     yajl_val told;
     bool ready, finished;     /* of the process that runs: it has reported, and for the last time */
     bool asked;               /* the process that runs was asked to end: once more would end it at once */
+    bool resumes;             /* it keeps a checkpoint, and goes on from it when it is started again */
     bool done, given_up;      /* it is not started any more */
     int exit_code;            /* of the last one */
     int restarts;             /* in all */
+    mr_tally_of_nodes before; /* of what processes that died had read and is not read again; what was in flight then is
+                                 lost */
     int64_t died_ns[MR_CHILD_STARTS];
     int64_t start_ns;         /* when it is to be started */
 } mr_child;
@@ -38,7 +48,7 @@ typedef struct mr_supervision {
     const mr_plan *plan;
     const char *const *command; /* what a child is started with, ended by NULL; its node and number are added */
     const char *resume;       /* of each node that reads sources or has sinks: checkpoints are kept in this file, with
-                                 the node's name behind it; NULL: none */
+                                 the node's name behind it; NULL: only until the end of the run, where they can be */
     const char *control;      /* of each node: its control socket, with the node's name behind it; NULL: not said */
     bool quiet, json, show;   /* no table; JSON in place of it; a line of progress */
     FILE *json_stream;
@@ -57,12 +67,13 @@ bool mr_told_true(yajl_val told, const char *key);
 const char *mr_told_text(yajl_val told, const char *key);
 /* An array; its length in *count. */
 yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count);
+mr_identity mr_told_frame(yajl_val told);
 
-/* What became of the frames of the sources that all children read. */
-typedef struct mr_tally_of_nodes {
-    uint64_t in, delivered, dropped, absorbed, in_flight;
-    bool balanced;
-} mr_tally_of_nodes;
+/* A process that died is counted from now on as what it told last, beside the one that is started in its place. */
+void mr_child_remember(mr_child *child);
+/* Of one source that a child reads. What is in flight in a process that has ended is missing. */
+mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source);
+/* Of all sources that all children read. */
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
 
 /* supervisor_table.c: all nodes in one table, or as one object of JSON. */

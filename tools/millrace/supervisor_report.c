@@ -38,6 +38,12 @@ yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count) {
     return array ? array->u.array.values : NULL;
 }
 
+mr_identity mr_told_frame(yajl_val told) {
+    return (mr_identity){.epoch = (uint32_t)mr_told_integer(told, "epoch"),
+                         .seq = (uint64_t)mr_told_integer(told, "seq"),
+                         .sub = (uint32_t)mr_told_integer(told, "sub")};
+}
+
 /* Takes a whole line over; what is no report is left out. */
 static void take_line(mr_child *child, const char *line) {
     char wrong[256];
@@ -115,28 +121,63 @@ static uint64_t frames_of(yajl_val told, const char *key) {
     return frames;
 }
 
-static void add_source(mr_tally_of_nodes *tally, yajl_val source) {
-    uint64_t in = (uint64_t)mr_told_integer(source, "in"), delivered = (uint64_t)mr_told_integer(source, "delivered");
-    uint64_t dropped = frames_of(source, "dropped"), absorbed = frames_of(source, "absorbed");
-    uint64_t in_flight = (uint64_t)mr_told_integer(source, "in_flight");
-    tally->in += in;
-    tally->delivered += delivered;
-    tally->dropped += dropped;
-    tally->absorbed += absorbed;
-    tally->in_flight += in_flight;
-    tally->balanced = tally->balanced && mr_told_true(source, "balanced") &&
-                      in == delivered + dropped + absorbed + in_flight;
+static void add(mr_tally_of_nodes *sum, const mr_tally_of_nodes *of) {
+    sum->in += of->in;
+    sum->delivered += of->delivered;
+    sum->dropped += of->dropped;
+    sum->absorbed += of->absorbed;
+    sum->in_flight += of->in_flight;
+    sum->missing += of->missing;
+    sum->balanced = sum->balanced && of->balanced;
+}
+
+mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source) {
+    mr_tally_of_nodes tally = {
+        .in = (uint64_t)mr_told_integer(source, "in"),
+        .delivered = (uint64_t)mr_told_integer(source, "delivered"),
+        .dropped = frames_of(source, "dropped"),
+        .absorbed = frames_of(source, "absorbed"),
+        .in_flight = (uint64_t)mr_told_integer(source, "in_flight"),
+    };
+    uint64_t known = tally.delivered + tally.dropped + tally.absorbed;
+    tally.missing = child->done && tally.in > known ? tally.in - known : 0;
+    /* While it runs its numbers are not all of one moment. */
+    tally.balanced = !child->done || (mr_told_true(source, "balanced") && tally.in == known && child->finished);
+    return tally;
+}
+
+/* What it had read has come to its end somewhere, or was in it when it died. */
+static mr_tally_of_nodes sum_up(const mr_child *child) {
+    mr_tally_of_nodes tally = {.balanced = true};
+    size_t sources;
+    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    /* What came over cuts is counted where its source is read. */
+    for (size_t s = 0; s < sources; s++) {
+        if (mr_told_true(source[s], "elsewhere"))
+            continue;
+        const mr_tally_of_nodes one = mr_child_tally(child, source[s]);
+        add(&tally, &one);
+    }
+    return tally;
+}
+
+void mr_child_remember(mr_child *child) {
+    mr_tally_of_nodes gone = sum_up(child);
+    gone.dropped += gone.in_flight;
+    gone.in_flight = 0;
+    gone.balanced = true;
+    add(&child->before, &gone);
 }
 
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {
     mr_tally_of_nodes tally = {.balanced = true};
     for (size_t i = 0; i < count; i++) {
-        size_t sources;
-        yajl_val *source = mr_told_array(children[i].told, "sources", &sources);
-        /* What came over cuts is counted where its source is read. */
-        for (size_t s = 0; s < sources; s++)
-            if (!mr_told_true(source[s], "elsewhere"))
-                add_source(&tally, source[s]);
+        const mr_tally_of_nodes now = sum_up(&children[i]);
+        add(&tally, &now);
+        tally.in += children[i].before.in;
+        tally.delivered += children[i].before.delivered;
+        tally.dropped += children[i].before.dropped;
+        tally.absorbed += children[i].before.absorbed;
     }
     return tally;
 }

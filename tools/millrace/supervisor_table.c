@@ -32,7 +32,9 @@ static int print_processes(const mr_child *children, size_t count, int width, FI
         mr_table_add(&table, "%s", child->name);
         mr_table_add(&table, "%s", state_of(child));
         mr_table_add(&table, "%d", child->restarts);
-        if (child->done)
+        if (child->done && child->exit_code > 128)
+            mr_table_add(&table, "signal %d", child->exit_code - 128);
+        else if (child->done)
             mr_table_add(&table, "%d", child->exit_code);
         else
             mr_table_add(&table, "-");
@@ -104,15 +106,55 @@ static void print_lines(yajl_val ledger, const char *what, FILE *stream) {
                 mr_told_text(lines[i], "stage"), mr_told_text(lines[i], "reason"));
 }
 
+/* Which frames are missing, as far as they were named. */
+static void print_missing(const mr_child *child, yajl_val source, uint64_t missing, FILE *stream) {
+    mr_identity frames[MR_UNSETTLED_FRAMES];
+    char text[512];
+    size_t told, count = 0;
+    yajl_val *frame = mr_told_array(source, "unsettled", &told);
+    for (; count < told && count < MR_UNSETTLED_FRAMES; count++)
+        frames[count] = mr_told_frame(frame[count]);
+    fprintf(stream, "    %10llu missing of %s, read by %s: %s\n", (unsigned long long)missing,
+            mr_told_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
+}
+
 /* A source that failed or does not balance, and what was dropped and absorbed of each. */
 static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
     const char *error = mr_told_text(source, "error");
+    const mr_tally_of_nodes tally = mr_child_tally(child, source);
     if (*error)
         fprintf(stream, "  %s of %s failed: %s\n", mr_told_text(source, "id"), child->name, error);
-    if (!mr_told_true(source, "balanced"))
-        fprintf(stream, "  %s of %s does not balance\n", mr_told_text(source, "id"), child->name);
     print_lines(source, "dropped", stream);
     print_lines(source, "absorbed", stream);
+    if (tally.missing)
+        print_missing(child, source, tally.missing, stream);
+}
+
+/* Of a child that reads sources. */
+static void print_lives(const mr_child *child, FILE *stream) {
+    if (child->before.in)
+        fprintf(stream, "    %10llu dropped by %s: in it when it died, or before\n",
+                (unsigned long long)child->before.dropped, child->name);
+    else if (child->restarts)
+        fprintf(stream, "  %s was started again, and has %s\n", child->name,
+                child->resumes ? "gone on where it was: what was done before is absorbed" : "read its sources anew");
+    if (child->done && !child->finished)
+        fprintf(stream, "  %s was ended before it could say what it had read last\n", child->name);
+}
+
+static void print_sources(const mr_child *child, FILE *stream) {
+    size_t sources;
+    bool reads = false;
+    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    for (size_t s = 0; s < sources; s++) {
+        if (mr_told_true(source[s], "elsewhere"))
+            continue;
+        reads = true;
+        if (s < MOST_SOURCES || *mr_told_text(source[s], "error") || mr_child_tally(child, source[s]).missing)
+            print_source(child, source[s], stream);
+    }
+    if (reads)
+        print_lives(child, stream);
 }
 
 static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
@@ -121,20 +163,8 @@ static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
             (unsigned long long)all.in, (unsigned long long)all.delivered, (unsigned long long)all.dropped,
             (unsigned long long)all.absorbed, (unsigned long long)all.in_flight,
             all.balanced ? "balanced" : "NOT BALANCED");
-    for (size_t i = 0; i < count; i++) {
-        size_t sources;
-        bool reads = false;
-        yajl_val *source = mr_told_array(children[i].told, "sources", &sources);
-        for (size_t s = 0; s < sources; s++) {
-            if (mr_told_true(source[s], "elsewhere"))
-                continue;
-            reads = true;
-            if (s < MOST_SOURCES || *mr_told_text(source[s], "error"))
-                print_source(&children[i], source[s], stream);
-        }
-        if (reads && children[i].restarts)
-            fprintf(stream, "  %s was started again: its sources are counted from then on\n", children[i].name);
-    }
+    for (size_t i = 0; i < count; i++)
+        print_sources(&children[i], stream);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
@@ -170,30 +200,84 @@ static void put_child(yajl_gen json, const mr_plan *plan, const mr_child *child)
     yajl_gen_map_close(json);
 }
 
+static void put_line(yajl_gen json, const char *source, const char *stage, const char *reason, int64_t frames) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "source", source);
+    mr_json_text(json, "stage", stage);
+    mr_json_text(json, "reason", reason);
+    mr_json_integer(json, "frames", frames);
+    yajl_gen_map_close(json);
+}
+
+static void put_before(yajl_gen json, const mr_child *child, uint64_t frames, const char *reason) {
+    if (frames)
+        put_line(json, NULL, child->name, reason, (int64_t)frames);
+}
+
 /* What became of frames, by source, stage and reason. */
-static void put_lines(yajl_gen json, const char *what, const mr_child *children, size_t count) {
-    mr_json_open_array(json, what);
+static void put_lines(yajl_gen json, const char *what, const mr_child *child, yajl_val source) {
+    size_t lines;
+    (void)child;
+    yajl_val *line = mr_told_array(source, what, &lines);
+    for (size_t k = 0; k < lines; k++)
+        put_line(json, mr_told_text(source, "id"), mr_told_text(line[k], "stage"), mr_told_text(line[k], "reason"),
+                 mr_told_integer(line[k], "frames"));
+}
+
+static void put_missing(yajl_gen json, const char *what, const mr_child *child, yajl_val source) {
+    size_t frames;
+    yajl_val *frame = mr_told_array(source, what, &frames);
+    for (size_t k = 0; k < frames && mr_child_tally(child, source).missing; k++) {
+        const mr_identity identity = mr_told_frame(frame[k]);
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "node", child->name);
+        mr_json_text(json, "source", mr_told_text(source, "id"));
+        mr_json_integer(json, "epoch", identity.epoch);
+        mr_json_integer(json, "seq", (int64_t)identity.seq);
+        mr_json_integer(json, "sub", identity.sub);
+        yajl_gen_map_close(json);
+    }
+}
+
+/* Calls put for each source that one of the children reads. */
+static void put_sources(yajl_gen json, const char *what, const mr_child *child,
+                        void (*put)(yajl_gen json, const char *what, const mr_child *child, yajl_val source)) {
+    size_t sources;
+    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    for (size_t s = 0; s < sources; s++)
+        if (!mr_told_true(source[s], "elsewhere"))
+            put(json, what, child, source[s]);
+}
+
+static void put_ledger(yajl_gen json, const mr_child *children, size_t count) {
+    const mr_tally_of_nodes all = mr_children_tally(children, count);
+    mr_json_open_map(json, "ledger");
+    mr_json_integer(json, "in", (int64_t)all.in);
+    mr_json_integer(json, "delivered", (int64_t)all.delivered);
+    mr_json_open_array(json, "dropped");
     for (size_t i = 0; i < count; i++) {
-        size_t sources, lines;
-        yajl_val *source = mr_told_array(children[i].told, "sources", &sources);
-        for (size_t s = 0; s < sources; s++) {
-            yajl_val *line = mr_told_array(source[s], what, &lines);
-            for (size_t k = 0; k < lines && !mr_told_true(source[s], "elsewhere"); k++) {
-                mr_json_open_map(json, NULL);
-                mr_json_text(json, "source", mr_told_text(source[s], "id"));
-                mr_json_text(json, "stage", mr_told_text(line[k], "stage"));
-                mr_json_text(json, "reason", mr_told_text(line[k], "reason"));
-                mr_json_integer(json, "frames", mr_told_integer(line[k], "frames"));
-                yajl_gen_map_close(json);
-            }
-        }
+        put_sources(json, "dropped", &children[i], put_lines);
+        put_before(json, &children[i], children[i].before.dropped, "in it when it died, or before");
     }
     yajl_gen_array_close(json);
+    mr_json_open_array(json, "absorbed");
+    for (size_t i = 0; i < count; i++) {
+        put_sources(json, "absorbed", &children[i], put_lines);
+        put_before(json, &children[i], children[i].before.absorbed, "before it died");
+    }
+    yajl_gen_array_close(json);
+    mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
+    mr_json_open_array(json, "missing");
+    for (size_t i = 0; i < count; i++)
+        put_sources(json, "unsettled", &children[i], put_missing);
+    yajl_gen_array_close(json);
+    mr_json_integer(json, "missing_frames", (int64_t)all.missing);
+    mr_json_bool(json, "balanced", all.balanced);
+    yajl_gen_map_close(json);
 }
 
 int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
                            FILE *stream) {
-    const mr_tally_of_nodes all = mr_children_tally(children, count);
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
@@ -202,14 +286,7 @@ int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t
     mr_json_text(json, "digest", plan->spec->digest);
     mr_json_integer(json, "exit_code", exit_code);
     mr_json_number(json, "wall_s", wall_s);
-    mr_json_open_map(json, "ledger");
-    mr_json_integer(json, "in", (int64_t)all.in);
-    mr_json_integer(json, "delivered", (int64_t)all.delivered);
-    put_lines(json, "dropped", children, count);
-    put_lines(json, "absorbed", children, count);
-    mr_json_integer(json, "in_flight", (int64_t)all.in_flight);
-    mr_json_bool(json, "balanced", all.balanced);
-    yajl_gen_map_close(json);
+    put_ledger(json, children, count);
     mr_json_open_array(json, "nodes");
     for (size_t i = 0; i < count; i++)
         put_child(json, plan, &children[i]);

@@ -1,0 +1,39 @@
+/* Inside the supervisor: what its files share. */
+#ifndef MILLRACE_TOOLS_SUPERVISOR_PARTS_H
+#define MILLRACE_TOOLS_SUPERVISOR_PARTS_H
+
+#include "tools/millrace/aside.h"
+#include "tools/millrace/supervisor.h"
+
+typedef struct mr_supervisor {
+    const mr_supervision *how;
+    mr_child *children;
+    size_t count;
+    int signals;
+    pid_t self;
+    bool draining, asked_all, said_ready;
+    int64_t began_ns, drain_ns, shown_ns, alive_ns;
+    int exit_code;             /* the first failure's */
+    char folder[MR_ASIDE];     /* for sockets and checkpoints; "": not made yet */
+    char checkpoint[MR_ASIDE + 16]; /* there; names of nodes come behind it */
+} mr_supervisor;
+
+const mr_plan_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child);
+bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child);
+/* Whether a process that is started again gives the same frames, with the same numbers. */
+bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child);
+void mr_supervisor_say(const mr_supervisor *s, const char *text);
+/* Asks the processes that read sources to end, and with them all that is left; see supervisor.h. */
+void mr_supervisor_drain(mr_supervisor *s, bool all);
+
+/* supervisor_start.c: what the processes share, and those whose time has come. */
+int mr_supervisor_environment(mr_supervisor *s);
+/* Whether the node reads sources or writes something; whether a process of it that is started again can go on where it
+ * was. */
+bool mr_supervisor_keeps(const mr_supervisor *s, int node);
+bool mr_supervisor_resumes(const mr_supervisor *s, int node);
+int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
+/* supervisor_deaths.c: what has died; it is started again, or given up. */
+void mr_supervisor_bury(mr_supervisor *s);
+
+#endif

@@ -1,0 +1,140 @@
+/* Starting the processes of nodes, and what they share. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "engine/flow/resume_plan.h"
+#include "tools/millrace/plan.h"
+#include "tools/millrace/report.h"
+#include "tools/millrace/supervisor_parts.h"
+
+/* Whether a stage of the author's in the node writes somewhere: then a checkpoint says where it goes on. */
+static bool has_sinks(const mr_plan *plan, int node) {
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        if (plan->vertices[v].node == node && !plan->vertices[v].type->outputs &&
+            mr_plan_is_authored(&plan->vertices[v]))
+            return true;
+    return false;
+}
+
+bool mr_supervisor_keeps(const mr_supervisor *s, int node) {
+    return s->how->plan->nodes[node].source_count > 0 || has_sinks(s->how->plan, node);
+}
+
+bool mr_supervisor_resumes(const mr_supervisor *s, int node) {
+    mr_plan alone = *s->how->plan;
+    if (!mr_supervisor_keeps(s, node))
+        return false;
+    alone.node = node;
+    return s->how->resume || mr_resume_check(&alone) == MR_OK;
+}
+
+/* An option whose value is a file of each node's own. */
+static const char *of_node(const char *option, const char *path, const mr_child *child) {
+    char *text = NULL;
+    if (asprintf(&text, strcmp(path, "off") == 0 ? "%s=%s" : "%s=%s.%s", option, path, child->name) < 0)
+        _exit(mr_status_exit_code(MR_ERROR_MEMORY));
+    return text;
+}
+
+/* A number by which the takers of what a node gives tell one run of it from another. */
+static int set_run(bool anew) {
+    uint64_t run;
+    char text[32];
+    if (getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
+        return mr_fail(MR_ERROR_INTERNAL, "no random number for the run: %s", strerror(errno));
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)run);
+    setenv("MILLRACE_RUN", text, anew);
+    return MR_OK;
+}
+
+/* In the child; never returns. It gets no signals of the terminal, and ends with who started it. */
+static void become(const mr_supervisor *s, const mr_child *child, int report) {
+    char replica[16], fd[16];
+    size_t count = 0;
+    while (s->how->command[count])
+        count++;
+    const char **command = calloc(count + 7, sizeof *command);
+    if (!command)
+        _exit(mr_status_exit_code(MR_ERROR_MEMORY));
+    memcpy(command, s->how->command, count * sizeof *command);
+    snprintf(replica, sizeof replica, "%d", child->replica);
+    snprintf(fd, sizeof fd, "%d", report);
+    command[count++] = "--node";
+    command[count++] = mr_supervisor_node(s, child)->id;
+    command[count++] = "--replica";
+    command[count++] = replica;
+    if (child->resumes)
+        command[count++] = of_node("--resume", s->how->resume ? s->how->resume : s->checkpoint, child);
+    if (s->how->control)
+        command[count] = of_node("--control", s->how->control, child);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != s->self)
+        _exit(mr_status_exit_code(MR_ERROR_CANCELLED));
+    setenv(MR_REPORT_VARIABLE, fd, 1);
+    /* What it gives now is not what it gave before under the same numbers. */
+    if (child->restarts && !mr_supervisor_repeats(s, child) && set_run(true))
+        _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
+    execv("/proc/self/exe", (char *const *)(uintptr_t)command);
+    fprintf(stderr, "millrace: error: cannot start the node %s: %s\n", child->name, strerror(errno));
+    _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
+}
+
+static int start(mr_supervisor *s, mr_child *child) {
+    int ends[2];
+    child->ready = child->finished = child->asked = false;
+    child->length = 0;
+    child->start_ns = 0;
+    if (pipe2(ends, O_CLOEXEC))
+        return mr_fail(MR_ERROR_INTERNAL, "no pipe to the node %s: %s", child->name, strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        fcntl(ends[1], F_SETFD, 0);
+        become(s, child, ends[1]);
+    }
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return mr_fail(MR_ERROR_INTERNAL, "cannot start the node %s: %s", child->name, strerror(errno));
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    child->report = ends[0];
+    child->pid = pid;
+    return MR_OK;
+}
+
+int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns) {
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        if (child->pid || child->done || child->start_ns > now_ns)
+            continue;
+        int status = start(s, child);
+        if (status)
+            return status;
+    }
+    return MR_OK;
+}
+
+/* What all nodes share: a folder for their sockets and checkpoints, and the number of the run. */
+int mr_supervisor_environment(mr_supervisor *s) {
+    const char *said = getenv("MILLRACE_RUNTIME");
+    int status = mr_aside_make(s->folder);
+    if (status) {
+        *s->folder = 0;
+        return status;
+    }
+    if (!said || !*said)
+        setenv("MILLRACE_RUNTIME", s->folder, 1);
+    snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint", s->folder);
+    return set_run(false);
+}
