@@ -206,6 +206,15 @@ static void count_parts(mr_plan_builder *b, const int *owner) {
     }
 }
 
+static void warn_of_idle(mr_plan_builder *b) {
+    for (size_t n = 0; n < b->plan->node_count; n++) {
+        const mr_plan_node *node = &b->plan->nodes[n];
+        if (node->source_count == 0 && node->stage_count == 0)
+            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, node->mark, "name stages of it, or take it away",
+                        "nodes.%s: it runs nothing", node->id);
+    }
+}
+
 /* A source is read once, whatever number of processes there are. */
 static void refuse_several_readers(mr_plan_builder *b) {
     for (size_t n = 0; n < b->plan->node_count; n++) {
@@ -234,6 +243,7 @@ int mr_plan_assign_nodes(mr_plan_builder *b) {
         return MR_ERROR_MEMORY;
     choose_node(b);
     count_parts(b, a.owner);
+    warn_of_idle(b);
     refuse_several_readers(b);
     return MR_OK;
 }

@@ -12,6 +12,7 @@ import time
 
 import harness
 from harness import MILLRACE, Case, call
+from slurm import free_ports
 
 # Two nodes that have nothing to do with each other.
 TWO = """\
@@ -42,6 +43,22 @@ nodes:
   camera: {{stages: first}}
   worker: {{stages: second}}
   center: {{stages: out}}
+"""
+# As on three machines: a port each, at all addresses.
+EVERYWHERE = """\
+version: 1
+pipeline: everywhere
+workers: 1
+sources:
+  numbers: {{type: "null", frames: 300}}
+stages:
+  first: {{type: "null", input: numbers}}
+  second: {{type: "null", input: first}}
+  out: {{type: jsonl, input: second, path: {out}}}
+nodes:
+  camera: {{stages: first, listen: "tcp://*:{camera}", key: {keys}/camera.key}}
+  worker: {{stages: second, listen: "tcp://*:{worker}", key: {keys}/worker.key}}
+  center: {{stages: out, key: {keys}/center.key}}
 """
 PATIENCE = 60
 LEDGER = re.compile(r"  ledger: (.*): (?:balanced|NOT BALANCED)$")
@@ -147,6 +164,28 @@ class Nodes(Case):
         done = call([MILLRACE, "run", path], environment={"SLURM_PROCID": "1", "SLURM_NTASKS": "3"})
         self.assertEqual(done.returncode, 64, done.stderr)
         self.assertIn("3 processes were started, and the nodes of the pipeline are 2", done.stderr)
+
+    def test_launchers_say_where_the_others_are(self):
+        """Nodes that listen everywhere, each started by itself, as on three machines: they find each other by the hosts
+        that they are told of, and let in only those whose keys they know."""
+        for name in ("camera", "worker", "center"):
+            self.assertEqual(call([MILLRACE, "keygen", name, "--output", self.folder / "keys"]).returncode, 0)
+        hosts = {"MILLRACE_HOSTS": "127.0.0.1,localhost,127.0.0.1"}
+        slurm = {"SLURM_NTASKS": "3", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_TASKS_PER_NODE": "3"}
+        for told in (lambda i, name: {"MILLRACE_NODE": name, **hosts},
+                     lambda i, name: {"OMPI_COMM_WORLD_RANK": str(i), "OMPI_COMM_WORLD_SIZE": "3", **hosts},
+                     lambda i, name: {"SLURM_PROCID": str(i), **slurm}):
+            with self.subTest(next(iter(told(0, "camera")))):
+                camera, worker = free_ports(2)
+                path = self.write(EVERYWHERE.format(camera=camera, worker=worker, keys=self.folder / "keys",
+                                                    out=self.folder / "out.jsonl"))
+                nodes = [self.start(path, "--json", env={**os.environ, **told(i, name)})
+                         for i, name in enumerate(("camera", "worker", "center"))]
+                for node in nodes:
+                    out, err = node.communicate(timeout=PATIENCE)
+                    self.assertEqual(node.returncode, 0, err)
+                    self.assertEqual(json.loads(out)["ledger"]["delivered"], 300)
+                self.assertEqual(self.rows(), list(range(300)))
 
     def test_a_node_that_dies_is_started_again(self):
         child = self.start(self.two(a="rate: 500", b="rate: 500"), "--json")
