@@ -357,22 +357,26 @@ static bool is_past_end(const file_reader *reader, const mr_packet *packet) {
     return reader->params.end_ns > 0 && time != MR_NO_TIME && time >= reader->params.end_ns;
 }
 
-/* A truncated file ends like a whole one; the number of frames that its header announces tells the difference. */
-static void warn_if_short(const file_reader *reader) {
+/* A truncated file ends like a whole one; the number of frames that its header announces tells the difference. One
+ * that has none of them is an error. */
+static int end_of(const file_reader *reader) {
     const mr_reader_params *params = &reader->params;
     int64_t announced = reader->stream->nb_frames;
-    if (params->stage && params->start_ns == 0 && params->end_ns == 0 && reader->packets < announced)
-        mr_stage_warn(params->stage, "%s: ended after %" PRId64 " of %" PRId64 " frames", reader->media->path,
-                      reader->packets, announced);
+    if (!params->stage || params->start_ns || params->end_ns || reader->packets >= announced)
+        return MR_END;
+    if (reader->packets == 0)
+        return mr_fail(MR_ERROR_DATA, "%s: has none of the frames that it announces (%" PRId64 ")",
+                       reader->media->path, announced);
+    mr_stage_warn(params->stage, "%s: ended after %" PRId64 " of %" PRId64 " frames", reader->media->path,
+                  reader->packets, announced);
+    return MR_END;
 }
 
 static int read_file(mr_reader *base, mr_packet *packet) {
     file_reader *reader = (file_reader *)base;
     int status = next_packet(reader);
-    if (status == MR_END)
-        warn_if_short(reader);
     if (status)
-        return status;
+        return status == MR_END ? end_of(reader) : status;
     packet->flags = flags_of(reader->packet);
     packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
     packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);

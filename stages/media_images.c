@@ -18,7 +18,7 @@
 #include "stages/media_probe.h"
 #include "stages/media_reader.h"
 
-enum { MOST_CODECS = 32 };
+enum { MOST_CODECS = 32, HEAD_BYTES = 64 * 1024 };
 /* No image is read that is larger; such a file counts as damaged. */
 static const int64_t most_bytes = (int64_t)1 << 30;
 
@@ -187,6 +187,29 @@ static int load(const char *path, const mr_stage *stage, size_t most, mr_packet 
     return MR_OK;
 }
 
+/* Videos that a glob finds are no pictures, and would all be dropped as damaged ones. */
+static int refuse_glob_of_videos(const image_reader *reader) {
+    enum { ENOUGH_FILES = 16 };
+    const mr_image_list *list = &reader->shelf->list;
+    for (size_t i = 0; i < list->count && i < ENOUGH_FILES; i++)
+        if (mr_image_codec_by_name(list->file[i].path))
+            return MR_OK;
+    mr_packet head = {0};
+    const char *path = list->file[0].path;
+    if (load(path, reader->params.stage, HEAD_BYTES, &head))
+        return MR_OK;
+    AVProbeData probe = {.filename = path, .buf = head.data, .buf_size = (int)head.bytes};
+    const AVInputFormat *format = av_probe_input_format(&probe, 1);
+    bool other = format && !mr_input_image_codec(format);
+    mr_buffer_unref(&head.buffer);
+    if (!other)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA,
+                   "%s: %s is no picture (%s); a glob stands for pictures, and each video needs a source, or an "
+                   "--input, of its own",
+                   reader->params.uri, path, format->long_name);
+}
+
 static bool is_past_end(const image_reader *reader, int64_t pts_ns) {
     return reader->at >= reader->shelf->list.count || (reader->params.end_ns > 0 && pts_ns >= reader->params.end_ns);
 }
@@ -231,8 +254,8 @@ static void destroy_images(mr_reader *base) {
 
 /* ---- what is known before -------------------------------------------------------------------------------------- */
 
-/* No more files are looked at; nor, at first, more of each. */
-enum { MOST_FILES = 2000, HEAD_BYTES = 64 * 1024 };
+/* No more files are looked at; nor, at first, more than HEAD_BYTES of each. */
+enum { MOST_FILES = 2000 };
 
 static uint32_t word_at(const uint8_t *data) {
     return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
@@ -344,6 +367,8 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     shelf->references = 1;
     *reader = (image_reader){.base.type = &images_type, .params = *params, .shelf = shelf};
     status = mr_image_list_make(&shelf->list, mr_input_path(params->uri), kind, params->labels);
+    if (!status && kind == MR_INPUT_GLOB)
+        status = refuse_glob_of_videos(reader);
     if (status) {
         destroy_images(&reader->base);
         return status;

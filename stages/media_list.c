@@ -216,7 +216,8 @@ static int say_empty(const char *path, mr_input_kind kind, bool labels) {
     if (labels)
         return mr_fail(MR_ERROR_DATA, "%s: the folders in it hold no images", path);
     return mr_fail(MR_ERROR_DATA,
-                   "%s: the folder holds no images; one that holds a folder for each class needs labels: true",
+                   "%s: the folder holds no images; one that holds a folder for each class needs labels: true, and "
+                   "each video a source, or an --input, of its own",
                    path);
 }
 

@@ -149,6 +149,19 @@ class Media(harness.Case):
     def test_a_glob_without_match(self):
         self.refused(self.folder / "*.jpg", 66)
 
+    def test_videos_are_no_pictures_of_a_glob(self):
+        for name in ("a.mp4", "b.mp4"):
+            (self.folder / name).symlink_to(clips.COCKATOO)
+        self.refused(self.folder / "*.mp4", 65, "a.mp4 is no picture", "a glob stands for pictures", "--input")
+        self.refused(self.folder, 65, "holds no images", "--input")
+
+    def test_none_of_the_frames_announced(self):
+        picture = harness.PICTURES / "orange.jpg"
+        whole = clips.made("still.gif", "still gif", lambda path: clips.ffmpeg("-i", picture, path))
+        cut = self.file("cut.gif", whole.read_bytes()[:whole.stat().st_size // 2])
+        self.assertEqual(clips.raw_times(cut), [])
+        self.refused(cut, 65, "has none of the frames")
+
     def test_not_media(self):
         self.refused(self.file("text.mp4", "this is no video\n" * 100), 65)
         self.refused(self.file("noise.mp4", bytes(range(256)) * 100), 65)
