@@ -75,6 +75,24 @@ int mr_resume_check(const mr_plan *plan) {
     return status ? status : check_ways(plan);
 }
 
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
+
+bool mr_resume_concerns(const mr_plan *plan, int node) {
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        const mr_plan_vertex *vertex = &plan->vertices[v];
+        bool sink = !vertex->type->outputs && vertex->type != &mr_cut_out_stage;
+        if (vertex->node == node && (vertex->is_source || sink))
+            return true;
+    }
+    return false;
+}
+
+bool mr_resume_serves(const mr_plan *plan, int node) {
+    mr_plan alone = *plan;
+    alone.node = node;
+    return mr_resume_concerns(plan, node) && mr_resume_check(&alone) == MR_OK;
+}
+
 /* ---- what a source is ------------------------------------------------------------------------------------------ */
 
 static uint64_t add(uint64_t seed, const void *bytes, size_t count) {

@@ -2,12 +2,17 @@
 #ifndef MILLRACE_FLOW_RESUME_PLAN_H
 #define MILLRACE_FLOW_RESUME_PLAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/flow/graph.h"
 
 /* Whether the pipeline can be continued; as mr_resume_create. */
 int mr_resume_check(const mr_plan *plan);
+/* Whether a node of the plan reads sources or writes something; and whether a process of it that is started again can
+ * go on where it was. */
+bool mr_resume_concerns(const mr_plan *plan, int node);
+bool mr_resume_serves(const mr_plan *plan, int node);
 /* Of a source's type and options: the same where it gives the same frames, as long as its files are the same. */
 uint64_t mr_resume_digest(const mr_plan_vertex *source);
 /* Tells the instances whether they leave settled frames out. MR_ERROR_MEMORY. */

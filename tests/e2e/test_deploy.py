@@ -62,7 +62,7 @@ class Deploy(Case):
         for line in ("Type=notify", "WatchdogSec=30", "Restart=on-failure",
                      "RestartPreventExitStatus=64 65 66 77 78"):
             self.assertIn(line + "\n", service)
-        self.assertIn('"pipeline=100%% \\"a$$b\\"" --node camera\n', service)
+        self.assertIn('"pipeline=100%% \\"a$$b\\"" --node camera --resume %t/millrace-100---a-b-/camera.checkpoint\n', service)
         self.assertIn("--node worker --replica %i\n", written["100---a-b--worker@.service"].read_text())
 
     @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
@@ -78,6 +78,11 @@ class Deploy(Case):
         worker = items[4]["spec"]
         self.assertEqual((worker["completionMode"], worker["completions"], worker["parallelism"]), ("Indexed", 3, 3))
         container = worker["template"]["spec"]["containers"][0]
+        # What reads or writes goes on where it was; a worker has nothing to go on from.
+        self.assertNotIn("--resume", container["args"])
+        camera = items[2]["spec"]["template"]["spec"]
+        self.assertEqual(camera["containers"][0]["args"][-2:], ["--resume", "/var/lib/millrace/checkpoint"])
+        self.assertIn({"name": "state", "emptyDir": {}}, camera["volumes"])
         self.assertEqual(container["image"], "registry.example/millrace:1")
         environment = {one["name"]: one["value"] for one in container["env"]}
         self.assertEqual(environment["MILLRACE_NODE"], "worker")

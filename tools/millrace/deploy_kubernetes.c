@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/flow/resume_plan.h"
 #include "tools/millrace/deploy.h"
 
 #define HOME "/etc/millrace"
+#define STATE "/var/lib/millrace"
 
 /* How often a node is started again, all its processes together, until it is given up. */
 enum { RESTARTS = 1000, GRACE_S = 30 };
@@ -92,11 +94,11 @@ static void put_word(void *context, const char *word) {
     mr_json_text((yajl_gen)context, NULL, word);
 }
 
-static void put_mount(yajl_gen json, const char *name, const char *path) {
+static void put_mount(yajl_gen json, const char *name, const char *path, bool writable) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", name);
     mr_json_text(json, "mountPath", path);
-    mr_json_bool(json, "readOnly", true);
+    mr_json_bool(json, "readOnly", !writable);
     yajl_gen_map_close(json);
 }
 
@@ -119,6 +121,7 @@ static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
 
 static void put_container(yajl_gen json, const mr_deployment *of, int n, const char *hosts) {
     const mr_plan_node *node = &of->plan->nodes[n];
+    bool resumes = mr_resume_serves(of->plan, n);
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", "millrace");
     mr_json_text(json, "image", of->image);
@@ -127,6 +130,10 @@ static void put_container(yajl_gen json, const mr_deployment *of, int n, const c
     yajl_gen_array_close(json);
     mr_json_open_array(json, "args");
     mr_deploy_words(of, HOME "/pipeline.yaml", put_word, json);
+    if (resumes) {
+        mr_json_text(json, NULL, "--resume");
+        mr_json_text(json, NULL, STATE "/checkpoint");
+    }
     yajl_gen_array_close(json);
     mr_json_open_array(json, "env");
     put_variable(json, "MILLRACE_NODE", node->id);
@@ -135,14 +142,17 @@ static void put_container(yajl_gen json, const mr_deployment *of, int n, const c
     yajl_gen_array_close(json);
     put_resources(json, of, n);
     mr_json_open_array(json, "volumeMounts");
-    put_mount(json, "pipeline", HOME);
+    put_mount(json, "pipeline", HOME, false);
     if (node->key)
-        put_mount(json, "keys", HOME "/keys");
+        put_mount(json, "keys", HOME "/keys", false);
+    if (resumes)
+        put_mount(json, "state", STATE, true);
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);
 }
 
-static void put_volumes(yajl_gen json, const mr_deployment *of, const mr_plan_node *node) {
+static void put_volumes(yajl_gen json, const mr_deployment *of, int n) {
+    const mr_plan_node *node = &of->plan->nodes[n];
     char secret[256];
     snprintf(secret, sizeof secret, "%s-keys", of->name);
     mr_json_open_array(json, "volumes");
@@ -158,6 +168,14 @@ static void put_volumes(yajl_gen json, const mr_deployment *of, const mr_plan_no
         mr_json_open_map(json, "secret");
         mr_json_text(json, "secretName", secret);
         mr_json_integer(json, "defaultMode", 0400);
+        yajl_gen_map_close(json);
+        yajl_gen_map_close(json);
+    }
+    /* It lives as long as the pod: a container that failed and is started again goes on where it was. */
+    if (mr_resume_serves(of->plan, n)) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "name", "state");
+        mr_json_open_map(json, "emptyDir");
         yajl_gen_map_close(json);
         yajl_gen_map_close(json);
     }
@@ -183,7 +201,7 @@ static void put_job(yajl_gen json, const mr_deployment *of, int n, const char *h
     mr_json_open_array(json, "containers");
     put_container(json, of, n, hosts);
     yajl_gen_array_close(json);
-    put_volumes(json, of, node);
+    put_volumes(json, of, n);
     yajl_gen_map_close(json);
     yajl_gen_map_close(json);
     end(json);

@@ -1,6 +1,7 @@
 /* Units: a service for each node, a template where several processes run it, and a target for all of them. */
 #include <string.h>
 
+#include "engine/flow/resume_plan.h"
 #include "tools/millrace/deploy.h"
 
 /* How a service ends that another start would not mend: usage, data, input, permission, pipeline. */
@@ -20,6 +21,19 @@ static void put_word(void *context, const char *word) {
     fputc('"', file);
 }
 
+/* A service that failed and is started again goes on where it was; one that has ended in order begins anew. */
+static void put_checkpoint(const mr_deployment *of, const mr_plan_node *node, FILE *file) {
+    char path[512];
+    const char *of_process = node->replicas > 1 ? ".%i" : "";
+    if (!mr_resume_serves(of->plan, (int)(node - of->plan->nodes))) {
+        fputc('\n', file);
+        return;
+    }
+    snprintf(path, sizeof path, "%%t/millrace-%s/%s%s.checkpoint", of->name, node->id, of_process);
+    fprintf(file, " --resume %s\n"
+                  "ExecStopPost=-/bin/sh -c 'test \"$$SERVICE_RESULT\" != success || rm -f %s'\n", path, path);
+}
+
 static void put_service(const mr_deployment *of, const mr_plan_node *node, FILE *file) {
     fprintf(file, "# Made by \"millrace deploy\" from %s.\n"
                   "[Unit]\n"
@@ -32,7 +46,8 @@ static void put_service(const mr_deployment *of, const mr_plan_node *node, FILE 
                   "ExecStart=", of->path, node->id, of->plan->name, node->replicas > 1 ? ", process %i" : "", of->name);
     put_word(file, of->command);
     mr_deploy_words(of, of->path, put_word, file);
-    fprintf(file, " --node %s%s\n", node->id, node->replicas > 1 ? " --replica %i" : "");
+    fprintf(file, " --node %s%s", node->id, node->replicas > 1 ? " --replica %i" : "");
+    put_checkpoint(of, node, file);
     fprintf(file, "Environment=MILLRACE_RUN=%s MILLRACE_RUNTIME=%%t/millrace-%s\n"
                   "RuntimeDirectory=millrace-%s\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n"
                   "Restart=on-failure\nRestartSec=1\nRestartPreventExitStatus=" FINAL_EXITS "\n"

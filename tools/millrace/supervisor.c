@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/flow/resume_plan.h"
 #include "tools/millrace/command.h"
 #include "tools/millrace/launch.h"
 #include "tools/millrace/notify.h"
@@ -202,7 +203,8 @@ static int make_children(mr_supervisor *s) {
         }
         for (int r = 0; r < node->replicas; r++) {
             mr_child *child = &s->children[s->count++];
-            *child = (mr_child){.node = n, .replica = r, .report = -1, .resumes = mr_supervisor_resumes(s, n)};
+            *child = (mr_child){.node = n, .replica = r, .report = -1, 
+                                .resumes = s->how->resume ? mr_resume_concerns(plan, n) : mr_resume_serves(plan, n)};
             snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r + 1);
         }
     }

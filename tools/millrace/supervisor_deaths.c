@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "engine/base/clock.h"
+#include "engine/flow/resume_plan.h"
 #include "tools/millrace/supervisor_parts.h"
 
 static const int64_t second_ns = 1000000000, minute_ns = 60000000000, first_wait_ns = 100000000;
@@ -97,7 +98,7 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     int64_t wait_ns = s->draining ? 0 : first_wait_ns << (recent - 1);
     child->restarts++;
     child->start_ns = now_ns + wait_ns;
-    const char *anew = child->resumes || !mr_supervisor_keeps(s, child->node) ? "" : ", and begins anew";
+    const char *anew = child->resumes || !mr_resume_concerns(s->how->plan, child->node) ? "" : ", and begins anew";
     snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s", child->name, why,
              (double)wait_ns / (double)second_ns, anew);
     mr_supervisor_say(s, text);

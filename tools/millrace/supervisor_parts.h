@@ -28,10 +28,6 @@ void mr_supervisor_drain(mr_supervisor *s, bool all);
 
 /* supervisor_start.c: what the processes share, and those whose time has come. */
 int mr_supervisor_environment(mr_supervisor *s);
-/* Whether the node reads sources or writes something; whether a process of it that is started again can go on where it
- * was. */
-bool mr_supervisor_keeps(const mr_supervisor *s, int node);
-bool mr_supervisor_resumes(const mr_supervisor *s, int node);
 int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns);
 /* supervisor_deaths.c: what has died; it is started again, or given up. */
 void mr_supervisor_bury(mr_supervisor *s);

@@ -9,31 +9,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "engine/flow/resume_plan.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/report.h"
 #include "tools/millrace/supervisor_parts.h"
-
-/* Whether a stage of the author's in the node writes somewhere: then a checkpoint says where it goes on. */
-static bool has_sinks(const mr_plan *plan, int node) {
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        if (plan->vertices[v].node == node && !plan->vertices[v].type->outputs &&
-            mr_plan_is_authored(&plan->vertices[v]))
-            return true;
-    return false;
-}
-
-bool mr_supervisor_keeps(const mr_supervisor *s, int node) {
-    return s->how->plan->nodes[node].source_count > 0 || has_sinks(s->how->plan, node);
-}
-
-bool mr_supervisor_resumes(const mr_supervisor *s, int node) {
-    mr_plan alone = *s->how->plan;
-    if (!mr_supervisor_keeps(s, node))
-        return false;
-    alone.node = node;
-    return s->how->resume || mr_resume_check(&alone) == MR_OK;
-}
 
 /* An option whose value is a file of each node's own. */
 static const char *of_node(const char *option, const char *path, const mr_child *child) {
