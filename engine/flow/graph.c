@@ -140,15 +140,32 @@ void mr_graph_stop(mr_graph *graph, bool at_once) {
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
+void mr_graph_hold(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    graph->running++;
+    pthread_mutex_unlock(&graph->lock);
+}
+
+/* With the lock. */
+static void one_less(mr_graph *graph) {
+    if (--graph->running > 0)
+        return;
+    graph->ended_ns = mr_clock_now_ns(mr_clock_real());
+    graph->ended_cpu_s = mr_process_cpu_s();
+    pthread_cond_broadcast(&graph->changed);
+}
+
+void mr_graph_let_go(mr_graph *graph) {
+    pthread_mutex_lock(&graph->lock);
+    one_less(graph);
+    pthread_mutex_unlock(&graph->lock);
+}
+
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
     pthread_mutex_lock(&graph->lock);
     if (instance->vertex->is_source)
         graph->sources[instance->self.source].ended = true;
-    if (--graph->running == 0) {
-        graph->ended_ns = mr_clock_now_ns(mr_clock_real());
-        graph->ended_cpu_s = mr_process_cpu_s();
-        pthread_cond_broadcast(&graph->changed);
-    }
+    one_less(graph);
     pthread_mutex_unlock(&graph->lock);
 }
 

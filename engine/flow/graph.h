@@ -71,7 +71,7 @@ struct mr_graph {
 
     pthread_mutex_t lock;           /* guards what follows */
     pthread_cond_t changed;
-    size_t running;                 /* instances that have not ended */
+    size_t running;                 /* instances that have not ended, and what else the end waits for */
     bool started;
     size_t opening;                 /* instances that are yet to be opened by threads of their own */
     int open_status;                /* of the first instance that could not be opened */
@@ -118,6 +118,9 @@ void mr_graph_unwire(mr_graph *graph);
 /* start.c: one that its own thread opens has been opened, or has failed to, with the message of mr_fail. */
 void mr_graph_instance_opened(mr_graph *graph, const mr_instance *instance, int status);
 void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance);
+/* The graph ends only once that was let go: a cut whose other end may not know yet what became of its frames. */
+void mr_graph_hold(mr_graph *graph);
+void mr_graph_let_go(mr_graph *graph);
 void mr_graph_fail(mr_graph *graph, int status, const char *message);
 void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message);
 /* The container says how many frames will come in from a source. */

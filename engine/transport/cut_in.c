@@ -11,6 +11,8 @@ enum { LINGER_MS = 1000 };
 /* The window of the giving side bounds what comes. Credit for as much would run out with it, and would have to be told of
  * before outcomes are, which make room there: with more, both go back in one message. */
 enum { CREDIT_WINDOWS = 2 };
+/* How long a giving side that may be on its way back is waited for at the end. */
+enum { FAREWELL_SILENCES = 10 };
 /* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
 enum { REMEMBERED_WINDOWS = 4, REMEMBERED = 4096 };
 
@@ -50,8 +52,10 @@ typedef struct cut_in {
     waiting *free;
     uint64_t progress;
     int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
+    int64_t heard_ns;          /* when anything came last */
+    size_t ends;               /* of sources that are in the inlet, or on the way there */
+    bool holding;              /* the graph's end waits for the giving side's word that it needs nothing more */
     bool refusing;             /* what comes is not taken any more */
-    bool closed;
 } cut_in;
 
 static int64_t now(void) {
@@ -116,6 +120,7 @@ static void end_source(cut_in *in, uint32_t source, int64_t now_ns) {
     mr_item end = {.kind = MR_ITEM_END, .source = source};
     if (!in->lanes[source].ended && !enter(in, &end, 0, false, now_ns))
         mr_link_push(in->instance->ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
+    in->ends += !in->lanes[source].ended;
     in->lanes[source].ended = true;
 }
 
@@ -169,7 +174,7 @@ static void take_item(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
 
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_in *in = context;
-    int64_t now_ns = now();
+    int64_t now_ns = in->heard_ns = now();
     mr_cut_message message;
     mr_cut_borrower_aim(in->borrower, route);
     int status = count ? mr_wire_read(in->reader, parts, count, now_ns, &message)
@@ -257,6 +262,21 @@ static void watch_end(cut_in *in, int64_t now_ns) {
         end_all(in, now_ns);
 }
 
+/* Once all has ended here, the giving side's last word is waited for; not for ever, since it may have been lost, and not
+ * where the run is being stopped. */
+static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    int64_t until_ns = in->heard_ns + FAREWELL_SILENCES * mr_cut_times_of(in->cut).session.silence_ns;
+    bool ended = in->ends == in->instance->vertex->source_count && mr_receiver_held(in->receiver) == 0;
+    if (!in->holding)
+        return;
+    if (atomic_load(&in->stopping) || mr_receiver_finished(in->receiver) || (ended && now_ns >= until_ns)) {
+        in->holding = false;
+        mr_graph_let_go(in->instance->graph);
+    } else if (ended) {
+        *wake_ns = mr_earlier_ns(*wake_ns, until_ns);
+    }
+}
+
 static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
     int64_t now_ns = now();
@@ -276,6 +296,7 @@ static bool work(void *context, int64_t *wake_ns) {
     if (in->due_ns && !in->refusing)
         *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, in->cut->connect[0], now_ns));
+    watch_farewell(in, now_ns, wake_ns);
     return !closing;
 }
 
@@ -354,7 +375,10 @@ static int open(mr_stage *self) {
     int status = create_parts(in);
     if (!status) {
         mr_arrivals_attach(in->arrivals, in->carrier);
-        status = mr_carrier_begin(in->carrier);
+        mr_graph_hold(in->instance->graph);
+        in->holding = true;
+        if ((status = mr_carrier_begin(in->carrier)))
+            mr_graph_let_go(in->instance->graph);
     }
     if (status)
         mr_cut_in_end(in->instance);

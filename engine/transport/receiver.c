@@ -136,6 +136,13 @@ uint32_t mr_receiver_held(const mr_receiver *receiver) {
     return receiver->held;
 }
 
+bool mr_receiver_finished(const mr_receiver *receiver) {
+    for (uint32_t i = 0; i < receiver->params.senders; i++)
+        if (receiver->origins[i].state != SENDER_LEFT)
+            return false;
+    return true;
+}
+
 void mr_receiver_withdraw(mr_receiver *receiver) {
     for (uint32_t i = 0; !receiver->withdrawn && i < receiver->params.senders; i++)
         receiver->origins[i].urgent = true;

@@ -23,6 +23,7 @@ void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, 
     from->session = 0;
     from->pending_count = 0;
     from->pending_items = 0;
+    from->bye = false;
     receiver_tell(receiver, from, change, text);
 }
 
@@ -58,7 +59,8 @@ static void report_all(mr_receiver *receiver, origin *from) {
 }
 
 static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
-    if (from->state != SENDER_AWAY || message->welcome.attempt != from->attempt || !from->attempt)
+    bool asked = from->state == SENDER_AWAY || from->state == SENDER_LEFT;
+    if (!asked || message->welcome.attempt != from->attempt || !from->attempt)
         return MR_OK; /* late */
     if (message->welcome.version < MR_PROTOCOL_OLDEST || message->welcome.version > MR_PROTOCOL_NEWEST ||
         !message->session)
@@ -209,7 +211,20 @@ static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *messa
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
+/* Whether every end that will come from there has come. */
+static bool is_done(const mr_receiver *receiver, const origin *from) {
+    size_t ends = 0;
+    for (size_t i = 0; i < receiver->params.self.source_count; i++)
+        ends += from->end_heard[i];
+    return ends == receiver->params.self.lane_count;
+}
+
 static void hear_bye(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+    if (is_done(receiver, from)) {
+        receiver_tell(receiver, from, MR_PEER_LEFT, message->bye.text);
+        from->bye = true;
+        return;
+    }
     receiver_break(receiver, from, MR_PEER_LEFT, message->bye.text);
     from->hello_ns = receiver->now_ns + receiver->params.self.timing.hello_ns;
 }

@@ -22,7 +22,7 @@ static bool next_event(mr_receiver *receiver, mr_action *action) {
 static void say_hello(mr_receiver *receiver, uint32_t sender, mr_action *action) {
     origin *from = &receiver->origins[sender];
     const mr_session_self *self = &receiver->params.self;
-    from->hello_ns = receiver->now_ns + self->timing.hello_ns;
+    from->hello_ns = receiver->now_ns + (from->state == SENDER_LEFT ? self->timing.silence_ns : self->timing.hello_ns);
     *action = (mr_action){.kind = MR_ACTION_SEND, .peer = sender};
     mr_cut_message *message = &action->message;
     message->kind = MR_MESSAGE_HELLO;
@@ -124,15 +124,21 @@ static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
         report(receiver, from, action);
         return true;
     }
-    if (from->state == SENDER_THERE && leaving) {
-        address(receiver, from, MR_MESSAGE_BYE, action)->bye.text =
-            receiver->closing ? receiver->closing_text : "it was asked to end";
+    if (from->state == SENDER_THERE && (leaving || from->bye)) {
+        address(receiver, from, MR_MESSAGE_BYE, action)->bye.text = receiver->closing ? receiver->closing_text
+                                                                    : from->bye       ? "all is done"
+                                                                                      : "it was asked to end";
         from->state = SENDER_LEFT;
+        from->session = 0;
+        from->bye = false;
+        from->hello_ns = receiver->now_ns + receiver->params.self.timing.silence_ns;
         return true;
     }
-    if (from->state == SENDER_AWAY && !leaving && renew(receiver, from, action))
+    /* Where one has left, another process may come in its place. */
+    bool away = !leaving && (from->state == SENDER_AWAY || from->state == SENDER_LEFT);
+    if (away && renew(receiver, from, action))
         return true;
-    if (from->state == SENDER_AWAY && !leaving && receiver->now_ns >= from->hello_ns) {
+    if (away && receiver->now_ns >= from->hello_ns) {
         say_hello(receiver, (uint32_t)(from - receiver->origins), action);
         return true;
     }
@@ -159,7 +165,8 @@ int64_t mr_receiver_wake_ns(const mr_receiver *receiver) {
     int64_t wake = receiver->event_count ? receiver->now_ns : INT64_MAX;
     for (uint32_t i = 0; i < receiver->params.senders; i++) {
         const origin *from = &receiver->origins[i];
-        if (from->state == SENDER_AWAY && !is_leaving(receiver))
+        bool away = from->state == SENDER_AWAY || from->state == SENDER_LEFT;
+        if (away && !is_leaving(receiver))
             wake = earlier(wake, earlier(from->hello_ns, renewal_ns(receiver, from)));
         if (from->state != SENDER_THERE)
             continue;

@@ -46,7 +46,7 @@ typedef struct origin {
     uint64_t pending_items;
     int64_t pending_ns;    /* since when there is something to report */
     bool urgent;           /* something that is not to wait */
-    bool bye;              /* to be said */
+    bool bye;              /* to be said: the sender needs nothing more */
     bool *ended;           /* by source: nothing more of it comes from there */
     bool *end_heard;       /* by source: its END has come from the present process, as is reported */
     bool ends_changed;

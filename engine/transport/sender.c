@@ -165,9 +165,20 @@ static size_t witnesses(const mr_sender *sender) {
     return count;
 }
 
-bool mr_sender_finished(const mr_sender *sender) {
+bool sender_is_done(const mr_sender *sender) {
     return sender->lanes_ended == sender->params.self.lane_count && sender->base == sender->next &&
            witnesses(sender) >= sender->params.receivers;
+}
+
+static bool is_waited_for(const mr_sender *sender, const peer *p) {
+    return p->used && !p->left && sender->now_ns < patience_ends_ns(sender, p);
+}
+
+bool mr_sender_finished(const mr_sender *sender) {
+    for (uint32_t i = 0; i < sender->params.most_peers; i++)
+        if (is_waited_for(sender, &sender->peers[i]))
+            return false;
+    return sender_is_done(sender);
 }
 
 void mr_sender_close(mr_sender *sender, const char *text) {

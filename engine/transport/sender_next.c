@@ -201,6 +201,21 @@ static bool next_end(mr_sender *sender, mr_action *action) {
     return false;
 }
 
+/* Where all is done everybody is told, and answers. */
+static bool next_bye(mr_sender *sender, mr_action *action) {
+    bool done = !sender->closing && sender_is_done(sender);
+    for (uint32_t i = 0; done && i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (!is_there(p) || p->bye_said || p->ends_confirmed != sender->params.self.lane_count)
+            continue;
+        p->bye_said = true;
+        sender_address(sender, p, MR_MESSAGE_BYE, action);
+        action->message.bye.text = "all is done";
+        return true;
+    }
+    return false;
+}
+
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
 static bool next_beat(mr_sender *sender, mr_action *action) {
@@ -220,7 +235,7 @@ bool mr_sender_next(mr_sender *sender, int64_t now_ns, mr_action *action) {
     *action = (mr_action){.kind = MR_ACTION_NONE};
     sender_look_at_peers(sender, now_ns);
     return next_event(sender, action) || next_outcome(sender, action) || next_items(sender, action) ||
-           next_end(sender, action) || next_beat(sender, action);
+           next_end(sender, action) || next_bye(sender, action) || next_beat(sender, action);
 }
 
 static int64_t earlier(int64_t a, int64_t b) {
@@ -234,8 +249,11 @@ int64_t mr_sender_wake_ns(const mr_sender *sender) {
         return sender->now_ns;
     if (sender->suspect_since_ns && sender->suspect_since_ns + timing->alone_ns > sender->now_ns)
         wake = sender->suspect_since_ns + timing->alone_ns;
+    bool done = sender_is_done(sender);
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         const peer *p = &sender->peers[i];
+        if (done && p->used && !p->left && patience_ends_ns(sender, p) > sender->now_ns)
+            wake = earlier(wake, patience_ends_ns(sender, p));
         if (!p->used || (!p->session && !p->leased))
             continue;
         wake = earlier(wake, p->heard_ns + timing->silence_ns);

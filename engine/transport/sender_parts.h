@@ -33,6 +33,8 @@ typedef struct peer {
     uint64_t session;  /* 0: away */
     bool resumed;      /* its first report has come */
     bool withdrawn;
+    bool bye_said;     /* in this session: nothing more is wanted of it */
+    bool left;         /* it has answered that */
     bool closed;       /* while away: the transport saw the connection close */
     uint64_t sent_number, heard_number;
     int64_t heard_ns, said_ns;
@@ -92,12 +94,19 @@ static inline bool is_there(const peer *p) {
     return p->used && p->session && p->resumed;
 }
 
+/* How long a peer is waited for when all is done: it may be lost and on its way back. */
+static inline int64_t patience_ends_ns(const mr_sender *sender, const peer *p) {
+    return p->heard_ns + 3 * sender->params.self.timing.silence_ns;
+}
+
 static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
     return (uint32_t)(p - sender->peers);
 }
 
 /* ---- sender_ring.c: what becomes of items ---------------------------------------------------------------------- */
 
+/* Every source has ended, everything is settled, and as many receivers as are planned know. */
+bool sender_is_done(const mr_sender *sender);
 /* Settles an item that is not; a suspicion goes with it. */
 void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason);
 /* Leases a queued item to a peer. */

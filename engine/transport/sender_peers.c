@@ -104,7 +104,7 @@ static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_mes
     p->route = route;
     p->attempt = hello->hello.attempt;
     p->session = ++sender->last_session;
-    p->resumed = p->withdrawn = p->closed = false;
+    p->resumed = p->withdrawn = p->closed = p->bye_said = false;
     p->sent_number = p->heard_number = 0;
     p->granted_frames = p->granted_bytes = p->used_frames = p->used_bytes = 0;
     p->heard_ns = p->said_ns = p->progress_ns = sender->now_ns;
@@ -173,8 +173,8 @@ static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *m
         return refuse(sender, route, message, MR_REJECT_FULL, "this node is about to end");
     peer *p = peer_by_name(sender, message->hello.name);
     if (p && p->incarnation == message->hello.incarnation) {
-        if (message->hello.attempt <= p->attempt)
-            return MR_OK; /* It has come twice, or late. */
+        if (message->hello.attempt <= p->attempt || p->left)
+            return MR_OK; /* It has come twice, or late; or it asks whether there is another process here. */
         sender_end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
         if (!p->stalled)
             sender_exonerate(sender, p);
@@ -278,6 +278,7 @@ static int hear_report(mr_sender *sender, peer *p, const mr_cut_message *message
 }
 
 static int hear_bye(mr_sender *sender, peer *p, const mr_cut_message *message) {
+    p->left = p->bye_said;
     sender_end_session(sender, p, MR_PEER_LEFT, message->bye.text);
     sender_bury(sender, p, false);
     return MR_OK;

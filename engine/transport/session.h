@@ -12,7 +12,7 @@
  *     ITEMS ->                             as far as credit goes
  *                  <- REPORT               outcomes and credit in batches; progress
  *     BEAT ->      <- REPORT               every beat_ns, where there is nothing else to say
- *     BYE ->       <- BYE
+ *     BYE ->       <- BYE                  once all is settled and every end was heard; or whoever leaves before
  *
  * **Sessions.** Messages are numbered in each session and direction. A repeated number is ignored; a gap means that
  * something was lost: the session is over, and the receiver says HELLO. So does it where nothing came for silence_ns,
@@ -182,7 +182,8 @@ void mr_sender_progress(mr_sender *sender, uint64_t progress);
 bool mr_sender_has_peer(const mr_sender *sender);
 /* Frames that are not settled. */
 uint32_t mr_sender_unsettled(const mr_sender *sender);
-/* Every source has ended, everything is settled, and `receivers` of them have seen it. */
+/* Every source has ended, everything is settled, `receivers` of them have seen it, and all that are there have been told
+ * so and have answered: none of them waits for anything more. Who was not heard for long is not waited for. */
 bool mr_sender_finished(const mr_sender *sender);
 /* Says BYE to all. What follows is only actions of that; receivers that come are rejected. */
 void mr_sender_close(mr_sender *sender, const char *text);
@@ -225,6 +226,9 @@ bool mr_receiver_next(mr_receiver *receiver, int64_t now_ns, mr_action *action);
 int64_t mr_receiver_wake_ns(const mr_receiver *receiver);
 /* Fresh frames that are not settled. */
 uint32_t mr_receiver_held(const mr_receiver *receiver);
+/* All senders have said that they need nothing more. Before that a receiver must not leave: what it has told of outcomes
+ * may have been lost, and nobody else could say it again. */
+bool mr_receiver_finished(const mr_receiver *receiver);
 /* Takes no more than what was granted already, of which most is on its way back once the senders know; says BYE once
  * nothing is held. Senders give what they still have in hand to others, or wait for another process. */
 void mr_receiver_withdraw(mr_receiver *receiver);

@@ -49,6 +49,7 @@ typedef struct worker {
     int64_t last_seq[SOURCES];
     bool ended[SOURCES];
     bool up, hung;
+    bool gone; /* for good: it has ended, and the sender needs nothing more of it */
     int64_t paused_until_ns, down_until_ns;
 } worker;
 
@@ -449,6 +450,13 @@ static void work(world *w, worker *r) {
     }
 }
 
+/* What it has said last may still arrive, or not. */
+static void leave(worker *r) {
+    r->gone = true;
+    r->up = false;
+    mr_receiver_destroy(&r->session);
+}
+
 static void drive_worker(world *w, worker *r) {
     if (!r->up || w->now_ns < r->paused_until_ns)
         return;
@@ -467,6 +475,8 @@ static void drive_worker(world *w, worker *r) {
             reconnect(w, r, false);
     }
     CHECK(w, !r->up || mr_receiver_wake_ns(r->session) > w->now_ns);
+    if (r->up && !r->hands && !w->faults->senders_die && mr_receiver_finished(r->session))
+        leave(r);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------------------------- */
@@ -500,7 +510,7 @@ static void revive(world *w) {
     if (!w->sender_up && w->now_ns >= w->sender_down_until_ns)
         start_sender(w);
     for (uint32_t i = 0; i < w->worker_count; i++)
-        if (!w->workers[i].up && w->now_ns >= w->workers[i].down_until_ns)
+        if (!w->workers[i].up && !w->workers[i].gone && w->now_ns >= w->workers[i].down_until_ns)
             start_worker(w, &w->workers[i]);
 }
 
@@ -529,7 +539,7 @@ static bool all_done(world *w) {
         return false;
     for (uint32_t i = 0; i < w->worker_count; i++)
         for (int s = 0; s < SOURCES; s++)
-            if (!w->workers[i].up || !w->workers[i].ended[s])
+            if (!w->workers[i].gone && (!w->workers[i].up || !w->workers[i].ended[s]))
                 return false;
     return true;
 }
@@ -543,7 +553,8 @@ static void check_end(world *w) {
     w->result->resent += counts.again;
     w->result->sessions += counts.sessions;
     for (uint32_t i = 0; i < w->worker_count; i++)
-        w->result->duplicates += mr_receiver_counts(w->workers[i].session).again;
+        if (w->workers[i].up)
+            w->result->duplicates += mr_receiver_counts(w->workers[i].session).again;
 }
 
 void world_run(uint64_t seed, bool live, const world_faults *faults, world_result *result) {
