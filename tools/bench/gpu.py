@@ -1,0 +1,244 @@
+"""Everything that only a machine with a GPU can tell: builds with CUDA, runs the tests that need a GPU, runs them again under
+compute-sanitizer, then the benchmarks, and prints one JSON object with all figures beside what they should be. What goes on
+is told on standard error. Nothing is installed, and nothing is fetched: what is missing is named.
+
+    tools/bench/gpu                              builds in build/gpu, then does all of it on cuda:0
+    tools/bench/gpu --only tests --only sanitizer
+    tools/bench/gpu --pack FOLDER                builds, and puts all that it needs into a folder, for a machine with a driver
+                                                 but without the libraries to build with: there, python3 FOLDER/gpu.py
+    tools/bench/gpu --built build --device sim:0 --only benchmarks --quick
+                                                 what can be tried of it without a GPU
+
+Exit status: 0 all is as it should be, 1 something is not, 69 there is no GPU, or nothing to build with."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+# What pkg-config knows of the libraries that millrace is built with, and Debian's names for them; those without a .pc file by
+# their header.
+LIBRARIES = {"libavformat": "libavformat-dev", "libavcodec": "libavcodec-dev", "libavutil": "libavutil-dev",
+             "libswscale": "libswscale-dev", "yaml-0.1": "libyaml-dev", "yajl": "libyajl-dev", "libzmq": "libzmq3-dev",
+             "libpng": "libpng-dev", "libprotobuf-c": "libprotobuf-c-dev", "liblz4": "liblz4-dev",
+             "libzstd": "libzstd-dev", "libxxhash": "libxxhash-dev", "cmocka": "libcmocka-dev"}
+TOOLS = {"cmake": "cmake", "ninja": "ninja-build", "gcc": "gcc", "g++": "g++", "pkg-config": "pkg-config",
+         "protoc-c": "protobuf-c-compiler", "nvcc": "the CUDA toolkit, 12.1 or later"}
+TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
+         "test_cuda_trace", "test_extractors"]
+SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph"]
+SANITIZERS = ["memcheck", "racecheck", "initcheck", "synccheck"]
+PROGRAMS = [*TESTS, "bench_cuda_preprocess", "bench_cuda_upload", "bench_flow", "bench_latency", "millrace"]
+STEPS = ["tests", "sanitizer", "benchmarks"]
+# Figure, the least that it should be.
+TARGETS = {("preprocess", "of_copy"): 0.7, ("preprocess", "times_unfused"): 3, ("upload", "of_bare"): 0.95,
+           ("flow", "of_slower"): 0.9}
+NO_DEVICE = 69
+
+
+def say(text):
+    print(f"tools/bench/gpu: {text}", file=sys.stderr, flush=True)
+
+
+def run(words, seconds, **more):
+    """Exit status (None: it took too long), what it printed, and how many seconds it took."""
+    begun = time.monotonic()
+    try:
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=seconds,
+                              stdin=subprocess.DEVNULL, errors="replace", **more)
+        status, said, wrong = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as late:
+        status, said, wrong = None, *((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
+    return status, said, wrong, round(time.monotonic() - begun, 1)
+
+
+def last(text, lines=5):
+    return text.strip().splitlines()[-lines:]
+
+
+# ---- building -----------------------------------------------------------------------------------------------------------
+
+def missing_to_build():
+    os.environ["PATH"] += os.pathsep + "/usr/local/cuda/bin"
+    found = [f"{name} ({package})" for name, package in TOOLS.items() if not shutil.which(name)]
+    if shutil.which("pkg-config"):
+        found += [f"{name}.pc ({package})" for name, package in LIBRARIES.items()
+                  if subprocess.run(["pkg-config", "--exists", name]).returncode]
+    if not list(pathlib.Path("/usr/include").glob("**/blis*/cblas.h")):
+        found.append("cblas.h of serial BLIS (libblis-serial-dev)")
+    return found
+
+
+def build(folder, architectures):
+    missing = missing_to_build()
+    if missing:
+        say("cannot build here, these are missing: " + ", ".join(missing))
+        return {"missing": missing}
+    say(f"building in {folder}")
+    for words in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DMILLRACE_CUDA=ON", "-DMILLRACE_TESTS=ON",
+                   *([f"-DMILLRACE_CUDA_ARCHITECTURES={architectures}"] if architectures else [])],
+                  ["cmake", "--build", folder, "--target", *PROGRAMS]):
+        status, said, wrong, _ = run(words, 3600)
+        if status:
+            return {"failed": last(said + wrong, 20)}
+    return {"ok": True}
+
+
+def pack(folder, target):
+    """Programs, the libraries that they are linked with (not the C library's own), and this script."""
+    own = re.compile(r"/(ld-linux|libc|libm|libdl|librt|libpthread)[.-]")
+    (target / "bin").mkdir(parents=True, exist_ok=True)
+    (target / "lib").mkdir(exist_ok=True)
+    for name in PROGRAMS:
+        shutil.copy2(folder / name, target / "bin")
+        for path in re.findall(r"=> (/\S+)", run(["ldd", folder / name], 60)[1]):
+            if not own.search(path):
+                shutil.copy2(path, target / "lib")
+    shutil.copy2(__file__, target)
+    total = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    say(f"{target} has {total >> 20} MiB; on the machine with the GPU: python3 {target.name}/gpu.py")
+
+
+# ---- running ------------------------------------------------------------------------------------------------------------
+
+def counted(text):
+    """How many tests of a cmocka program passed, failed and were skipped; some have several groups."""
+    return {key: sum(int(count) for count in re.findall(rf"\[  {word} *\] (\d+) test\(s\)", text))
+            for key, word in (("passed", "PASSED"), ("failed", "FAILED"), ("skipped", "SKIPPED"))}
+
+
+def run_tests(given):
+    told = {}
+    for name in TESTS:
+        status, said, wrong, seconds = run([given.built / name], given.seconds, env=given.environment)
+        told[name] = {"exit": status, "seconds": seconds, **counted(said + wrong)}
+        if status != 0:
+            told[name]["said"] = [line for line in (said + wrong).splitlines() if "rror" in line or "FAILED" in line][:20]
+        say(f"{name}: {told[name]}")
+    return told
+
+
+def run_sanitizers(given):
+    tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    if not tool:
+        say("compute-sanitizer is missing; it comes with the CUDA toolkit (package cuda-sanitizer), or put it into PATH")
+        return {"missing": "compute-sanitizer"}
+    told = {}
+    for sanitizer in SANITIZERS:
+        for name in SANITIZED:
+            words = [tool, "--tool", sanitizer, "--error-exitcode", "99", given.built / name]
+            status, said, wrong, seconds = run(words, given.seconds, env=given.environment)
+            summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", said + wrong)
+            told[f"{sanitizer} {name}"] = {"exit": status, "seconds": seconds, "summary": summary}
+            say(f"{sanitizer} {name}: {told[f'{sanitizer} {name}']}")
+    return told
+
+
+def run_benchmarks(given):
+    quick = given.quick
+    # Two of them know only cuda:0.
+    programs = {"preprocess": ["bench_cuda_preprocess", 5 if quick else 50] if given.device == "cuda:0" else None,
+                "upload": ["bench_cuda_upload", 40 if quick else 400] if given.device == "cuda:0" else None,
+                "flow": ["bench_flow", "--device", given.device, "--frames", 80 if quick else 8000],
+                "latency": ["bench_latency", "--device", given.device, "--rounds", 20 if quick else 2000,
+                            *(["--model", given.model] if given.model else [])]}
+    told = {}
+    for name, words in programs.items():
+        if not words:
+            told[name] = {"not_measured": f"only cuda:0 is, not {given.device}"}
+            continue
+        if not (given.built / words[0]).exists():
+            told[name] = {"not_measured": f"there is no {words[0]} in {given.built}: a build without CUDA"}
+            continue
+        status, said, wrong, _ = run([given.built / words[0], *words[1:]], given.seconds, env=given.environment)
+        told[name] = json.loads(said) if status == 0 else {"exit": status, "not_measured": last(wrong)}
+        say(f"{name}: {told[name]}")
+    return told
+
+
+def judge(report):
+    """What should be, beside what is. How fast a simulated device is means nothing."""
+    figures = TARGETS if report["device"].startswith("cuda") else {}
+    told = [{"figure": f"{name}.{key}", "wanted": f">= {least}", "reached": report["benchmarks"][name][key],
+             "met": report["benchmarks"][name][key] >= least}
+            for (name, key), least in figures.items() if key in report.get("benchmarks", {}).get(name, {})]
+    calls = report.get("benchmarks", {}).get("flow", {}).get("calls")
+    if calls is not None:
+        told.append({"figure": "flow.calls", "wanted": "0", "reached": sum(calls.values()), "met": not any(calls.values())})
+    for name, test in report.get("tests", {}).items():
+        told.append({"figure": f"tests.{name}", "wanted": "all pass, none skipped",
+                     "reached": f"{test['passed']} passed, {test['failed']} failed, {test['skipped']} skipped",
+                     "met": test["exit"] == 0 and not test["skipped"]})
+    for name, check in report.get("sanitizer", {}).items():
+        if isinstance(check, dict):
+            told.append({"figure": f"sanitizer.{name}", "wanted": "exit 0", "reached": check["exit"],
+                         "met": check["exit"] == 0})
+    return told
+
+
+# ---- the command --------------------------------------------------------------------------------------------------------
+
+def read_arguments():
+    packed = HERE / "bin"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda:0", help="cuda:N, or sim:N to try the benchmarks without a GPU")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/gpu", help="where to build")
+    parser.add_argument("--built", type=pathlib.Path, default=packed if packed.is_dir() else None,
+                        help="a folder with the programs, so that nothing is built")
+    parser.add_argument("--architectures", help="compute capabilities to compile for, as 90; all where not given")
+    parser.add_argument("--pack", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--only", action="append", choices=STEPS, help="this step; may be given several times")
+    parser.add_argument("--model", type=pathlib.Path, help="an ONNX file with one input, whose latency is measured too")
+    parser.add_argument("--seconds", type=int, default=600, help="after which one program is ended (600)")
+    parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
+    parser.add_argument("--json", type=pathlib.Path, help="write the report there too")
+    given = parser.parse_args()
+    given.environment = dict(os.environ)
+    libraries = HERE / "lib"
+    if libraries.is_dir():
+        given.environment["LD_LIBRARY_PATH"] = f"{libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    return given
+
+
+def machine(given):
+    """What there is, as far as it can be told; whether the device can be used."""
+    status, said, wrong, _ = run([given.built / "millrace", "devices", "--json"], 120, env=given.environment)
+    try:
+        return json.loads(said)
+    except ValueError:
+        return {"exit": status, "said": last(said + wrong)}
+
+
+def main():
+    given = read_arguments()
+    report = {"device": given.device}
+    if not given.built:
+        report["build"] = build(given.build, given.architectures)
+        given.built = given.build
+    if "ok" in report.get("build", {"ok": True}):
+        if given.pack:
+            pack(given.built, given.pack)
+            return 0
+        report["machine"] = machine(given)
+        steps = {"tests": run_tests, "sanitizer": run_sanitizers, "benchmarks": run_benchmarks}
+        for step in given.only or STEPS:
+            report[step] = steps[step](given)
+        report["targets"] = judge(report)
+    text = json.dumps(report, indent=1)
+    print(text)
+    if given.json:
+        given.json.write_text(text + "\n")
+    measured = "of_slower" in report.get("benchmarks", {}).get("flow", {"of_slower": 0})
+    if "targets" not in report or not measured:
+        return NO_DEVICE
+    return 0 if all(target["met"] for target in report["targets"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
