@@ -617,6 +617,23 @@ stages:
         self.assertEqual(profile["frames"], 1000)
         self.assertGreater(profile["expected"]["run_s"], 0)
 
+    def test_nodes_are_measured_in_one_process(self):
+        """The plan is still that of the nodes, and what is wrong with it is told first."""
+        text = ('version: 1\npipeline: nodes\nsources:\n  in: {type: "null", format: RGB24 64x64, frames: 50}\n'
+                'stages:\n  small: {type: preprocess, input: in, size: 32x32}\n  done: {type: "null", input: small}\n'
+                'nodes: {left: {stages: small}, right: {stages: DONE}}\n')
+        path = self.write(text.replace("DONE", "done"))
+        told = json.loads(plan(path, "--profile", "5", "--json").stdout)
+        self.assertEqual([process["name"] for process in told["processes"]], ["left", "right"])
+        self.assertEqual([cut["name"] for cut in told["cuts"]], ["small->right"])
+        self.assertEqual([(cost["id"], cost["frames"]) for cost in told["profile"]["costs"]],
+                         [("in", 50), ("small", 50), ("done", 50)])
+        self.assertIn("measured in one process", " ".join(plan(path, "--profile", "5").stdout.split()))
+        done = plan(self.write(text.replace("DONE", "dome")), "--profile", "5")
+        self.assertEqual(done.returncode, 78)
+        self.assertIn('there is no stage "dome"', done.stderr)
+        self.assertEqual(done.stdout, "")
+
     def test_threads_of_libraries_count_for_their_stage(self):
         profile = self.profiled("""
 version: 1

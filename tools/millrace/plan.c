@@ -131,28 +131,31 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
     return 0;
 }
 
-static int print_json(const mr_plan *plan, const mr_profile *profile) {
+static int print_json(const mr_plan *plan, const mr_profile *profile, const mr_plan *measured) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return MR_ERROR_MEMORY;
     mr_json_open_map(json, NULL);
     mr_plan_put_json(json, plan);
     if (profile)
-        mr_profile_put_json(json, profile, plan);
+        mr_profile_put_json(json, profile, measured);
     yajl_gen_map_close(json);
     return mr_json_finish(json, stdout);
 }
 
-/* `profile` may be NULL. */
-static int print(const arguments *from, const mr_plan *plan, const mr_profile *profile) {
+/* `profile` may be NULL, with the plan by which it was measured. */
+static int print(const arguments *from, const mr_plan *plan, const mr_profile *profile, const mr_plan *measured) {
     int width = mr_terminal_width(stdout);
     if (from->json)
-        return print_json(plan, profile);
+        return print_json(plan, profile, measured);
     int status = mr_plan_print(plan, width, stdout);
     if (!profile)
         mr_print_wrapped(width, stdout, "libraries and models take more: --profile measures how much");
     else if (!status)
-        status = mr_profile_print(profile, plan, width, stdout);
+        status = mr_profile_print(profile, measured, width, stdout);
+    if (!status && profile && plan != measured)
+        mr_print_wrapped(width, stdout, "all of this was measured in one process: cuts take time and memory beside it, and "
+                                        "each process has its own threads");
     return status;
 }
 
@@ -175,7 +178,7 @@ static int show(const arguments *from) {
     int status = mr_complaints_tell(&wrong, mr_pipeline_plan(&plan, &params, &wrong), from->deny);
     mr_diagnostics_fini(&wrong);
     int code = mr_status_exit_code(status);
-    if (!status && (status = print(from, plan, NULL)))
+    if (!status && (status = print(from, plan, NULL, NULL)))
         code = mr_command_failed(status);
     mr_plan_destroy(&plan);
     return code;
@@ -195,22 +198,43 @@ static int measure(const arguments *from, mr_pipeline *pipeline, mr_profile *pro
     return status;
 }
 
+/* What is measured in one process may run in several: the plan of these, for which all that was said of the one has
+ * been said. NULL where there are no nodes. */
+static int plan_nodes(const arguments *from, const mr_plan *measured, mr_plan **plan) {
+    mr_diagnostics wrong = {0};
+    mr_pipeline_params params = params_of(from);
+    params.cuts = true;
+    *plan = NULL;
+    if (measured->spec->node_count == 0)
+        return MR_OK;
+    int status = mr_pipeline_plan(plan, &params, &wrong);
+    if (status)
+        mr_complaints_tell(&wrong, status, from->deny);
+    mr_diagnostics_fini(&wrong);
+    return status;
+}
+
+static int measure_and_print(const arguments *from, mr_pipeline *pipeline, const mr_plan *nodes) {
+    mr_profile profile = {0};
+    int status = measure(from, pipeline, &profile);
+    status = status ? status : print(from, nodes ? nodes : pipeline->plan, &profile, pipeline->plan);
+    int code = status ? mr_command_failed(status)
+                      : mr_status_exit_code(mr_complaints_tell(&profile.late, MR_OK, from->deny));
+    mr_profile_fini(&profile);
+    return code;
+}
+
 static int profile_in(const arguments *from, const char *folder) {
     mr_pipeline *pipeline = NULL;
-    mr_profile profile = {0};
+    mr_plan *nodes = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = params_of(from);
     params.profile = folder;
     int status = mr_complaints_tell(&wrong, mr_pipeline_open(&pipeline, &params, &wrong), from->deny);
     mr_diagnostics_fini(&wrong);
-    int code = mr_status_exit_code(status);
-    if (!status) {
-        status = measure(from, pipeline, &profile);
-        status = status ? status : print(from, pipeline->plan, &profile);
-        code = status ? mr_command_failed(status)
-                      : mr_status_exit_code(mr_complaints_tell(&profile.late, MR_OK, from->deny));
-    }
-    mr_profile_fini(&profile);
+    status = status ? status : plan_nodes(from, pipeline->plan, &nodes);
+    int code = status ? mr_status_exit_code(status) : measure_and_print(from, pipeline, nodes);
+    mr_plan_destroy(&nodes);
     mr_pipeline_destroy(&pipeline);
     return code;
 }

@@ -73,8 +73,8 @@ static int print_costs(const mr_profile *profile, const mr_plan *plan, int width
         known += profile->costs[v].cpu_share;
     }
     int status = mr_table_print(&table, width, stream);
-    fprintf(stream, "  the rest of the processor time, %.0f%%, is that of queues, batches and the ledger\n",
-            known < 1 ? 100 * (1 - known) : 0);
+    mr_print_wrapped(width, stream, "the rest of the processor time, %.0f%%, is that of queues, batches and the ledger",
+                     known < 1 ? 100 * (1 - known) : 0);
     return status;
 }
 
@@ -110,16 +110,16 @@ int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, 
     uint64_t foreign =
         profile->peak_bytes > profile->buffer_bytes ? profile->peak_bytes - profile->buffer_bytes : 0;
     fputc('\n', stream);
-    fprintf(stream, "  profiled for %.1f s, sinks writing nowhere; %.2f cores busy\n", profile->seconds,
-            profile->cores);
+    mr_print_wrapped(width, stream, "profiled for %.1f s, sinks writing nowhere; %.2f cores busy", profile->seconds,
+                     profile->cores);
     print_expected(profile, width, stream);
     print_bottleneck(profile, width, stream);
     if (profile->deadlines)
         fprintf(stream, "  deadlines: %zu of %zu can be met\n", profile->deadlines - profile->late.count,
                 profile->deadlines);
-    fprintf(stream, "  resident at most %s, of it %s frames and %s libraries\n",
-            mr_words_bytes(profile->peak_bytes, peak), mr_words_bytes(profile->buffer_bytes, frames),
-            mr_words_bytes(foreign, rest));
+    mr_print_wrapped(width, stream, "resident at most %s, of it %s frames and %s libraries",
+                     mr_words_bytes(profile->peak_bytes, peak), mr_words_bytes(profile->buffer_bytes, frames),
+                     mr_words_bytes(foreign, rest));
     return status;
 }
 
