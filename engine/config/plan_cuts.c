@@ -250,9 +250,20 @@ static int settle_cuts(mr_plan_builder *b) {
     return MR_OK;
 }
 
+/* Where there are no nodes, nothing is cut. */
+static void warn_of_wishes(mr_plan_builder *b) {
+    for (int v = 0; v < b->count && b->spec->node_count == 0 && !b->spec->nodes_broken; v++)
+        if (b->vertex[v]->common.cut.given)
+            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, place_in_cut(b->vertex[v], "mode"),
+                        "add `nodes`, or take `cut` away",
+                        "stages.%s.cut: one process runs all, so that nothing is cut", b->vertex[v]->id);
+}
+
 int mr_plan_insert_cuts(mr_plan_builder *b) {
-    if (b->plan->node_count == 0)
+    if (b->plan->node_count == 0) {
+        warn_of_wishes(b);
         return MR_OK;
+    }
     for (int v = 0; v < b->count; v++) {
         check_wishes(b, v);
         check_shared_work(b, v);

@@ -122,7 +122,7 @@ static int take_all(assignment *a) {
     }
     size_t before = b->diagnostics->errors;
     take_names(a);
-    bool found = b->diagnostics->errors == before;
+    bool found = b->diagnostics->errors == before && !b->spec->nodes_broken;
     for (int v = 0; v < b->count && found; v++) {
         if (a->owner[v] == NOBODY && b->vertex[v]->is_source)
             follow_readers(a, v);

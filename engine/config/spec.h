@@ -149,6 +149,7 @@ typedef struct mr_spec {
     mr_spec_device *devices;
     size_t node_count;         /* 0: one process runs all */
     mr_spec_node *nodes;
+    bool nodes_broken;         /* an error in `nodes` was diagnosed: what they run is not known */
     size_t source_count;
     mr_spec_vertex *sources;
     size_t stage_count;

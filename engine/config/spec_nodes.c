@@ -104,14 +104,41 @@ static int name_public_key(mr_spec_parser *p, mr_spec_node *node) {
     return node->public_key ? MR_OK : MR_ERROR_MEMORY;
 }
 
+/* Where it is reached, and what belongs together. */
+static void check_node(mr_spec_parser *p, const mr_spec_node *node) {
+    check_endpoint(p, node, "listen", node->listen);
+    check_endpoint(p, node, "address", node->address);
+    if (node->address && !node->listen)
+        mr_spec_error(p, mr_yaml_get(node->node, "address")->place, "add `listen`, where it listens itself",
+                      "nodes.%s.address: it does not say where it listens", node->id);
+    if (node->public_key && !node->key)
+        mr_spec_error(p, mr_yaml_get(node->node, "public_key")->place,
+                      "add `key`, the file with the secret one; `millrace keygen` makes both",
+                      "nodes.%s.public_key: it has no `key`", node->id);
+}
+
+/* "camera: decode" and "camera: [decode, shrink]" for camera: {stages: ...}. */
+static void hint_node(const mr_yaml *said, char *text, size_t bytes) {
+    bool list = said->kind == MR_YAML_LIST && said->first;
+    const mr_yaml *item = list ? said->first : said;
+    const char *first = item->kind == MR_YAML_SCALAR && !mr_yaml_is_null(item) ? item->text : "decode";
+    size_t length = (size_t)snprintf(text, bytes, "write %s: {stages: [%s", said->key, first);
+    for (item = list ? item->next : NULL; item && length < bytes; item = item->next)
+        if (item->kind == MR_YAML_SCALAR)
+            length += (size_t)snprintf(text + length, bytes - length, ", %s", item->text);
+    if (length < bytes)
+        snprintf(text + length, bytes - length, "]}");
+}
+
 static int read_node(mr_spec_parser *p, const mr_yaml *map) {
     mr_spec_node node = {.id = map->key, .place = map->key_place, .node = map};
-    char found[64];
+    char found[64], hint[256];
     if (!mr_spec_id_is_plain(map->key))
         mr_spec_error(p, map->key_place, "use up to 64 of the letters a to z and A to Z, digits, - and _",
                       "\"%s\" cannot be the name of a node", map->key);
     if (map->kind != MR_YAML_MAP) {
-        mr_spec_error(p, map->place, "write camera: {stages: [decode], listen: tcp://127.0.0.1:7001}",
+        hint_node(map, hint, sizeof hint);
+        mr_spec_error(p, map->place, hint,
                       "nodes.%s: expected a map of options, found %s", map->key,
                       mr_yaml_found(map, found, sizeof found));
         return MR_OK;
@@ -125,21 +152,34 @@ static int read_node(mr_spec_parser *p, const mr_yaml *map) {
     node.replicas = 1;
     if (!reader.where || mr_options_read(&reader, mr_node_keys, NULL, map, &node) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
-    if (p->diagnostics->errors == before) {
-        check_endpoint(p, &node, "listen", node.listen);
-        check_endpoint(p, &node, "address", node.address);
-    }
+    if (p->diagnostics->errors == before)
+        check_node(p, &node);
     p->spec->nodes[p->spec->node_count++] = node;
     return name_public_key(p, &p->spec->nodes[p->spec->node_count - 1]);
 }
 
 int mr_spec_read_nodes(mr_spec_parser *p) {
     const mr_yaml *map = mr_yaml_get(p->spec->root, "nodes");
-    if (!map || mr_yaml_is_null(map))
+    size_t before = p->diagnostics->errors;
+    char found[64];
+    if (!map)
         return MR_OK;
-    if (map->kind != MR_YAML_MAP || map->count > MR_SPEC_MAX_NODES) {
+    if (mr_yaml_is_null(map) || (map->kind == MR_YAML_MAP && map->count == 0)) {
+        mr_spec_error(p, map->place,
+                      "name who runs what: nodes: {camera: {stages: [decode]}, center: {stages: [results]}}",
+                      "nodes: there is none");
+        return MR_OK;
+    }
+    if (map->kind != MR_YAML_MAP) {
         mr_spec_error(p, map->place, "write nodes: {camera: {stages: [decode]}, center: {stages: [results]}}",
-                      "nodes: expected a map with at most %d names", MR_SPEC_MAX_NODES);
+                      "nodes: expected a map of names, found %s", mr_yaml_found(map, found, sizeof found));
+        p->spec->nodes_broken = true;
+        return MR_OK;
+    }
+    if (map->count > MR_SPEC_MAX_NODES) {
+        mr_spec_error(p, map->place, "run several processes of one node with `replicas`",
+                      "nodes: there are %zu of them, and at most %d may be", map->count, MR_SPEC_MAX_NODES);
+        p->spec->nodes_broken = true;
         return MR_OK;
     }
     p->spec->nodes = mr_arena_array(&p->spec->arena, map->count, sizeof *p->spec->nodes);
@@ -148,5 +188,6 @@ int mr_spec_read_nodes(mr_spec_parser *p) {
     for (const mr_yaml *node = map->first; node; node = node->next)
         if (read_node(p, node))
             return MR_ERROR_MEMORY;
+    p->spec->nodes_broken = p->diagnostics->errors > before;
     return MR_OK;
 }

@@ -154,8 +154,8 @@ static int print(const arguments *from, const mr_plan *plan, const mr_profile *p
     else if (!status)
         status = mr_profile_print(profile, measured, width, stdout);
     if (!status && profile && plan != measured)
-        mr_print_wrapped(width, stdout, "all of this was measured in one process: cuts take time and memory beside it, and "
-                                        "each process has its own threads");
+        mr_print_wrapped(width, stdout, "all of this was measured in one process: cuts take time and memory beside it, "
+                                        "and each process has its own threads");
     return status;
 }
 
