@@ -17,43 +17,13 @@
 #include <zmq.h>
 
 #include "millrace/status.h"
-#include "tests/support/node_process.h"
-
-enum { TEXT = 4096, MOST_LINES = 20000 };
-
-static char folder[64], file[128];
-
-static int make_folder(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/millrace-cut-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(file, sizeof file, "%s/record", folder);
-    return 0;
-}
-
-static int remove_folder(void **state) {
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-/* A pipeline whose last stage is `kept`, which records; `nodes` as YAML. */
-static const char *pipeline(const char *sources, const char *stages, const char *last, const char *nodes) {
-    static char text[TEXT];
-    int bytes = snprintf(text, sizeof text,
-                         "version: 1\npipeline: cuts\nsources:\n%sstages:\n%s  kept: {type: record, input: %s, path: %s}\n"
-                         "nodes:\n%s",
-                         sources, stages, last, file, nodes);
-    assert_true(bytes < TEXT);
-    return text;
-}
+#include "tests/support/cut_record.h"
 
 static char address[64];
 
 /* The nodes with an address that nobody uses, of this machine, where "%s" stands. */
 static const char *listening(const char *nodes) {
-    static char text[TEXT];
+    static char text[CUT_TEXT];
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof any;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -67,46 +37,9 @@ static const char *listening(const char *nodes) {
     return text;
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(a, b);
-}
-
-typedef char line[64];
-
-/* The lines of the file must be those of frames 0 to count - 1 of the source; in that order where `ordered`. With a step,
- * of every so manieth; `noted` is what a note behind adds to the number, 0: none. */
-static void check_record(const char *source, int count, int step, int64_t noted, bool ordered) {
-    static line got[MOST_LINES], wanted[MOST_LINES];
-    FILE *stream = fopen(file, "r");
-    size_t lines = 0, expected = 0;
-    assert_non_null(stream);
-    while (lines < MOST_LINES && fgets(got[lines], sizeof(line), stream))
-        lines++;
-    fclose(stream);
-    for (int seq = 0; seq < count; seq += step)
-        snprintf(wanted[expected++], sizeof(line), "%s 0 %d 0 %lld\n", source, seq,
-                 noted ? (long long)(seq + noted) : 0LL);
-    if (!ordered) {
-        qsort(got, lines, sizeof(line), by_text);
-        qsort(wanted, expected, sizeof(line), by_text);
-    }
-    for (size_t i = 0; i < lines && i < expected; i++)
-        assert_string_equal(got[i], wanted[i]);
-    assert_int_equal(lines, expected);
-}
-
-static void check_ledger(const node_report *report, uint64_t in, uint64_t delivered, uint64_t absorbed,
-                         uint64_t dropped) {
-    assert_int_equal(report->status, MR_OK);
-    assert_int_equal(report->in, in);
-    assert_int_equal(report->delivered, delivered);
-    assert_int_equal(report->absorbed, absorbed);
-    assert_int_equal(report->dropped, dropped);
-}
-
 /* Runs nodes `a` and `b`, the latter with the sink. */
 static void run_two(const char *text, node_report *a, node_report *b) {
-    node_process giver = node_start(text, "a", folder), taker = node_start(text, "b", folder);
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
     *a = node_finish(&giver);
     *b = node_finish(&taker);
 }
@@ -116,36 +49,36 @@ static void run_two(const char *text, node_report *a, node_report *b) {
 static void test_frames_pass_in_order(void **state) {
     node_report a, b;
     (void)state;
-    run_two(pipeline("  n: {type: count, frames: 3000}\n", "  first: {type: pass, input: n}\n", "first",
+    run_two(cut_pipeline("  n: {type: count, frames: 3000}\n", "  first: {type: pass, input: n}\n", "first",
                      "  a: {stages: [first]}\n  b: {stages: [kept]}\n"),
             &a, &b);
-    check_record("n", 3000, 1, 0, true);
-    check_ledger(&a, 3000, 3000, 0, 0);
-    check_ledger(&b, 3000, 3000, 0, 0);
+    cut_check_record("n", 3000, 1, 0, true);
+    cut_check_ledger(&a, 3000, 3000, 0, 0);
+    cut_check_ledger(&b, 3000, 3000, 0, 0);
 }
 
 static void test_frames_pass_over_tcp(void **state) {
     node_report a, b;
     (void)state;
-    run_two(pipeline("  n: {type: count, frames: 500}\n",
+    run_two(cut_pipeline("  n: {type: count, frames: 500}\n",
                      "  number: {type: scale, input: n}\n  noted: {type: note, input: number}\n", "noted",
                      listening("  a: {stages: [number, noted], listen: \"%s\"}\n  b: {stages: [kept]}\n")),
             &a, &b);
-    assert_int_equal(node_count_lines(file), 500);
-    check_ledger(&a, 500, 500, 0, 0);
-    check_ledger(&b, 500, 500, 0, 0);
+    assert_int_equal(node_count_lines(cut_file), 500);
+    cut_check_ledger(&a, 500, 500, 0, 0);
+    cut_check_ledger(&b, 500, 500, 0, 0);
 }
 
 /* What becomes of frames on the other side stands in the ledger of the source's node, with the stage over there. */
 static void test_outcomes_come_back(void **state) {
     node_report a, b;
     (void)state;
-    run_two(pipeline("  n: {type: count, frames: 100}\n",
+    run_two(cut_pipeline("  n: {type: count, frames: 100}\n",
                      "  first: {type: pass, input: n}\n  door: {type: gate, input: first, every: 4}\n"
                      "  frail: {type: broken, input: door, fail_at: 40}\n",
                      "frail", "  a: {stages: [first]}\n  b: {stages: [door, frail, kept]}\n"),
             &a, &b);
-    check_ledger(&a, 100, 24, 75, 1);
+    cut_check_ledger(&a, 100, 24, 75, 1);
     assert_non_null(strstr(a.lines, "absorbed door gate 75;"));
     assert_non_null(strstr(a.lines, "dropped frail error 1;"));
 }
@@ -154,11 +87,11 @@ static void test_outcomes_come_back(void **state) {
 static void test_a_loss_is_told(void **state) {
     node_report a, b;
     (void)state;
-    run_two(pipeline("  n: {type: count, frames: 10}\n", "  first: {type: pass, input: n}\n"
+    run_two(cut_pipeline("  n: {type: count, frames: 10}\n", "  first: {type: pass, input: n}\n"
                      "  lost: {type: forgetful, input: first}\n", "lost",
                      "  a: {stages: [first]}\n  b: {stages: [lost, kept]}\n"),
             &a, &b);
-    check_ledger(&a, 10, 0, 0, 10);
+    cut_check_ledger(&a, 10, 0, 0, 10);
     assert_non_null(strstr(a.lines, "dropped first->b:in unaccounted 10;"));
     assert_int_equal(b.status, MR_ERROR_INTERNAL);
     assert_non_null(strstr(b.message, "10 frames in from other nodes, 0 accounted for; missing: 0, 1, 2, 3, "));
@@ -166,36 +99,36 @@ static void test_a_loss_is_told(void **state) {
 
 static void test_three_nodes_and_back(void **state) {
     (void)state;
-    const char *text = pipeline("  n: {type: count, frames: 1000}\n  m: {type: count, frames: 300}\n",
+    const char *text = cut_pipeline("  n: {type: count, frames: 1000}\n  m: {type: count, frames: 300}\n",
                                 "  first: {type: pass, input: [n, m]}\n  second: {type: pass, input: first}\n"
                                 "  third: {type: pass, input: second}\n",
                                 "third", "  a: {stages: [first, kept]}\n  b: {stages: [second]}\n  c: {stages: [third]}\n");
-    node_process one = node_start(text, "a", folder), two = node_start(text, "b", folder),
-                 three = node_start(text, "c", folder);
+    node_process one = node_start(text, "a", cut_folder), two = node_start(text, "b", cut_folder),
+                 three = node_start(text, "c", cut_folder);
     node_report a = node_finish(&one), b = node_finish(&two), c = node_finish(&three);
-    assert_int_equal(node_count_lines(file), 1300);
-    check_ledger(&a, 1300, 1300, 0, 0);
-    check_ledger(&b, 1300, 1300, 0, 0);
-    check_ledger(&c, 1300, 1300, 0, 0);
+    assert_int_equal(node_count_lines(cut_file), 1300);
+    cut_check_ledger(&a, 1300, 1300, 0, 0);
+    cut_check_ledger(&b, 1300, 1300, 0, 0);
+    cut_check_ledger(&c, 1300, 1300, 0, 0);
 }
 
 /* A join hears of what is gone on the other side, so that it does not wait for it. */
 static void test_join_behind_cuts(void **state) {
     node_report a, b;
     (void)state;
-    run_two(pipeline("  n: {type: count, frames: 400}\n",
+    run_two(cut_pipeline("  n: {type: count, frames: 400}\n",
                      "  plain: {type: pass, input: n}\n  some: {type: gate, input: n, every: 3}\n"
                      "  both: {type: meet, join: {x: plain, y: some}}\n",
                      "both", "  a: {stages: [plain, some]}\n  b: {stages: [both, kept]}\n"),
             &a, &b);
-    check_record("n", 400, 3, 0, true);
-    check_ledger(&a, 400, 134, 266, 0);
+    cut_check_record("n", 400, 3, 0, true);
+    cut_check_ledger(&a, 400, 134, 266, 0);
 }
 
 /* ---- who dies ---------------------------------------------------------------------------------------------------- */
 
 static const char *long_run(void) {
-    return pipeline("  n: {type: count, frames: 2000}\n",
+    return cut_pipeline("  n: {type: count, frames: 2000}\n",
                     "  first: {type: pass, input: n}\n  slow: {type: slow, input: first, period: 1ms}\n", "slow",
                     "  a: {stages: [first]}\n  b: {stages: [slow, kept]}\n");
 }
@@ -203,15 +136,15 @@ static const char *long_run(void) {
 static void test_taker_is_killed(void **state) {
     (void)state;
     const char *text = long_run();
-    node_process giver = node_start(text, "a", folder), taker = node_start(text, "b", folder);
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
     for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
-        node_await_lines(file, kill_at);
+        node_await_lines(cut_file, kill_at);
         node_kill(&taker);
-        taker = node_start(text, "b", folder);
+        taker = node_start(text, "b", cut_folder);
     }
     node_report a = node_finish(&giver), b = node_finish(&taker);
-    check_record("n", 2000, 1, 0, false);
-    check_ledger(&a, 2000, 2000, 0, 0);
+    cut_check_record("n", 2000, 1, 0, false);
+    cut_check_ledger(&a, 2000, 2000, 0, 0);
     assert_int_equal(b.status, MR_OK);
 }
 
@@ -220,65 +153,65 @@ static void test_giver_is_killed(void **state) {
     (void)state;
     const char *text = long_run();
     setenv("MILLRACE_RUN", "00000000000000a7", 1);
-    node_process giver = node_start(text, "a", folder), taker = node_start(text, "b", folder);
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
     for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
-        node_await_lines(file, kill_at);
+        node_await_lines(cut_file, kill_at);
         node_kill(&giver);
-        giver = node_start(text, "a", folder);
+        giver = node_start(text, "a", cut_folder);
     }
     node_report a = node_finish(&giver), b = node_finish(&taker);
     unsetenv("MILLRACE_RUN");
-    check_record("n", 2000, 1, 0, false);
-    check_ledger(&a, 2000, 2000, 0, 0);
+    cut_check_record("n", 2000, 1, 0, false);
+    cut_check_ledger(&a, 2000, 2000, 0, 0);
     assert_int_equal(b.status, MR_OK);
 }
 
 static void test_nodes_are_suspended(void **state) {
     (void)state;
     const char *text = long_run();
-    node_process giver = node_start(text, "a", folder), taker = node_start(text, "b", folder);
-    node_await_lines(file, 100);
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    node_await_lines(cut_file, 100);
     kill(taker.pid, SIGSTOP);
     usleep(200000);
     kill(taker.pid, SIGCONT);
-    node_await_lines(file, 200);
+    node_await_lines(cut_file, 200);
     kill(giver.pid, SIGSTOP);
     usleep(200000);
     kill(giver.pid, SIGCONT);
     node_report a = node_finish(&giver), b = node_finish(&taker);
-    check_record("n", 2000, 1, 0, true);
-    check_ledger(&a, 2000, 2000, 0, 0);
-    check_ledger(&b, 2000, 2000, 0, 0);
+    cut_check_record("n", 2000, 1, 0, true);
+    cut_check_ledger(&a, 2000, 2000, 0, 0);
+    cut_check_ledger(&b, 2000, 2000, 0, 0);
 }
 
 /* The source ends, and what is under way is delivered, or, where that takes too long, dropped by the giver. */
 static void test_nodes_are_stopped(void **state) {
     (void)state;
-    const char *text = pipeline("  n: {type: count, frames: 1000000, period: 1ms}\n", "  first: {type: pass, input: n}\n",
+    const char *text = cut_pipeline("  n: {type: count, frames: 1000000, period: 1ms}\n", "  first: {type: pass, input: n}\n",
                                 "first", "  a: {stages: [first]}\n  b: {stages: [kept]}\n");
-    node_process giver = node_start(text, "a", folder), taker = node_start(text, "b", folder);
-    node_await_lines(file, 50);
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    node_await_lines(cut_file, 50);
     kill(giver.pid, SIGTERM);
     kill(taker.pid, SIGTERM);
     node_report a = node_finish(&giver), b = node_finish(&taker);
     assert_int_equal(a.status, MR_OK);
     assert_int_equal(b.status, MR_OK);
     assert_int_equal(a.in, a.delivered + a.dropped);
-    assert_true(node_count_lines(file) >= a.delivered);
+    assert_true(node_count_lines(cut_file) >= a.delivered);
     assert_true(a.delivered >= 50);
 }
 
 /* A live cut without a taker drops, counted, and the giver ends. */
 static void test_live_without_taker(void **state) {
     (void)state;
-    char text[TEXT];
-    snprintf(text, sizeof text, "%s", pipeline("  n: {type: count, frames: 200, period: 1ms}\n",
+    char text[CUT_TEXT];
+    snprintf(text, sizeof text, "%s", cut_pipeline("  n: {type: count, frames: 200, period: 1ms}\n",
                                                "  first: {type: pass, input: n}\n"
                                                "  then: {type: pass, input: first, cut: live}\n",
                                                "then", "  a: {stages: [first]}\n  b: {stages: [then, kept]}\n"));
-    node_process giver = node_start(text, "a", folder);
+    node_process giver = node_start(text, "a", cut_folder);
     node_report a = node_finish(&giver);
-    check_ledger(&a, 200, 0, 0, 200);
+    cut_check_ledger(&a, 200, 0, 0, 200);
     assert_non_null(strstr(a.lines, "dropped first->b no taker "));
 }
 
@@ -305,34 +238,34 @@ static void bother(void *context, const char *endpoint) {
 static void test_strangers_are_refused(void **state) {
     (void)state;
     const char *text =
-        pipeline("  n: {type: count, frames: 1500}\n",
+        cut_pipeline("  n: {type: count, frames: 1500}\n",
                  "  first: {type: pass, input: n}\n  slow: {type: slow, input: first, period: 1ms}\n", "slow",
                  listening("  a: {stages: [first], listen: \"%s\"}\n  b: {stages: [slow, kept]}\n"));
-    node_process giver = node_start(text, "a", folder), taker = node_start(text, "b", folder);
-    node_await_lines(file, 100);
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    node_await_lines(cut_file, 100);
     void *context = zmq_ctx_new();
     bother(context, address);
     zmq_ctx_term(context);
     node_report a = node_finish(&giver), b = node_finish(&taker);
-    check_record("n", 1500, 1, 0, true);
-    check_ledger(&a, 1500, 1500, 0, 0);
-    check_ledger(&b, 1500, 1500, 0, 0);
+    cut_check_record("n", 1500, 1, 0, true);
+    cut_check_ledger(&a, 1500, 1500, 0, 0);
+    cut_check_ledger(&b, 1500, 1500, 0, 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_frames_pass_in_order, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_frames_pass_over_tcp, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_outcomes_come_back, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_a_loss_is_told, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_three_nodes_and_back, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_join_behind_cuts, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_taker_is_killed, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_giver_is_killed, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_nodes_are_suspended, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_nodes_are_stopped, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_live_without_taker, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_strangers_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_frames_pass_in_order, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_outcomes_come_back, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_loss_is_told, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_three_nodes_and_back, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_join_behind_cuts, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_taker_is_killed, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_giver_is_killed, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_nodes_are_suspended, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_nodes_are_stopped, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_live_without_taker, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_strangers_are_refused, cut_make_folder, cut_remove_folder),
     };
     cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);

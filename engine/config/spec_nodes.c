@@ -40,7 +40,7 @@ const mr_option mr_cut_keys[] = {
              "the connection is made anew; without it once a second"},
     {.name = "dead_letters", .kind = MR_OPTION_PATH, .offset = offsetof(mr_spec_cut, dead_letters),
      .example = "dead-letters",
-     .help = "a folder for frames of which two processes have died; without it they are only dropped and counted"},
+     .help = "a folder for frames of which two processes have died; without it a frame may kill any number of them"},
     MR_OPTIONS_END,
 };
 

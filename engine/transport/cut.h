@@ -17,7 +17,7 @@
  *
  * The environment variable MILLRACE_RUN (16 hexadecimal digits) says which run a giving side belongs to. One that is
  * started again after it died has the same, so that frames which the other side has seen are known there. Where it is
- * not set every process is a run of its own. */
+ * not set every process that reads sources is a run of its own. */
 #ifndef MILLRACE_TRANSPORT_CUT_H
 #define MILLRACE_TRANSPORT_CUT_H
 

@@ -77,10 +77,17 @@ mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex, cha
     return self;
 }
 
-uint64_t mr_cut_run(uint64_t own) {
+static bool reads_any(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    for (size_t i = 0; i < vertex->source_count; i++)
+        if (plan->vertices[vertex->sources[i]].node == vertex->node)
+            return true;
+    return false;
+}
+
+uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own) {
     const char *given = getenv("MILLRACE_RUN");
     uint64_t run = given ? strtoull(given, NULL, 16) : 0;
-    return run ? run : own;
+    return run ? run : reads_any(plan, vertex) ? own : 0;
 }
 
 const mr_media_codec *mr_cut_codec(const mr_plan *plan) {

@@ -19,8 +19,9 @@ mr_cut_times mr_cut_times_of(const mr_cut *cut);
 
 /* What this process's end says of itself. */
 mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex, char formats[MR_FORMAT_SET_TEXT]);
-/* The run's number: that of MILLRACE_RUN, else this process's own. */
-uint64_t mr_cut_run(uint64_t own);
+/* The run's number: that of MILLRACE_RUN, else this process's own; but 0, not known, where it only passes on what other
+ * nodes read: when it is started again, its frames are the same. */
+uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own);
 
 /* How codecs pass between processes, as some source of the pipeline knows; NULL where none does. */
 const mr_media_codec *mr_cut_codec(const mr_plan *plan);

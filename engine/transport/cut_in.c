@@ -1,13 +1,18 @@
 /* The taking side of a cut: frames that the carrier's thread has pushed into the inlet go on to whatever takes them
  * here. What the inlet has no room for waits, source by source, within the credit that was given for it, and is pushed
- * when there is room. */
+ * when there is room. Where several processes share the work of the giving node and all of it comes here, each source is
+ * put in order again. */
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/transport/arrivals.h"
 #include "engine/transport/cut_end.h"
 #include "engine/transport/cut_stages.h"
+#include "engine/transport/order.h"
 
 enum { LINGER_MS = 1000 };
+/* A frame that a process had when it died is sent to another once that process was silent for so long; what comes behind
+ * it waits for it for some times as long. */
+enum { PATIENT_SILENCES = 3 };
 /* The window of the giving side bounds what comes. Credit for as much would run out with it, and would have to be told of
  * before outcomes are, which make room there: with more, both go back in one message. */
 enum { CREDIT_WINDOWS = 2 };
@@ -46,6 +51,7 @@ typedef struct cut_in {
     mr_wire_writer *writer;
     mr_wire_reader *reader;
     mr_cut_borrower *borrower; /* NULL: nothing is shared */
+    mr_order *order;           /* NULL: frames come in order */
     mr_cut_teller teller;
     size_t lane_count;
     lane *lanes;               /* by source */
@@ -116,7 +122,33 @@ static bool enter(cut_in *in, mr_item *item, uint64_t ticket, bool counted, int6
     return true;
 }
 
+/* What can be neither held nor wait for lack of memory is gone, counted. */
+static void enter_or_drop(cut_in *in, mr_ordered *thing, int64_t now_ns) {
+    mr_frame *frame = thing->item.frame;
+    if (enter(in, &thing->item, thing->ticket, thing->counted, now_ns) || !frame)
+        return;
+    mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, in->self->id, "out of memory");
+    mr_receiver_take(in->receiver, thing->ticket);
+    mr_frame_unref(&frame);
+}
+
+static void enter_ordered(cut_in *in, uint32_t source, int64_t now_ns) {
+    mr_ordered thing;
+    while (in->order && mr_order_next(in->order, source, now_ns, &thing))
+        enter_or_drop(in, &thing, now_ns);
+}
+
+static void arrange(cut_in *in, size_t giver, mr_ordered *thing, int64_t now_ns) {
+    if (in->order && !mr_order_put(in->order, giver, thing, now_ns))
+        enter_ordered(in, thing->item.source, now_ns);
+    else
+        enter_or_drop(in, thing, now_ns);
+}
+
 static void end_source(cut_in *in, uint32_t source, int64_t now_ns) {
+    if (in->order)
+        mr_order_end(in->order, source);
+    enter_ordered(in, source, now_ns);
     mr_item end = {.kind = MR_ITEM_END, .source = source};
     if (!in->lanes[source].ended && !enter(in, &end, 0, false, now_ns))
         mr_link_push(in->instance->ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
@@ -133,37 +165,38 @@ static void refuse(cut_in *in, const mr_cut_item *item, const char *reason, int6
     mr_receiver_settle(in->receiver, item->ticket, MR_NOTE_DROPPED, in->self->id, reason, now_ns);
 }
 
-static void take_frame(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
+static void take_frame(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
     mr_frame *frame = taken->frame;
-    mr_item item = {
-        .kind = MR_ITEM_FRAME, .source = taken->identity.source, .frame = frame, .identity = taken->identity};
+    mr_ordered thing = {.item = {.kind = MR_ITEM_FRAME,
+                                 .source = taken->identity.source,
+                                 .frame = frame,
+                                 .identity = taken->identity},
+                        .ticket = taken->ticket,
+                        .counted = true};
     if (mr_arrivals_open(in->arrivals, in->instance->graph->ledger, &taken->identity, taken->ticket, &frame->receipt)) {
         refuse(in, taken, "out of memory", now_ns);
         return;
     }
-    if (enter(in, &item, taken->ticket, true, now_ns))
-        return;
-    mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, in->self->id, "out of memory");
-    mr_receiver_take(in->receiver, taken->ticket);
-    mr_frame_unref(&frame);
+    arrange(in, giver, &thing, now_ns);
 }
 
-static void take_mark(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
-    mr_item gone = {.kind = MR_ITEM_GONE, .source = taken->identity.source, .identity = taken->identity};
+static void take_mark(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+    mr_ordered gone = {
+        .item = {.kind = MR_ITEM_GONE, .source = taken->identity.source, .identity = taken->identity}};
     if (taken->kind == MR_CUT_GONE && !in->lanes[taken->identity.source].ended)
-        enter(in, &gone, 0, false, now_ns);
+        arrange(in, giver, &gone, now_ns);
     if (taken->kind == MR_CUT_END)
         end_source(in, taken->identity.source, now_ns);
 }
 
 /* One item of a message. What is not fresh is here already; what is refused will be sent to another. */
-static void take_item(cut_in *in, const mr_cut_item *taken, int64_t now_ns) {
+static void take_item(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
     bool frame = taken->kind == MR_CUT_FRAME, comes = in->lanes[taken->identity.source].comes;
     if (taken->fresh && !in->refusing && comes) {
         if (frame)
-            take_frame(in, taken, now_ns);
+            take_frame(in, giver, taken, now_ns);
         else
-            take_mark(in, taken, now_ns);
+            take_mark(in, giver, taken, now_ns);
     } else if (frame && taken->fresh && !comes) {
         refuse(in, taken, "unknown source", now_ns);
     } else if (frame) {
@@ -186,7 +219,7 @@ static void receive(void *context, uint32_t route, const mr_wire_part *parts, si
     if (status)
         mr_cut_tell_refused(&in->teller, route, now_ns);
     for (size_t i = 0; !status && message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
-        take_item(in, &message.items.item[i], now_ns);
+        take_item(in, route, &message.items.item[i], now_ns);
 }
 
 static void lost(void *context, uint32_t route) {
@@ -218,6 +251,8 @@ static void act(cut_in *in, int64_t now_ns) {
     while (mr_receiver_next(in->receiver, now_ns, &action)) {
         if (action.kind == MR_ACTION_PEER) {
             mr_cut_borrower_note(in->borrower, &action);
+            if (in->order)
+                mr_order_disturb(in->order, action.peer, now_ns);
             mr_cut_tell_peer(&in->teller, &action, now_ns);
         } else if (action.kind == MR_ACTION_RENEW) {
             mr_carrier_renew(in->carrier, action.peer);
@@ -237,6 +272,9 @@ static void end_all(cut_in *in, int64_t now_ns) {
 
 static void drop_waiting(cut_in *in) {
     for (uint32_t s = 0; s < in->lane_count; s++) {
+        if (in->order)
+            mr_order_end(in->order, s);
+        enter_ordered(in, s, now());
         while (in->lanes[s].first) {
             waiting *gone = in->lanes[s].first;
             in->lanes[s].first = gone->next;
@@ -284,15 +322,19 @@ static bool work(void *context, int64_t *wake_ns) {
     *wake_ns = INT64_MAX;
     mr_cut_borrower_work(in->borrower);
     watch_end(in, now_ns);
-    for (uint32_t s = 0; s < in->lane_count; s++)
+    for (uint32_t s = 0; s < in->lane_count; s++) {
         if (in->lanes[s].first)
             push_waiting(in, &in->lanes[s]);
+        enter_ordered(in, s, now_ns);
+    }
     settle_closed(in, now_ns, wake_ns);
     mr_receiver_progress(in->receiver, in->progress);
     if (closing)
         mr_receiver_close(in->receiver, "the run has ended");
     act(in, now_ns);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_receiver_wake_ns(in->receiver));
+    if (in->order)
+        *wake_ns = mr_earlier_ns(*wake_ns, mr_order_wake_ns(in->order));
     if (in->due_ns && !in->refusing)
         *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, in->cut->connect[0], now_ns));
@@ -346,9 +388,20 @@ static int create_session(cut_in *in) {
     return mr_receiver_create(&in->receiver, &params);
 }
 
+/* Of several takers each gets a part, which nothing can be said of. */
+static int create_order(cut_in *in) {
+    const mr_cut *cut = in->cut;
+    if (cut->connect_count < 2 || cut->takers > 1)
+        return MR_OK;
+    return mr_order_create(&in->order, cut->source_count, cut->connect_count,
+                           PATIENT_SILENCES * mr_cut_times_of(cut).session.silence_ns);
+}
+
 static int create_parts(cut_in *in) {
     const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = in};
     int status = create_lanes(in);
+    if (!status)
+        status = create_order(in);
     if (!status)
         status = mr_cut_borrower_create(&in->borrower, in->cut);
     if (!status)
@@ -402,6 +455,7 @@ static void close_stage(mr_stage *self) {
         mr_free(gone);
     }
     mr_free(in->lanes);
+    mr_order_destroy(&in->order);
     mr_receiver_destroy(&in->receiver);
     mr_wire_writer_destroy(&in->writer);
     mr_wire_reader_destroy(&in->reader);

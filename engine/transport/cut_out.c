@@ -355,7 +355,7 @@ static int create_session(cut_out *out) {
     uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : takers;
     const mr_sender_params params = {
         .self = self,
-        .run = mr_cut_run(self.incarnation),
+        .run = mr_cut_run(out->instance->graph->plan, out->instance->vertex, self.incarnation),
         .live = cut->mode == MR_CUT_LIVE,
         .receivers = takers,
         .most_peers = peers < MR_CUT_MOST_PEERS ? peers : MR_CUT_MOST_PEERS,

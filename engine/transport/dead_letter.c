@@ -10,12 +10,19 @@
 #include "engine/base/log.h"
 #include "millrace/status.h"
 
-enum { PATH_BYTES = 1024 };
+enum { PATH_BYTES = 1024, NAME_BYTES = 256 };
+
+static const char *name_file(const mr_cut *cut, const mr_identity *identity, const char *suffix,
+                             char name[NAME_BYTES]) {
+    snprintf(name, NAME_BYTES, "%s-%" PRIu32 "-%" PRIu64 "-%" PRIu32 ".%s", cut->source_ids[identity->source],
+             identity->epoch, identity->seq, identity->sub, suffix);
+    return name;
+}
 
 static int open_file(const mr_cut *cut, const mr_identity *identity, const char *suffix, char path[PATH_BYTES],
                      FILE **file) {
-    snprintf(path, PATH_BYTES, "%s/%s-%" PRIu32 "-%" PRIu64 "-%" PRIu32 ".%s", cut->dead_letters,
-             cut->source_ids[identity->source], identity->epoch, identity->seq, identity->sub, suffix);
+    char name[NAME_BYTES];
+    snprintf(path, PATH_BYTES, "%s/%s", cut->dead_letters, name_file(cut, identity, suffix, name));
     *file = fopen(path, "we");
     return *file ? MR_OK : mr_file_fail("write to", path);
 }
@@ -32,8 +39,12 @@ static void write_time(yajl_gen json, const char *key, int64_t time_ns) {
         mr_json_integer(json, key, time_ns);
 }
 
+static bool has_payload(const mr_frame *frame) {
+    return frame->format.payload != MR_PAYLOAD_RESULTS;
+}
+
 static int describe(const mr_cut *cut, const mr_cut_item *item, const mr_settled *settled) {
-    char path[PATH_BYTES], format[MR_FORMAT_TEXT];
+    char path[PATH_BYTES], payload[NAME_BYTES], format[MR_FORMAT_TEXT];
     FILE *file;
     int status = open_file(cut, &item->identity, "json", path, &file);
     if (status)
@@ -44,6 +55,8 @@ static int describe(const mr_cut *cut, const mr_cut_item *item, const mr_settled
         return MR_ERROR_MEMORY;
     }
     mr_json_open_map(json, NULL);
+    mr_json_text(json, "pipeline", cut->pipeline);
+    mr_json_text(json, "digest", cut->digest);
     mr_json_text(json, "cut", cut->name);
     mr_json_text(json, "source", cut->source_ids[item->identity.source]);
     mr_json_integer(json, "epoch", item->identity.epoch);
@@ -53,6 +66,8 @@ static int describe(const mr_cut *cut, const mr_cut_item *item, const mr_settled
     mr_json_text(json, "format", mr_format_print(&item->frame->format, format, sizeof format));
     mr_json_text(json, "stage", settled->stage);
     mr_json_text(json, "reason", settled->reason);
+    mr_json_text(json, "payload",
+                 has_payload(item->frame) ? name_file(cut, &item->identity, "payload", payload) : NULL);
     yajl_gen_map_close(json);
     status = mr_json_finish(json, file);
     int closed = finish(file, path);
@@ -71,7 +86,7 @@ static int write_payload(const mr_cut *cut, const mr_cut_item *item) {
     char path[PATH_BYTES];
     FILE *file;
     const mr_frame *frame = item->frame;
-    if (frame->format.payload == MR_PAYLOAD_RESULTS)
+    if (!has_payload(frame))
         return MR_OK;
     int status = open_file(cut, &item->identity, "payload", path, &file);
     if (status)

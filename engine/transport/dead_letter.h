@@ -1,6 +1,7 @@
 /* Frames that were set aside because whoever works on them dies: a folder of files, two for each frame,
  *
- *     SOURCE-EPOCH-SEQ-SUB.json       the cut, the frame's identity, times and format, and why it is here
+ *     SOURCE-EPOCH-SEQ-SUB.json       pipeline, digest, cut, source, epoch, seq, sub, pts_ns (null: none), format, stage
+ *                                     and reason, and payload: the name of the other file (null: it had none)
  *     SOURCE-EPOCH-SEQ-SUB.payload    its bytes: of pictures all rows of all planes without padding
  *
  * Any thread. */

@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
+#include "engine/flow/pipeline.h"
 #include "tests/support/flow_stages.h"
+#include "tests/support/node_stages.h"
 
 enum { PATIENCE_S = 60, MOST_TYPES = 64 };
 
@@ -107,16 +109,18 @@ static const mr_stage_type record = {
 static const mr_stage_type *const *all_types(void) {
     static const mr_stage_type *types[MOST_TYPES + 1];
     size_t count = 0;
-    for (const mr_stage_type *const *type = flow_stage_types(); *type && count < MOST_TYPES - 1; type++)
+    for (const mr_stage_type *const *type = flow_stage_types(); *type && count < MOST_TYPES - 3; type++)
         types[count++] = *type;
+    types[count++] = &node_chew;
+    types[count++] = &node_bulk;
     types[count] = &record;
     return types;
 }
 
 /* ---- the child --------------------------------------------------------------------------------------------------- */
 
-static void tell(int out, int status, mr_pipeline *pipeline) {
-    node_report report = {.status = status};
+static void tell(int out, int status, mr_pipeline *pipeline, uint64_t planned_bytes) {
+    node_report report = {.status = status, .planned_bytes = planned_bytes};
     mr_summary *sums = NULL;
     if (status)
         snprintf(report.message, sizeof report.message, "%s", mr_message());
@@ -125,6 +129,7 @@ static void tell(int out, int status, mr_pipeline *pipeline) {
         report.delivered = sums->delivered;
         report.dropped = sums->dropped;
         report.absorbed = sums->absorbed;
+        report.pool_bytes = sums->host_bytes + sums->shared_bytes;
         size_t used = 0;
         for (size_t i = 0; i < sums->line_count && used < sizeof report.lines; i++)
             used += (size_t)snprintf(report.lines + used, sizeof report.lines - used, "%s %s %s %llu;",
@@ -137,6 +142,20 @@ static void tell(int out, int status, mr_pipeline *pipeline) {
     (void)written; /* A parent that is gone reads nothing. */
 }
 
+/* What the plan says that pools of this process take at most; 0: no bound is known. */
+static uint64_t bound_of(const mr_pipeline_params *params) {
+    mr_diagnostics wrong = {0};
+    mr_plan *plan = NULL;
+    uint64_t bytes = 0;
+    if (!mr_pipeline_plan(&plan, params, &wrong)) {
+        const mr_plan_node *node = &plan->nodes[plan->node];
+        bytes = node->host.unknown || node->shared.unknown ? 0 : node->host.bytes + node->shared.bytes;
+        mr_plan_destroy(&plan);
+    }
+    mr_diagnostics_fini(&wrong);
+    return bytes;
+}
+
 static void *await_stop(void *context) {
     sigset_t stops;
     int signal_number;
@@ -147,7 +166,7 @@ static void *await_stop(void *context) {
     return NULL;
 }
 
-static void run_child(const char *text, const char *node, const char *runtime, int out) {
+static void run_child(const char *text, const char *node, int replica, const char *runtime, int out) {
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
     pthread_t stopper;
@@ -157,6 +176,7 @@ static void run_child(const char *text, const char *node, const char *runtime, i
                                        .workers = 2,
                                        .cuts = true,
                                        .node = node,
+                                       .replica = replica,
                                        .runtime = runtime};
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
     if (wrong.errors)
@@ -171,11 +191,15 @@ static void run_child(const char *text, const char *node, const char *runtime, i
         status = mr_pipeline_wait(pipeline, -1);
     if (status)
         fprintf(stderr, "node %s: %s\n", node, mr_message());
-    tell(out, status, pipeline);
+    tell(out, status, pipeline, bound_of(&params));
     mr_pipeline_destroy(&pipeline);
 }
 
 node_process node_start(const char *text, const char *node, const char *runtime) {
+    return node_start_replica(text, node, 0, runtime);
+}
+
+node_process node_start_replica(const char *text, const char *node, int replica, const char *runtime) {
     int ends[2];
     sigset_t stops, before;
     assert_int_equal(pipe(ends), 0);
@@ -189,7 +213,7 @@ node_process node_start(const char *text, const char *node, const char *runtime)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         mr_log_set_level(MR_LOG_ERROR);
-        run_child(text, node, runtime, ends[1]);
+        run_child(text, node, replica, runtime, ends[1]);
         _exit(0);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -215,6 +239,16 @@ node_report node_finish(node_process *process) {
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     return report;
+}
+
+bool node_await_death(node_process *process) {
+    struct pollfd told = {.fd = process->report, .events = POLLIN};
+    if (poll(&told, 1, PATIENCE_S * 1000) != 1)
+        fail_msg("a node neither dies nor ends");
+    if (told.revents & POLLIN)
+        return false;
+    node_kill(process);
+    return true;
 }
 
 void node_kill(node_process *process) {

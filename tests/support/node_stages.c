@@ -1,0 +1,80 @@
+#include "tests/support/node_stages.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct options {
+    int64_t fatal_at, bytes;
+    bool uneven;
+} options;
+
+static const mr_option chew_options[] = {
+    {.name = "fatal_at", .kind = MR_OPTION_INT, .offset = offsetof(options, fatal_at), .fallback = "-1", .min = -1,
+     .max = 1e9, .help = "Kills its process."},
+    {.name = "uneven", .kind = MR_OPTION_BOOL, .offset = offsetof(options, uneven), .fallback = "false",
+     .help = "Some frames take longer."},
+    MR_OPTIONS_END,
+};
+static const mr_option bulk_options[] = {
+    {.name = "bytes", .kind = MR_OPTION_INT, .offset = offsetof(options, bytes), .required = true, .min = 1, .max = 1e9,
+     .help = "Size of a tensor."},
+    MR_OPTIONS_END,
+};
+
+static int chew_process(mr_stage *self, mr_io *io) {
+    const options *given = self->options;
+    const uint64_t seq = mr_io_input(io)->identity.seq;
+    if ((int64_t)seq == given->fatal_at)
+        kill(getpid(), SIGKILL);
+    if (given->uneven && seq % 7 == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    return mr_io_forward(io, 0);
+}
+
+static mr_format bulk_format(const options *given) {
+    return mr_tensor_format(MR_DTYPE_U8, MR_LAYOUT_FLAT, 1, (int64_t[]){given->bytes});
+}
+
+static int bulk_negotiate(mr_negotiation *negotiation) {
+    const mr_format format = bulk_format(negotiation->options);
+    negotiation->outputs[0].set = mr_format_set_of(&format);
+    return MR_OK;
+}
+
+static int bulk_process(mr_stage *self, mr_io *io) {
+    const mr_format format = bulk_format(self->options);
+    mr_frame *frame;
+    int status = mr_io_acquire(io, 0, &format, mr_io_input(io), &frame);
+    if (status)
+        return status;
+    memset(frame->plane[0].data, (int)(frame->identity.seq & 0xff), frame->plane[0].bytes);
+    return mr_io_emit(io, 0, frame);
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "frames"}, {0}};
+
+const mr_stage_type node_chew = {
+    .name = "chew",
+    .summary = "passes frames on, if it survives them",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = chew_options,
+    .options_bytes = sizeof(options),
+    .entry = MR_ENTRY_STATELESS,
+    .process = chew_process,
+};
+
+const mr_stage_type node_bulk = {
+    .name = "bulk",
+    .summary = "gives frames a tensor",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = bulk_options,
+    .options_bytes = sizeof(options),
+    .entry = MR_ENTRY_STATELESS,
+    .negotiate = bulk_negotiate,
+    .process = bulk_process,
+};

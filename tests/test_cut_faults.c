@@ -1,0 +1,187 @@
+/* Cuts where the other side is slow, shared by several processes, or dies of what it is given. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yajl/yajl_tree.h>
+
+#include "tests/support/cut_record.h"
+
+enum { REPLICAS = 3 };
+
+/* ---- several processes -------------------------------------------------------------------------------------------- */
+
+static const char *shared_work(int frames, const char *stages) {
+    char source[64];
+    snprintf(source, sizeof source, "  n: {type: count, frames: %d}\n", frames);
+    return cut_pipeline(source, stages, "work",
+                        "  a: {stages: [first]}\n  b: {stages: [work], replicas: 3}\n  c: {stages: [kept]}\n");
+}
+
+static const char plain_work[] = "  first: {type: pass, input: n}\n  work: {type: chew, input: first, uneven: true}\n";
+
+static void start_workers(const char *text, node_process workers[REPLICAS]) {
+    for (int i = 0; i < REPLICAS; i++)
+        workers[i] = node_start_replica(text, "b", i, cut_folder);
+}
+
+/* What one process does quicker than another is put in order again; what is dropped on the way is not waited for. */
+static void test_replicas_keep_order(void **state) {
+    node_process workers[REPLICAS];
+    (void)state;
+    const char *text = shared_work(1500, plain_work);
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "c", cut_folder);
+    start_workers(text, workers);
+    node_report a = node_finish(&giver), c = node_finish(&taker);
+    uint64_t worked = 0;
+    for (int i = 0; i < REPLICAS; i++)
+        worked += node_finish(&workers[i]).delivered;
+    assert_int_equal(worked, 1500);
+    cut_check_record("n", 1500, 1, 0, true);
+    cut_check_ledger(&a, 1500, 1500, 0, 0);
+    cut_check_ledger(&c, 1500, 1500, 0, 0);
+}
+
+static void test_replicas_are_killed(void **state) {
+    node_process workers[REPLICAS];
+    (void)state;
+    const char *text = shared_work(2000, plain_work);
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "c", cut_folder);
+    start_workers(text, workers);
+    for (int i = 0; i < REPLICAS; i++) {
+        node_await_lines(cut_file, 100 + 200 * (size_t)i);
+        node_kill(&workers[i]);
+        workers[i] = node_start_replica(text, "b", i, cut_folder);
+    }
+    node_report a = node_finish(&giver), c = node_finish(&taker);
+    for (int i = 0; i < REPLICAS; i++)
+        assert_int_equal(node_finish(&workers[i]).status, 0);
+    cut_check_record("n", 2000, 1, 0, false);
+    cut_check_ledger(&a, 2000, 2000, 0, 0);
+    assert_int_equal(c.status, 0);
+}
+
+/* ---- a frame that kills ------------------------------------------------------------------------------------------- */
+
+/* All of a file of the test's folder of dead letters. */
+static size_t read_letter(const char *name, char *bytes, size_t room) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/dead/%s", cut_folder, name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t got = fread(bytes, 1, room, file);
+    fclose(file);
+    return got;
+}
+
+static yajl_val member(yajl_val letter, const char *name) {
+    yajl_val value = yajl_tree_get(letter, (const char *[]){name, NULL}, yajl_t_any);
+    assert_non_null(value);
+    return value;
+}
+
+static void check_letter(void) {
+    char text[4096] = {0}, payload[300];
+    read_letter("n-0-50-0.json", text, sizeof text - 1);
+    yajl_val letter = yajl_tree_parse(text, NULL, 0);
+    assert_non_null(letter);
+    assert_string_equal(YAJL_GET_STRING(member(letter, "pipeline")), "cuts");
+    assert_string_equal(YAJL_GET_STRING(member(letter, "cut")), "big->b");
+    assert_string_equal(YAJL_GET_STRING(member(letter, "source")), "n");
+    assert_int_equal(YAJL_GET_INTEGER(member(letter, "epoch")), 0);
+    assert_int_equal(YAJL_GET_INTEGER(member(letter, "seq")), 50);
+    assert_int_equal(YAJL_GET_INTEGER(member(letter, "sub")), 0);
+    assert_string_equal(YAJL_GET_STRING(member(letter, "reason")), "set aside");
+    assert_string_equal(YAJL_GET_STRING(member(letter, "payload")), "n-0-50-0.payload");
+    yajl_tree_free(letter);
+    assert_int_equal(read_letter("n-0-50-0.payload", payload, sizeof payload), 200);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(payload[i], 50);
+}
+
+static void test_poison_is_set_aside(void **state) {
+    char stages[256];
+    int deaths = 0;
+    (void)state;
+    snprintf(stages, sizeof stages,
+             "  big: {type: bulk, input: n, bytes: 200}\n"
+             "  frail: {type: chew, input: big, fatal_at: 50, cut: {dead_letters: %s/dead}}\n",
+             cut_folder);
+    const char *text = cut_pipeline("  n: {type: count, frames: 300}\n", stages, "frail",
+                                    "  a: {stages: [big]}\n  b: {stages: [frail, kept]}\n");
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    while (node_await_death(&taker)) {
+        deaths++;
+        taker = node_start(text, "b", cut_folder);
+    }
+    node_report a = node_finish(&giver), b = node_finish(&taker);
+    assert_true(deaths >= 2);
+    assert_int_equal(b.status, 0);
+    cut_check_ledger(&a, 300, 299, 0, 1);
+    assert_non_null(strstr(a.lines, "dropped big->b set aside 1;"));
+    assert_int_equal(node_count_lines(cut_file), 299);
+    check_letter();
+}
+
+/* ---- a slow consumer ---------------------------------------------------------------------------------------------- */
+
+static const char *slow_work(int frames, const char *mode) {
+    char source[64], stages[256];
+    snprintf(source, sizeof source, "  n: {type: count, frames: %d}\n", frames);
+    snprintf(stages, sizeof stages,
+             "  big: {type: bulk, input: n, bytes: 300000}\n"
+             "  slow: {type: slow, input: big, period: 10ms, cut: %s}\n", mode);
+    return cut_pipeline(source, stages, "slow", "  a: {stages: [big]}\n  b: {stages: [slow, kept]}\n");
+}
+
+static void check_memory(const node_report *report, uint64_t least) {
+    assert_true(report->planned_bytes > 0);
+    assert_true(report->pool_bytes <= report->planned_bytes);
+    assert_true(report->pool_bytes >= least);
+}
+
+static void run_slow(const char *text, node_report *a, node_report *b) {
+    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    *a = node_finish(&giver);
+    *b = node_finish(&taker);
+}
+
+/* The giver waits, and no more is under way than the plan says. */
+static void test_slow_taker(void **state) {
+    node_report a, b;
+    (void)state;
+    run_slow(slow_work(300, "{window: 8}"), &a, &b);
+    cut_check_record("n", 300, 1, 0, true);
+    cut_check_ledger(&a, 300, 300, 0, 0);
+    check_memory(&a, 300000);
+    assert_true(a.planned_bytes < 300 * 300000);
+}
+
+/* It does not wait: what is not taken in time is dropped, and each drop is counted. */
+static void test_slow_taker_of_a_live_cut(void **state) {
+    node_report a, b;
+    (void)state;
+    run_slow(slow_work(2000, "{mode: live, window: 8}"), &a, &b);
+    assert_int_equal(a.in, 2000);
+    assert_int_equal(a.delivered + a.dropped, 2000);
+    assert_true(a.dropped > 0);
+    assert_true(node_count_lines(cut_file) >= a.delivered);
+    check_memory(&a, 300000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_replicas_keep_order, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_replicas_are_killed, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_poison_is_set_aside, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_slow_taker, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_slow_taker_of_a_live_cut, cut_make_folder, cut_remove_folder),
+    };
+    cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
