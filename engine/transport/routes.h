@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_ROUTE_ID_BYTES = 255, MR_NO_ROUTE = UINT32_MAX };
+enum { MR_ROUTE_ID_BYTES = 255 };
+static const uint32_t MR_NO_ROUTE = UINT32_MAX;
 
 typedef struct mr_route_entry {
     uint32_t number; /* never given twice */
