@@ -1,5 +1,5 @@
-/* Messages to bytes and back: every kind of message and frame, what is refused, and what protobuf itself says of the
- * bytes (tests/reference/wire.py, which also writes messages of its own). */
+/* Messages to bytes and back: every kind of message and frame, and what protobuf itself says of the bytes
+ * (tests/reference/wire.py, which also writes messages of its own). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,160 +9,20 @@
 
 #include <cmocka.h>
 
-#include "engine/base/memory.h"
-#include "engine/transport/wire.h"
 #include "millrace/status.h"
+#include "tests/support/wire_frames.h"
 
-enum { NOW = 5000000, LATER = 7000000 };
-
-typedef struct fixture {
-    mr_store *store;
-    mr_names *names;
-    mr_wire_writer *writer;
-    mr_wire_reader *reader;
-} fixture;
-
-static void open_fixture(fixture *f, mr_compression compression, bool checksum) {
-    const mr_wire_writer_params writer = {.compression = compression, .checksum = checksum};
-    assert_int_equal(mr_store_create(&f->store), MR_OK);
-    assert_int_equal(mr_names_create(&f->names, 1000, 10000), MR_OK);
-    assert_int_equal(mr_wire_writer_create(&f->writer, &writer), MR_OK);
-    const mr_wire_reader_params reader = {.source_count = 4, .names = f->names, .store = f->store};
-    assert_int_equal(mr_wire_reader_create(&f->reader, &reader), MR_OK);
-}
-
-static void close_fixture(fixture *f) {
-    mr_wire_writer_destroy(&f->writer);
-    mr_wire_reader_destroy(&f->reader);
-    mr_store_release(&f->store);
-    mr_names_destroy(&f->names);
-}
-
-static mr_buffer *buffer_of(size_t bytes, uint32_t seed) {
-    uint8_t *data = malloc(bytes + 1);
-    assert_non_null(data);
-    for (size_t i = 0; i < bytes; i++)
-        data[i] = (uint8_t)(seed + i * 31 + (i >> 8));
-    mr_buffer *buffer = mr_buffer_wrap(data, bytes, free, data);
-    assert_non_null(buffer);
-    return buffer;
-}
-
-static mr_frame *frame_of(fixture *f, const mr_format *format) {
-    mr_frame *frame;
-    assert_int_equal(mr_store_frame(f->store, &frame), MR_OK);
-    frame->format = *format;
-    frame->identity = (mr_identity){.source = 3, .epoch = 2, .seq = UINT64_C(1) << 40, .sub = 9};
-    frame->pts_ns = -40;
-    frame->duration_ns = 33333333;
-    frame->born_ns = NOW - 1000;
-    frame->deadline_ns = NOW + 500;
-    frame->flags = MR_FRAME_KEY | MR_FRAME_CORRUPT;
-    return frame;
-}
-
-static mr_frame *picture_of(fixture *f, mr_pixel pixel, int32_t width, int32_t height) {
-    const mr_format format = {.payload = MR_PAYLOAD_PICTURE, .pixel = pixel, .width = width, .height = height,
-                              .matrix = MR_MATRIX_BT709, .range = MR_RANGE_FULL, .siting = MR_SITING_LEFT,
-                              .sar_num = 4, .sar_den = 3, .rotation = 270, .flip = true};
-    mr_frame *frame = frame_of(f, &format);
-    mr_buffer *buffer = buffer_of(mr_format_bytes(&format), (uint32_t)width);
-    size_t offset = 0;
-    for (int i = 0; i < mr_pixel_describe(pixel)->planes; i++) {
-        mr_plane *plane = &frame->plane[i];
-        plane->buffer = mr_buffer_ref(buffer);
-        plane->data = buffer->data + offset;
-        plane->stride = (ptrdiff_t)mr_plane_stride(pixel, i, width);
-        plane->bytes = (size_t)plane->stride * (size_t)mr_plane_rows(pixel, i, height);
-        offset += (plane->bytes + 63) & ~(size_t)63;
-    }
-    mr_buffer_unref(&buffer);
-    return frame;
-}
-
-static mr_frame *tensor_of(fixture *f, mr_dtype dtype, int32_t rank, const int64_t *dims) {
-    const mr_format format = mr_tensor_format(dtype, MR_LAYOUT_NCHW, rank, dims);
-    mr_frame *frame = frame_of(f, &format);
-    frame->plane[0].buffer = buffer_of(mr_tensor_bytes(&format), 5);
-    frame->plane[0].data = frame->plane[0].buffer->data;
-    frame->plane[0].bytes = frame->plane[0].buffer->bytes;
-    return frame;
-}
-
-static mr_frame *packet_of(fixture *f, size_t bytes, size_t zeros, size_t side) {
-    mr_frame *frame = frame_of(f, &(mr_format){.payload = MR_PAYLOAD_PACKET});
-    mr_plane *plane = &frame->plane[0];
-    plane->buffer = buffer_of(bytes + zeros, 77);
-    plane->data = plane->buffer->data;
-    plane->bytes = bytes;
-    memset(plane->data + bytes, 0, zeros);
-    frame->dts_ns = 12;
-    if (side) {
-        frame->plane[1].buffer = buffer_of(side, 78);
-        frame->plane[1].data = frame->plane[1].buffer->data;
-        frame->plane[1].bytes = side;
-    }
-    return frame;
-}
-
-static void add_classes(fixture *f, mr_frame *frame, const char *stage) {
-    static const char *const labels[] = {"cockatoo", "grey parrot", NULL};
-    mr_result *result;
-    assert_int_equal(mr_store_result(f->store, 3, &result), MR_OK);
-    result->kind = MR_RESULT_CLASSES;
-    result->stage = stage;
-    result->count = 3;
-    for (int i = 0; i < 3; i++)
-        result->classes[i] = (mr_class){.index = 89 - 300 * i, .score = 0.5F / (float)(i + 1), .label = labels[i]};
-    result->next = frame->results;
-    frame->results = result;
-}
-
-static void add_tensor(fixture *f, mr_frame *frame, int64_t count) {
-    mr_result *result;
-    assert_int_equal(mr_store_result(f->store, 0, &result), MR_OK);
-    result->kind = MR_RESULT_TENSOR;
-    result->stage = "features";
-    result->name = "embedding";
-    result->format = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &count);
-    result->buffer = buffer_of((size_t)count * 4, 3);
-    result->data = result->buffer->data;
-    result->next = frame->results;
-    frame->results = result;
-}
-
-/* ---- there and back -------------------------------------------------------------------------------------------- */
-
-/* Parts as a transport brings them: in memory of their own, some at odd addresses and without a buffer. */
-static void carry(const mr_wire_part *parts, size_t count, mr_wire_part *carried, bool aligned) {
-    for (size_t i = 0; i < count; i++) {
-        uint8_t *data = malloc(parts[i].bytes + 1);
-        assert_non_null(data);
-        mr_buffer *buffer = aligned ? mr_buffer_wrap(data, parts[i].bytes, free, data) : NULL;
-        memcpy(data + !aligned, parts[i].data, parts[i].bytes);
-        carried[i] = (mr_wire_part){.data = data + !aligned, .bytes = parts[i].bytes, .buffer = buffer};
-    }
-}
-
-static void uncarry(mr_wire_part *carried, size_t count, bool aligned) {
-    for (size_t i = 0; i < count; i++)
-        if (aligned)
-            mr_buffer_unref(&carried[i].buffer);
-        else
-            free((void *)(uintptr_t)(carried[i].data - 1));
-}
-
-static void pass(fixture *f, const mr_cut_message *message, mr_cut_message *came, bool aligned, size_t *part_count) {
+static void pass(wire_fixture *f, const mr_cut_message *message, mr_cut_message *came, bool aligned, size_t *part_count) {
     const mr_wire_part *parts;
     mr_wire_part carried[MR_WIRE_BLOCKS + 1];
     size_t count;
     assert_int_equal(mr_wire_write(f->writer, message, NOW, &parts, &count), MR_OK);
-    carry(parts, count, carried, aligned);
+    wire_carry(parts, count, carried, aligned);
     int status = mr_wire_read(f->reader, carried, count, LATER, came);
     if (status)
         print_error("%s\n", mr_message());
     assert_int_equal(status, MR_OK);
-    uncarry(carried, count, aligned);
+    wire_uncarry(carried, count, aligned);
     if (part_count)
         *part_count = count;
     assert_int_equal(came->kind, message->kind);
@@ -237,7 +97,7 @@ static void assert_same_frame(const mr_frame *a, const mr_frame *b) {
 }
 
 /* Sends a frame, which is dropped, and asserts that it arrives as it was. Returns the number of parts. */
-static size_t assert_passes(fixture *f, mr_frame *frame, bool aligned) {
+static size_t assert_passes(wire_fixture *f, mr_frame *frame, bool aligned) {
     mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 17};
     mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .session = 99, .number = 5};
     size_t count;
@@ -254,27 +114,27 @@ static size_t assert_passes(fixture *f, mr_frame *frame, bool aligned) {
 }
 
 static void pass_all_kinds(mr_compression compression, bool checksum, bool aligned) {
-    fixture f;
-    open_fixture(&f, compression, checksum);
+    wire_fixture f;
+    wire_open(&f, compression, checksum);
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++) {
-        assert_passes(&f, picture_of(&f, (mr_pixel)pixel, 1, 1), aligned);
-        assert_passes(&f, picture_of(&f, (mr_pixel)pixel, 37, 19), aligned);
-        assert_passes(&f, picture_of(&f, (mr_pixel)pixel, 640, 360), aligned);
+        assert_passes(&f, wire_picture(&f, (mr_pixel)pixel, 1, 1), aligned);
+        assert_passes(&f, wire_picture(&f, (mr_pixel)pixel, 37, 19), aligned);
+        assert_passes(&f, wire_picture(&f, (mr_pixel)pixel, 640, 360), aligned);
     }
     for (int dtype = MR_DTYPE_U8; dtype <= MR_DTYPE_I64; dtype++) {
-        assert_passes(&f, tensor_of(&f, (mr_dtype)dtype, 3, (const int64_t[]){3, 5, 7}), aligned);
-        assert_passes(&f, tensor_of(&f, (mr_dtype)dtype, 6, (const int64_t[]){1, 3, 20, 20, 2, 3}), aligned);
+        assert_passes(&f, wire_tensor(&f, (mr_dtype)dtype, 3, (const int64_t[]){3, 5, 7}), aligned);
+        assert_passes(&f, wire_tensor(&f, (mr_dtype)dtype, 6, (const int64_t[]){1, 3, 20, 20, 2, 3}), aligned);
     }
-    assert_passes(&f, packet_of(&f, 100, 64, 0), aligned);
-    assert_passes(&f, packet_of(&f, 100, 0, 24), aligned);
-    assert_passes(&f, packet_of(&f, 100000, 64, 24), aligned);
-    assert_passes(&f, packet_of(&f, 100000, 0, 0), aligned);
-    mr_frame *frame = frame_of(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
-    add_classes(&f, frame, "classify");
-    add_tensor(&f, frame, 256);
-    add_tensor(&f, frame, 100000);
+    assert_passes(&f, wire_packet(&f, 100, 64, 0), aligned);
+    assert_passes(&f, wire_packet(&f, 100, 0, 24), aligned);
+    assert_passes(&f, wire_packet(&f, 100000, 64, 24), aligned);
+    assert_passes(&f, wire_packet(&f, 100000, 0, 0), aligned);
+    mr_frame *frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
+    wire_add_classes(&f, frame, "classify");
+    wire_add_tensor(&f, frame, 256);
+    wire_add_tensor(&f, frame, 100000);
     assert_passes(&f, frame, aligned);
-    frame = frame_of(&f, &(mr_format){.payload = MR_PAYLOAD_PACKET}); /* one that could not be read */
+    frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_PACKET}); /* one that could not be read */
     frame->deadline_ns = 0;
     mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
     mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
@@ -283,7 +143,7 @@ static void pass_all_kinds(mr_compression compression, bool checksum, bool align
     assert_int_equal(came.items.item->frame->deadline_ns, 0);
     mr_frame_unref(&came.items.item->frame);
     mr_frame_unref(&frame);
-    close_fixture(&f);
+    wire_close(&f);
 }
 
 static void test_all_kinds_of_frames(void **state) {
@@ -300,31 +160,31 @@ static void test_compressed(void **state) {
 
 static void test_planes_that_lie_oddly(void **state) {
     (void)state;
-    fixture f;
-    open_fixture(&f, MR_COMPRESSION_NONE, false);
-    mr_frame *frame = picture_of(&f, MR_PIXEL_I420, 640, 360);
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 640, 360);
     for (int i = 0; i < 3; i++) { /* upside down */
         mr_plane *plane = &frame->plane[i];
         plane->data += plane->stride * (mr_plane_rows(MR_PIXEL_I420, i, 360) - 1);
         plane->stride = -plane->stride;
     }
     assert_int_equal(assert_passes(&f, frame, true), 2);
-    frame = picture_of(&f, MR_PIXEL_I420, 640, 360);
-    mr_frame *other = picture_of(&f, MR_PIXEL_I420, 640, 360); /* planes of several buffers */
+    frame = wire_picture(&f, MR_PIXEL_I420, 640, 360);
+    mr_frame *other = wire_picture(&f, MR_PIXEL_I420, 640, 360); /* planes of several buffers */
     mr_plane plane = frame->plane[2];
     frame->plane[2] = other->plane[2];
     other->plane[2] = plane;
     assert_int_equal(assert_passes(&f, frame, true), 4);
     mr_frame_unref(&other);
-    close_fixture(&f);
+    wire_close(&f);
 }
 
 /* A large picture travels as it lies, in one part, and is not copied where it arrives. */
 static void test_pictures_are_not_copied(void **state) {
     (void)state;
-    fixture f;
-    open_fixture(&f, MR_COMPRESSION_NONE, false);
-    mr_frame *frame = picture_of(&f, MR_PIXEL_I420, 1920, 1080);
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 1920, 1080);
     mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
     mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
     const mr_wire_part *parts;
@@ -337,18 +197,18 @@ static void test_pictures_are_not_copied(void **state) {
     assert_ptr_equal(came.items.item->frame->plane[2].data, frame->plane[2].data);
     mr_frame_unref(&came.items.item->frame);
     mr_frame_unref(&frame);
-    close_fixture(&f);
+    wire_close(&f);
 }
 
 static void test_batches_and_marks(void **state) {
     (void)state;
-    fixture f;
-    open_fixture(&f, MR_COMPRESSION_NONE, false);
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_cut_item item[40] = {0};
     for (uint32_t i = 0; i < 36; i++) {
-        mr_frame *frame = frame_of(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
-        add_classes(&f, frame, "classify");
-        add_tensor(&f, frame, 200 + i);
+        mr_frame *frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
+        wire_add_classes(&f, frame, "classify");
+        wire_add_tensor(&f, frame, 200 + i);
         item[i] = (mr_cut_item){
             .kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = i + 1};
     }
@@ -376,14 +236,14 @@ static void test_batches_and_marks(void **state) {
     assert_same_format(&came.items.item[38].format, &item[38].format);
     assert_string_equal(came.items.item[39].reason, "failed");
     assert_int_equal(came.items.item[39].identity.source, 1);
-    close_fixture(&f);
+    wire_close(&f);
 }
 
 static void test_other_messages(void **state) {
     (void)state;
-    fixture f;
+    wire_fixture f;
     mr_cut_message came;
-    open_fixture(&f, MR_COMPRESSION_NONE, false);
+    wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = 1,
                             .hello = {1, 3, "center", UINT64_MAX, 4, {1, 2, 3}, "a->b", "pictures", "boot id"}};
     pass(&f, &hello, &came, true, NULL);
@@ -433,7 +293,7 @@ static void test_other_messages(void **state) {
     mr_cut_message bye = {.kind = MR_MESSAGE_BYE, .version = 1, .session = 8, .number = 3, .bye = {"done"}};
     pass(&f, &bye, &came, true, NULL);
     assert_string_equal(came.bye.text, "done");
-    close_fixture(&f);
+    wire_close(&f);
 }
 
 /* ---- media ----------------------------------------------------------------------------------------------------- */
@@ -463,8 +323,8 @@ static void test_media(void **state) {
                       .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true, .start_ns = 1, .end_ns = 2,
                       .every = 3, .fps = 2.5, .release = keep_media};
     atomic_init(&media.references, 1);
-    fixture f;
-    open_fixture(&f, MR_COMPRESSION_NONE, false);
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_wire_writer_destroy(&f.writer);
     mr_wire_reader_destroy(&f.reader);
     const mr_wire_writer_params writer = {.codec = &codec};
@@ -473,7 +333,7 @@ static void test_media(void **state) {
     assert_int_equal(mr_wire_reader_create(&f.reader, &reader), MR_OK);
     mr_media *first = NULL;
     for (int i = 0; i < 3; i++) {
-        mr_frame *frame = packet_of(&f, 10, 64, 0);
+        mr_frame *frame = wire_packet(&f, 10, 64, 0);
         frame->media = mr_media_ref(&media);
         mr_cut_item item[2] = {{.kind = MR_CUT_FRAME, .frame = frame, .position = 1},
                                {.kind = MR_CUT_FRAME, .frame = frame, .position = 2}};
@@ -496,123 +356,7 @@ static void test_media(void **state) {
         mr_frame_unref(&came.items.item[1].frame);
         mr_frame_unref(&frame);
     }
-    close_fixture(&f);
-}
-
-/* ---- what is refused ------------------------------------------------------------------------------------------- */
-
-/* A message with one picture and one tensor, read after `damage` was done to its parts. */
-static int read_damaged(void (*damage)(mr_wire_part *parts, size_t *count), char *words) {
-    fixture f;
-    open_fixture(&f, MR_COMPRESSION_NONE, true);
-    mr_frame *frame = picture_of(&f, MR_PIXEL_I420, 64, 64);
-    add_tensor(&f, frame, 5000);
-    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
-    const mr_wire_part *parts;
-    mr_wire_part carried[4];
-    size_t count;
-    assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
-    assert_int_equal(count, 3);
-    carry(parts, count, carried, false);
-    mr_wire_part damaged[4];
-    memcpy(damaged, carried, sizeof carried);
-    size_t damaged_count = count;
-    damage(damaged, &damaged_count);
-    int status = mr_wire_read(f.reader, damaged, damaged_count, NOW, &came);
-    snprintf(words, 200, "%s", mr_message());
-    uncarry(carried, count, false);
-    mr_frame_unref(&frame);
-    close_fixture(&f);
-    return status;
-}
-
-static void flip_a_bit_of_the_envelope(mr_wire_part *parts, size_t *count) {
-    (void)count;
-    ((uint8_t *)(uintptr_t)parts[0].data)[9] ^= 4;
-}
-static void flip_a_bit_of_the_payload(mr_wire_part *parts, size_t *count) {
-    (void)count;
-    ((uint8_t *)(uintptr_t)parts[1].data)[9] ^= 4;
-}
-static void lose_a_part(mr_wire_part *parts, size_t *count) {
-    (void)parts;
-    --*count;
-}
-static void shorten_a_part(mr_wire_part *parts, size_t *count) {
-    (void)count;
-    parts[1].bytes--;
-}
-static void lose_the_envelope(mr_wire_part *parts, size_t *count) {
-    --*count;
-    memmove(parts, parts + 1, *count * sizeof *parts);
-}
-static void lose_all(mr_wire_part *parts, size_t *count) {
-    (void)parts;
-    *count = 0;
-}
-
-static void test_damage(void **state) {
-    (void)state;
-    char words[200];
-    static void (*const damage[])(mr_wire_part *, size_t *) = {flip_a_bit_of_the_envelope, flip_a_bit_of_the_payload,
-                                                               lose_a_part, shorten_a_part, lose_the_envelope,
-                                                               lose_all};
-    static const char *const expected[] = {
-        "an envelope whose checksum is wrong", "a payload whose checksum is wrong",
-        "1 parts of payload where the envelope tells of 2", "a part of 8159 bytes that should have 8160",
-        "an envelope whose checksum is wrong", "a message of 0 parts; it has 1 to 257"};
-    for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
-        assert_int_equal(read_damaged(damage[i], words), MR_ERROR_PROTOCOL);
-        assert_string_equal(words, expected[i]);
-    }
-}
-
-static void test_memory_is_bounded(void **state) {
-    (void)state;
-    fixture f;
-    open_fixture(&f, MR_COMPRESSION_NONE, false);
-    mr_frame *frame = tensor_of(&f, MR_DTYPE_U8, 1, &(int64_t){50000});
-    frame->plane[0].buffer->memory = MR_MEMORY_DEVICE;
-    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
-    const mr_wire_part *parts;
-    size_t count;
-    assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_ERROR_DATA);
-    frame->plane[0].buffer->memory = MR_MEMORY_HOST;
-    assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
-    const mr_wire_reader_params small = {
-        .source_count = 4, .names = f.names, .store = f.store, .most_bytes = 49999};
-    mr_wire_reader_destroy(&f.reader);
-    assert_int_equal(mr_wire_reader_create(&f.reader, &small), MR_OK);
-    assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
-    assert_string_equal(mr_message(), "a message with more payload than the 49999 bytes that are taken");
-    mr_frame_unref(&frame);
-    close_fixture(&f);
-}
-
-/* After some messages nothing is allocated for more of them, but buffers that frames hold. */
-static void test_nothing_is_allocated(void **state) {
-    (void)state;
-    fixture f;
-    open_fixture(&f, MR_COMPRESSION_NONE, false);
-    uint64_t before = 0;
-    mr_frame *frame = picture_of(&f, MR_PIXEL_I420, 640, 480);
-    add_classes(&f, frame, "classify");
-    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
-    for (int i = 0; i < 20; i++) {
-        const mr_wire_part *parts;
-        size_t count;
-        if (i == 5)
-            before = mr_allocation_count();
-        assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
-        assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_OK);
-        mr_frame_unref(&came.items.item->frame);
-    }
-    assert_int_equal(mr_allocation_count(), before);
-    mr_frame_unref(&frame);
-    close_fixture(&f);
+    wire_close(&f);
 }
 
 int main(void) {
@@ -624,9 +368,6 @@ int main(void) {
         cmocka_unit_test(test_batches_and_marks),
         cmocka_unit_test(test_other_messages),
         cmocka_unit_test(test_media),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_memory_is_bounded),
-        cmocka_unit_test(test_nothing_is_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
