@@ -62,12 +62,12 @@ static uint64_t incarnation(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex, char formats[MR_FORMAT_SET_TEXT]) {
+mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex) {
     mr_session_self self = {
         .name = cut->node,
         .incarnation = incarnation(),
         .cut = cut->name,
-        .formats = mr_format_set_print(&vertex->inputs[0].set, formats, MR_FORMAT_SET_TEXT),
+        .formats = mr_payload_name(vertex->inputs[0].set.payload),
         .memory = "",
         .source_count = cut->source_count,
         .lane_count = vertex->source_count,

@@ -17,8 +17,9 @@ typedef struct mr_cut_times {
 } mr_cut_times;
 mr_cut_times mr_cut_times_of(const mr_cut *cut);
 
-/* What this process's end says of itself. */
-mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex, char formats[MR_FORMAT_SET_TEXT]);
+/* What this process's end says of itself. Of formats only what is the same in all nodes: the one that opens a source knows
+ * more of it than the others, and frames carry their own. */
+mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex);
 /* The run's number: that of MILLRACE_RUN, else this process's own; but 0, not known, where it only passes on what other
  * nodes read: when it is started again, its frames are the same. */
 uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own);

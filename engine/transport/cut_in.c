@@ -42,7 +42,6 @@ typedef struct cut_in {
     mr_instance *instance;
     mr_carrier *carrier;
     mr_arrivals *arrivals;
-    char formats[MR_FORMAT_SET_TEXT];
     mr_task room;              /* run by the inlet when there is room again */
     bool has_task;
     atomic_bool stopping, closing;
@@ -375,7 +374,7 @@ static uint32_t half_window(const mr_cut *cut) {
 static int create_session(cut_in *in) {
     const mr_cut *cut = in->cut;
     uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
-    mr_session_self self = mr_cut_self(cut, in->instance->vertex, in->formats);
+    mr_session_self self = mr_cut_self(cut, in->instance->vertex);
     self.memory = mr_cut_borrower_text(in->borrower);
     const mr_receiver_params params = {
         .self = self,

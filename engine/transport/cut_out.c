@@ -33,7 +33,6 @@ typedef struct cut_out {
     const mr_cut *cut;
     mr_instance *instance;
     mr_carrier *carrier;
-    char formats[MR_FORMAT_SET_TEXT];
     size_t ends_left;        /* the entry's: sources that have not ended */
 
     pthread_mutex_t lock;    /* guards what follows, up to the blank line */
@@ -349,7 +348,7 @@ static void lost(void *context, uint32_t route) {
 
 static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
-    mr_session_self self = mr_cut_self(cut, out->instance->vertex, out->formats);
+    mr_session_self self = mr_cut_self(cut, out->instance->vertex);
     self.memory = mr_cut_lender_text(out->lender);
     uint32_t takers = cut->takers > 0 ? (uint32_t)cut->takers : 1;
     uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : takers;

@@ -60,6 +60,19 @@ nodes:
   worker: {{stages: second, listen: "tcp://*:{worker}", key: {keys}/worker.key}}
   center: {{stages: out, key: {keys}/center.key}}
 """
+PICTURES = """\
+version: 1
+pipeline: pictures
+sources:
+  a: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"}
+stages:
+  decode: {input: a}
+  phash: {input: decode}
+  out: {type: jsonl, input: phash}
+nodes:
+  near: {stages: [decode]}
+  far: {stages: [phash, out]}
+"""
 PATIENCE = 60
 LEDGER = re.compile(r"  ledger: (.*): (?:balanced|NOT BALANCED)$")
 
@@ -136,6 +149,12 @@ class Nodes(Case):
         self.assertEqual(nodes["left"]["summary"]["ledger"]["in"], 300)
         self.assertEqual(nodes["right"]["summary"]["ledger"]["in"], 200)
         self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 300)
+
+    def test_what_only_one_node_knows_of_a_source(self):
+        """The size of pictures is known where the source is opened, and nowhere else before they come."""
+        run = self.run_pipeline(PICTURES)
+        self.assert_balanced(run)
+        self.assertEqual([row["seq"] for row in run.rows], list(range(25)))
 
     def test_one_node_and_one_process(self):
         alone = self.run_pipeline(self.two(), "--node", "right", rows=False)

@@ -1,0 +1,204 @@
+"""Nodes that are stopped and go on, nodes that are asked to end at any moment, and strangers who say everything that can be
+said wrongly: those who have done nothing notice nothing, and every frame is accounted for."""
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+
+import harness
+import zmq
+import zmq.auth
+from harness import MILLRACE, Case, call
+
+PIPELINE = """\
+version: 1
+pipeline: faults
+sources:
+  a: {{type: "null", frames: {frames}, rate: {rate}}}
+stages:
+  first:  {{type: "null", input: a, cut: {{heartbeat: 200ms}}}}
+  second: {{type: jsonl, input: first, path: {out}, cut: {{heartbeat: 200ms}}}}
+nodes:
+  reads: {{stages: [], sources: [a], listen: "{listen}"{reads}}}
+  works: {{stages: [first]{works}}}
+  writes: {{stages: [second]{writes}}}
+"""
+NODES = ("reads", "works", "writes")
+PATIENCE = 120
+SEED = random.randrange(1 << 32)
+
+
+class Nodes(Case):
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(SEED)
+        self.out = self.folder / "out.jsonl"
+        self.environment = {**os.environ, "MILLRACE_RUNTIME": str(self.folder), "MILLRACE_RUN": "00000000000000f1"}
+
+    def pipeline(self, frames, rate, listen="ipc://{folder}/reads", **keys):
+        keys = {"reads": "", "works": "", "writes": "", **keys}
+        return self.write(PIPELINE.format(frames=frames, rate=rate, out=self.out, listen=listen.format(folder=self.folder),
+                                          **keys))
+
+    def start_nodes(self, path, *arguments):
+        self.nodes = {}
+        for name in NODES:
+            log = open(self.folder / f"{name}.log", "w+")
+            self.addCleanup(log.close)
+            child = harness.start([MILLRACE, "run", path, "--node", name, "--json", *arguments,
+                                   "--audit", self.folder / f"{name}.audit"],
+                                  stdout=subprocess.PIPE, stderr=log, env=self.environment)
+            self.addCleanup(child.stdout.close)
+            self.addCleanup(child.wait)
+            self.addCleanup(child.kill)
+            self.nodes[name] = child
+
+    def await_rows(self, rows):
+        end = time.monotonic() + PATIENCE
+        while not self.out.exists() or self.out.read_bytes().count(b"\n") < rows:
+            if time.monotonic() > end:
+                self.fail(f"seed {SEED}: no results: {self.told()}")
+            time.sleep(0.01)
+
+    def told(self):
+        return {log.stem: log.read_text()[-1000:] for log in self.folder.glob("*.log")}
+
+    def finish(self):
+        """The ledgers of all nodes, which have ended well."""
+        ledgers = {}
+        for name, child in self.nodes.items():
+            text, _ = child.communicate(timeout=PATIENCE)
+            self.assertEqual(child.returncode, 0, f"seed {SEED}, {name}: {self.told()}")
+            ledgers[name] = json.loads(text)["ledger"]
+            self.assertTrue(ledgers[name]["balanced"], f"seed {SEED}: {ledgers}")
+        return ledgers
+
+    def numbers(self):
+        return [json.loads(line)["seq"] for line in self.out.read_text().splitlines()]
+
+    @staticmethod
+    def free_port():
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            return server.getsockname()[1]
+
+
+class Faults(Nodes):
+    def test_each_node_stands_still_and_goes_on(self):
+        """Once for longer than it takes to be thought lost, once for a moment."""
+        self.start_nodes(self.pipeline(3000, 1500))
+        for i, name in enumerate(self.random.sample(NODES, 3)):
+            self.await_rows(200 * (i + 1))
+            self.nodes[name].send_signal(signal.SIGSTOP)
+            time.sleep(0.9 if i == 0 else 0.1)
+            self.nodes[name].send_signal(signal.SIGCONT)
+        ledger = self.finish()["reads"]
+        self.assertEqual(self.numbers(), list(range(3000)), f"seed {SEED}")
+        self.assertEqual((ledger["in"], ledger["delivered"]), (3000, 3000))
+
+    def test_asked_to_end_at_any_moment(self):
+        """By whoever ends services: all nodes at once, in any order, or the supervisor."""
+        for turn in range(4):
+            with self.subTest(turn=turn, seed=SEED):
+                self.out.unlink(missing_ok=True)
+                self.start_nodes(self.pipeline(1000000, 1000))
+                self.await_rows(self.random.choice((0, 1, 50, 300)) or 1)
+                time.sleep(self.random.random() / 10)
+                for name in self.random.sample(NODES, 3):
+                    self.nodes[name].send_signal(signal.SIGTERM)
+                ledger = self.finish()["reads"]
+                lost = sum(line["frames"] for line in ledger["dropped"])
+                self.assertEqual(ledger["in"], ledger["delivered"] + lost)
+                rows = self.numbers()
+                self.assertEqual(rows, sorted(set(rows)))
+                self.assertGreaterEqual(len(rows), ledger["delivered"])
+
+    def test_the_supervisor_is_asked_to_end(self):
+        child = harness.start([MILLRACE, "run", self.pipeline(1000000, 1000), "--json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.kill)
+        self.await_rows(self.random.randrange(1, 300))
+        child.send_signal(signal.SIGTERM)
+        text, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(text)["ledger"]
+        self.assertTrue(ledger["balanced"])
+        self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0), f"seed {SEED}: {ledger}")
+        self.assertEqual(self.numbers(), list(range(ledger["in"])))
+
+
+class Strangers(Nodes):
+    """Whoever can connect says what no node would say."""
+
+    def stranger(self, address, **options):
+        one = zmq.Context.instance().socket(zmq.DEALER)
+        one.linger = 0
+        for name, value in options.items():
+            setattr(one, name, value)
+        one.connect(address)
+        self.addCleanup(one.close)
+        return one
+
+    def bother(self, address):
+        """Garbage of every size, empty messages, parts without end, halves of messages, and what a node has said before."""
+        numbers = self.random
+        overheard = [numbers.randbytes(numbers.randrange(1, 200)) for _ in range(20)]
+        for i in range(12):
+            one = self.stranger(address)
+            for text in overheard:
+                one.send(text)
+            one.send_multipart([b""] * numbers.randrange(1, 5))
+            one.send_multipart([numbers.randbytes(3) for _ in range(700)])
+            one.send(numbers.randbytes(1 << 20))
+            one.send(b"half", zmq.SNDMORE)  # what would follow never does
+            if i % 2:
+                one.close()
+        with_name = self.stranger(address, identity=b"works")
+        with_name.send(b"I am works")
+
+    def audited(self):
+        lines = [json.loads(line) for line in (self.folder / "reads.audit").read_text().splitlines()]
+        return [line for line in lines if line["event"] == "peer refused"]
+
+    def test_strangers_do_no_harm(self):
+        port = self.free_port()
+        address = f"tcp://127.0.0.1:{port}"
+        self.start_nodes(self.pipeline(3000, 1500, listen=address))
+        self.await_rows(100)
+        self.bother(address)
+        ledger = self.finish()["reads"]
+        self.assertEqual(self.numbers(), list(range(3000)), f"seed {SEED}: {self.told()}")
+        self.assertEqual((ledger["in"], ledger["delivered"]), (3000, 3000))
+        self.assertIn("is refused", self.told()["reads"])
+
+    def test_who_has_no_key_does_not_come_in(self):
+        """Without a key, with another key, with the wrong key of the other end: refused, counted, written down."""
+        for name in (*NODES, "stranger"):
+            done = call([MILLRACE, "keygen", name, "--output", self.folder])
+            self.assertEqual(done.returncode, 0, done.stderr)
+        port = self.free_port()
+        address = f"tcp://127.0.0.1:{port}"
+        keys = {name: f", key: {self.folder}/{name}.key" for name in NODES}
+        self.start_nodes(self.pipeline(4000, 1500, listen=address, **keys))
+        self.await_rows(100)
+        public, secret = zmq.auth.load_certificate(self.folder / "stranger.key")
+        known, _ = zmq.auth.load_certificate(self.folder / "reads.pub")
+        sockets = [self.stranger(address),
+                   self.stranger(address, curve_publickey=public, curve_secretkey=secret, curve_serverkey=known),
+                   self.stranger(address, curve_publickey=public, curve_secretkey=secret, curve_serverkey=public)]
+        for one in sockets:
+            one.send(b"let me in", zmq.DONTWAIT)
+        end = time.monotonic() + PATIENCE
+        while not any(line["key"] == public.decode() for line in self.audited()):
+            self.assertLess(time.monotonic(), end, self.audited())
+            time.sleep(0.05)
+        self.assertGreaterEqual(max(int(line["refused"]) for line in self.audited()), 1)
+        ledger = self.finish()["reads"]
+        self.assertEqual(self.numbers(), list(range(4000)))
+        self.assertEqual((ledger["in"], ledger["delivered"]), (4000, 4000))
+
+
+if __name__ == "__main__":
+    harness.main()
