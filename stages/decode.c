@@ -5,28 +5,18 @@
  * "no key frame": sent before the first picture could be decoded). Packets and pictures are matched by a number
  * that goes through the decoder. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/device/device.h"
 #include "stages/decode_codec.h"
 #include "stages/decode_format.h"
+#include "stages/decode_options.h"
 #include "stages/decode_pending.h"
 #include "stages/decode_select.h"
 #include "stages/list.h"
 #include "stages/media_input.h"
 
-enum { SKIP_NONE, SKIP_NONREF, SKIP_NONKEY };
-enum { DAMAGED_DROP, DAMAGED_KEEP };
-enum { MOST_THREADS = 64, MOST_REFERENCES = 20, MOST_DRAIN_ERRORS = 256 };
-
-typedef struct decode_options {
-    const char *threads;
-    int skip;
-    int damaged;
-    int64_t max_pixels;
-    int hardware;
-} decode_options;
+enum { MOST_DRAIN_ERRORS = 256 };
 
 /* What is done with a picture. */
 typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED } verdict;
@@ -59,28 +49,6 @@ typedef struct decode_state {
     bool outgrown;             /* it had a picture that is larger than any that was planned with */
 } decode_state;
 
-#define FIELD(name) offsetof(decode_options, name)
-static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
-static const char *const hardware_choices[] = {"auto", "off", "require", NULL};
-static const char *const damaged_choices[] = {"drop", "keep", NULL};
-static const mr_option options[] = {
-    {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
-     .help = "decoding threads of one source; auto: with a single source one more than there are workers, with several "
-             "one each; where the source has a deadline they share each picture, since one that is decoded beside others "
-             "would wait for these to come"},
-    {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
-     .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
-    {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
-     .choices = damaged_choices,
-     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
-    {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
-     .choices = hardware_choices,
-     .help = "on a CUDA device, decode with its NVDEC what that can decode, and by software what it cannot; off: all by "
-             "software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's memory in any case"},
-    {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
-     .max = 2147483647, .unit = "px", .help = "packets whose pictures are larger count as corrupt"},
-    MR_OPTIONS_END};
-
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
 static const mr_port inputs[] = {
@@ -88,63 +56,10 @@ static const mr_port inputs[] = {
 static const mr_port outputs[] = {
     {.name = "pictures", .help = "pictures in presentation order", .accepts = pictures}, {.name = NULL}};
 
-/* ---- planning -------------------------------------------------------------------------------------------------- */
-
-/* 0 where the text is neither "auto" nor a number in range. */
-static int parse_threads(const char *text, const mr_negotiation *negotiation) {
-    if (strcmp(text, "auto") == 0) {
-        /* Frame threads wait for each other now and then: one more than there are cores keeps those busy. */
-        int threads = negotiation->sources > 1 || negotiation->workers < 2 ? 1 : negotiation->workers + 1;
-        return threads > MOST_THREADS ? MOST_THREADS : threads;
-    }
-    char *end;
-    errno = 0;
-    long threads = strtol(text, &end, 10);
-    return errno || end == text || *end || threads < 1 || threads > MOST_THREADS ? 0 : (int)threads;
-}
-
-/* What the container announces; a stream may say otherwise later, which its frames then do too. */
-static void expect_pictures(mr_negotiation *negotiation) {
-    const decode_options *from = negotiation->options;
-    const mr_format_set *packet = &negotiation->inputs[0].set;
-    mr_planned_output *output = &negotiation->outputs[0];
-    output->set = *packet;
-    output->set.payload = MR_PAYLOAD_PICTURE;
-    output->set.codec = NULL;
-    if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
-        mr_decode_device_widen(&output->set);
-    output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
-}
-
-static int negotiate(mr_negotiation *negotiation) {
-    const decode_options *from = negotiation->options;
-    int threads = parse_threads(from->threads, negotiation);
-    if (!threads)
-        return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
-                         from->threads);
-    expect_pictures(negotiation);
-    /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
-    bool on_device = strcmp(negotiation->device, "cpu") != 0;
-    /* NVDEC is waited for, too. */
-    negotiation->blocking = threads > 1 || on_device;
-    negotiation->threads = threads > 1 ? threads : 0;
-    /* The references of the codecs with most of them, and for each thread the picture it works on and one that
-     * it still holds from before. Buffers are allocated when they are first needed. */
-    negotiation->retained = MOST_REFERENCES + 2 * threads;
-    if (on_device && from->hardware != MR_HARDWARE_OFF)
-        negotiation->library_bytes = mr_decode_device_bytes(&negotiation->outputs[0].set);
-    /* For a device it keeps its memory to itself. */
-    if (on_device && strcmp(negotiation->device, "auto") != 0)
-        negotiation->retained = 0;
-    return MR_OK;
-}
-
-static int check_device(const void *own, const char *device) {
-    return mr_decode_device_check((mr_hardware)((const decode_options *)own)->hardware, device);
-}
+/* ---- opening and closing ------------------------------------------------------------------------------------- */
 
 static int open_decode(mr_stage *self) {
-    const decode_options *from = self->options;
+    const mr_decode_choices *from = self->options;
     decode_state *state = self->state;
     mr_av_log_capture();
     mr_pending_init(&state->pending);
@@ -180,10 +95,10 @@ static void close_decode(mr_stage *self) {
 
 static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
-    const decode_options *from = self->options;
+    const mr_decode_choices *from = self->options;
     mr_decoder_params params = {.threads = self->threads > 1 ? self->threads : 1, .max_pixels = from->max_pixels,
-                                .skip = from->skip == SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
-                                .strict = from->damaged == DAMAGED_DROP,
+                                .skip = from->skip == MR_SKIP_NONREF ? AVDISCARD_NONREF : AVDISCARD_DEFAULT,
+                                .strict = from->damaged == MR_DAMAGED_DROP,
                                 .prompt = packet->deadline_ns && strcmp(from->threads, "auto") == 0,
                                 .pool = state->pool, .device = state->device, .io = io};
     int status = mr_decoder_open(&state->codec, &params, packet->media);
@@ -210,7 +125,7 @@ static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
  * down to that: a decoder gives none until the next picture it can start from. */
 static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t number) {
     decode_state *state = self->state;
-    const decode_options *from = self->options;
+    const mr_decode_choices *from = self->options;
     bool reported = state->errors > 0 || packet->flags & MR_FRAME_CORRUPT;
     if (reported)
         drop_corrupt(self, io, packet);
@@ -220,7 +135,7 @@ static void close_receipt(mr_stage *self, mr_io *io, mr_frame *packet, int64_t n
         mr_io_absorb(io, packet, "second field");
     else if (state->damaged)
         drop_corrupt(self, io, packet);
-    else if (from->skip != SKIP_NONE)
+    else if (from->skip != MR_SKIP_NONE)
         mr_io_absorb(io, packet, "skip");
     else if (state->seq == 0 && state->pictures == 0)
         mr_io_drop(io, packet, "no key frame");
@@ -289,7 +204,7 @@ static int64_t time_of(const decode_state *state, const AVFrame *picture) {
 
 static verdict judge(mr_stage *self, const AVFrame *picture) {
     decode_state *state = self->state;
-    const decode_options *from = self->options;
+    const mr_decode_choices *from = self->options;
     const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
     if (!packet)
         return NOT_SELECTED;
@@ -300,7 +215,7 @@ static verdict judge(mr_stage *self, const AVFrame *picture) {
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
     bool selected = mr_selection_wants(&state->selection, packet->media, time_of(state, picture));
-    if (damaged && from->damaged == DAMAGED_DROP)
+    if (damaged && from->damaged == MR_DAMAGED_DROP)
         return DAMAGED;
     state->pictures++;
     return selected ? WANTED : NOT_SELECTED;
@@ -474,9 +389,9 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
 /* True where the packet is settled without the decoder. */
 static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     decode_state *state = self->state;
-    const decode_options *from = self->options;
-    bool skipped = (from->skip == SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
-                   (from->skip == SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
+    const mr_decode_choices *from = self->options;
+    bool skipped = (from->skip == MR_SKIP_NONREF && frame->flags & MR_FRAME_DISPOSABLE) ||
+                   (from->skip == MR_SKIP_NONKEY && !(frame->flags & MR_FRAME_KEY));
     bool corrupt = frame->plane[0].bytes == 0 || frame->plane[0].bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE;
     const char *damage = !frame->media || !frame->media->codec ? "no media" : state->refused ? "no decoder" : NULL;
     if (!damage && !corrupt && !skipped)
@@ -548,15 +463,15 @@ const mr_stage_type mr_decode_stage = {
             "where a stream goes over to larger pictures, they get new buffers, and the log says so once.",
     .inputs = inputs,
     .outputs = outputs,
-    .options = options,
-    .options_bytes = sizeof(decode_options),
+    .options = mr_decode_options,
+    .options_bytes = sizeof(mr_decode_choices),
     .state_bytes = sizeof(decode_state),
     .entry = MR_ENTRY_PER_SOURCE,
     .converts = true,
     .streams = true,
     .cuda = true,
-    .negotiate = negotiate,
-    .check_device = check_device,
+    .negotiate = mr_decode_negotiate,
+    .check_device = mr_decode_check,
     .open = open_decode,
     .process = process,
     .flush = flush,

@@ -1,0 +1,87 @@
+#include "stages/decode_options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stages/decode_device.h"
+#include "stages/decode_pool.h"
+
+enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
+
+#define FIELD(name) offsetof(mr_decode_choices, name)
+static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
+static const char *const hardware_choices[] = {"auto", "off", "require", NULL};
+static const char *const damaged_choices[] = {"drop", "keep", NULL};
+const mr_option mr_decode_options[] = {
+    {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
+     .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
+             "several one each; where the source has a deadline they share each picture, since one that is decoded "
+             "beside others would wait for these to come"},
+    {.name = "skip", .kind = MR_OPTION_ENUM, .offset = FIELD(skip), .fallback = "none", .choices = skip_choices,
+     .help = "leave out, before they are decoded, pictures that no other depends on, or all but key frames"},
+    {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
+     .choices = damaged_choices,
+     .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
+    {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
+     .choices = hardware_choices,
+     .help = "on a CUDA device, decode with its NVDEC what that can decode, and by software what it cannot; off: "
+             "all by software; require: sources that NVDEC cannot decode fail. Pictures end up in the device's "
+             "memory in any case"},
+    {.name = "max_pixels", .kind = MR_OPTION_INT, .offset = FIELD(max_pixels), .fallback = "67108864", .min = 1,
+     .max = 2147483647, .unit = "px", .help = "packets whose pictures are larger count as corrupt"},
+    MR_OPTIONS_END};
+
+/* 0 where the text is neither "auto" nor a number in range. */
+static int parse_threads(const char *text, const mr_negotiation *negotiation) {
+    if (strcmp(text, "auto") == 0) {
+        /* Frame threads wait for each other now and then: one more than there are cores keeps those busy. */
+        int threads = negotiation->sources > 1 || negotiation->workers < 2 ? 1 : negotiation->workers + 1;
+        return threads > MOST_THREADS ? MOST_THREADS : threads;
+    }
+    char *end;
+    errno = 0;
+    long threads = strtol(text, &end, 10);
+    return errno || end == text || *end || threads < 1 || threads > MOST_THREADS ? 0 : (int)threads;
+}
+
+/* What the container announces; a stream may say otherwise later, which its frames then do too. */
+static void expect_pictures(mr_negotiation *negotiation) {
+    const mr_decode_choices *from = negotiation->options;
+    const mr_format_set *packet = &negotiation->inputs[0].set;
+    mr_planned_output *output = &negotiation->outputs[0];
+    output->set = *packet;
+    output->set.payload = MR_PAYLOAD_PICTURE;
+    output->set.codec = NULL;
+    if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
+        mr_decode_device_widen(&output->set);
+    output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
+}
+
+int mr_decode_negotiate(mr_negotiation *negotiation) {
+    const mr_decode_choices *from = negotiation->options;
+    int threads = parse_threads(from->threads, negotiation);
+    if (!threads)
+        return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
+                         from->threads);
+    expect_pictures(negotiation);
+    /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
+    bool on_device = strcmp(negotiation->device, "cpu") != 0;
+    /* NVDEC is waited for, too. */
+    negotiation->blocking = threads > 1 || on_device;
+    negotiation->threads = threads > 1 ? threads : 0;
+    /* The references of the codecs with most of them, and for each thread the picture it works on and one that
+     * it still holds from before. Buffers are allocated when they are first needed. */
+    negotiation->retained = MOST_REFERENCES + 2 * threads;
+    if (on_device && from->hardware != MR_HARDWARE_OFF)
+        negotiation->library_bytes = mr_decode_device_bytes(&negotiation->outputs[0].set);
+    /* For a device it keeps its memory to itself. */
+    if (on_device && strcmp(negotiation->device, "auto") != 0)
+        negotiation->retained = 0;
+    return MR_OK;
+}
+
+int mr_decode_check(const void *own, const char *device) {
+    return mr_decode_device_check((mr_hardware)((const mr_decode_choices *)own)->hardware, device);
+}
