@@ -475,15 +475,18 @@ class Size(Case):
 class Readme(Case):
     TEXT = (ROOT / "README.md").read_text()
 
-    def test_the_picture_is_current(self):
-        """Made with MR_TEST_WRITE=1; how many workers there are, and where results go, is part of what it tells."""
-        picture = ROOT / "pipelines/classify-video.svg"
-        drawn = graph(ROOT / "pipelines/classify-video.yaml", "--format", "svg", "--workers", "2", "--set",
-                      "stages.results.path=lobby.jsonl")
-        if os.environ.get("MR_TEST_WRITE"):
-            picture.write_text(drawn)
-        self.assertIn("(pipelines/classify-video.svg)", self.TEXT)
-        self.assertEqual(picture.read_text(), drawn)
+    def test_the_pictures_are_current(self):
+        """Made with MR_TEST_WRITE=1; how many workers there are, and where results go, is part of what they tell."""
+        pictures = re.findall(r"\((pipelines/\S+)\.svg\)", self.TEXT)
+        self.assertEqual(pictures, ["pipelines/classify-video", "pipelines/nodes"])
+        for name in pictures:
+            with self.subTest(name):
+                picture = ROOT / f"{name}.svg"
+                drawn = graph(ROOT / f"{name}.yaml", "--format", "svg", "--workers", "2", "--set",
+                              "stages.results.path=lobby.jsonl")
+                if os.environ.get("MR_TEST_WRITE"):
+                    picture.write_text(drawn)
+                self.assertEqual(picture.read_text(), drawn)
 
     def test_the_drawing_is_current(self):
         drawn = re.search(r"millrace graph (\S+)\n(?:.*\n)*?\n```\n((?:.*\n)*?)```\n", self.TEXT)

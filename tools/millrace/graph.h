@@ -26,7 +26,7 @@ typedef struct mr_chart_edge {
     const char *format;
     const char *label;               /* what is written where it leaves: the format, behind the port's name */
     const char *from_name, *to_name; /* of ports, where a type has several; else empty */
-    const char *queue;               /* "4 frames, block" */
+    const char *queue;               /* "queue 4, block"; within a cut "window 16, live" */
 } mr_chart_edge;
 
 typedef struct mr_chart {

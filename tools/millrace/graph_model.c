@@ -66,7 +66,12 @@ static const char *to_name(const mr_plan_vertex *vertex, int port) {
     return vertex->input_count > 1 ? vertex->inputs[port].port : "";
 }
 
-static const char *queue_of(maker *m, const mr_plan_vertex *to) {
+/* Between the ends of a cut nothing is queued but what is under way. */
+static const char *queue_of(maker *m, const mr_plan_vertex *from, const mr_plan_vertex *to) {
+    const mr_cut *cut = mr_cut_of(from->type, from->options);
+    if (cut && from->node != to->node)
+        return mr_arena_print(&m->graph->arena, "window %d, %s", cut->window,
+                              cut->mode == MR_CUT_LIVE ? "live" : "reliable");
     return mr_arena_print(&m->graph->arena, "queue %d, %s", to->queue, mr_plan_policy_name(to->policy));
 }
 
@@ -277,7 +282,7 @@ static int make_edge(maker *m, const mr_plan_edge *edge, mr_chart_edge *made) {
                             .format = format_of(m, edge),
                             .from_name = mr_arena_print(arena, "%s", leaving),
                             .to_name = mr_arena_print(arena, "%s", to_name(to, edge->to_port)),
-                            .queue = queue_of(m, to)};
+                            .queue = queue_of(m, from, to)};
     if (!made->format || !made->from_name || !made->to_name || !made->queue)
         return MR_ERROR_MEMORY;
     made->label = *leaving ? mr_arena_print(arena, "%s: %s", leaving, made->format) : made->format;
