@@ -235,6 +235,13 @@ class Nodes(Case):
                          {"camera": 1, "worker": 1, "center": 1})
         self.assertTrue(ledger["balanced"])
 
+    def test_results_on_standard_output(self):
+        """They cannot be continued, and are not."""
+        path = self.write(TWO.format(a="frames: 300", b="frames: 200", out='"-"'))
+        done = call([MILLRACE, "run", path, "--quiet"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([json.loads(line)["seq"] for line in done.stdout.splitlines()], list(range(300)))
+
     def test_what_a_live_cut_drops_is_counted(self):
         child = self.start(self.three(mode="live"), "--json")
         self.wait_for_rows(5)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/flow/resume_plan.h"
 #include "tools/millrace/deploy.h"
+#include "tools/millrace/run_nodes.h"
 
 #define HOME "/etc/millrace"
 #define STATE "/var/lib/millrace"
@@ -121,7 +121,7 @@ static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
 
 static void put_container(yajl_gen json, const mr_deployment *of, int n, const char *hosts) {
     const mr_plan_node *node = &of->plan->nodes[n];
-    bool resumes = mr_resume_serves(of->plan, n);
+    bool resumes = mr_run_resumes(of->plan, n);
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", "millrace");
     mr_json_text(json, "image", of->image);
@@ -172,7 +172,7 @@ static void put_volumes(yajl_gen json, const mr_deployment *of, int n) {
         yajl_gen_map_close(json);
     }
     /* It lives as long as the pod: a container that failed and is started again goes on where it was. */
-    if (mr_resume_serves(of->plan, n)) {
+    if (mr_run_resumes(of->plan, n)) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "name", "state");
         mr_json_open_map(json, "emptyDir");

@@ -1,8 +1,8 @@
 /* Units: a service for each node, a template where several processes run it, and a target for all of them. */
 #include <string.h>
 
-#include "engine/flow/resume_plan.h"
 #include "tools/millrace/deploy.h"
+#include "tools/millrace/run_nodes.h"
 
 /* How a service ends that another start would not mend: usage, data, input, permission, pipeline. */
 #define FINAL_EXITS "64 65 66 77 78"
@@ -25,7 +25,7 @@ static void put_word(void *context, const char *word) {
 static void put_checkpoint(const mr_deployment *of, const mr_plan_node *node, FILE *file) {
     char path[512];
     const char *of_process = node->replicas > 1 ? ".%i" : "";
-    if (!mr_resume_serves(of->plan, (int)(node - of->plan->nodes))) {
+    if (!mr_run_resumes(of->plan, (int)(node - of->plan->nodes))) {
         fputc('\n', file);
         return;
     }

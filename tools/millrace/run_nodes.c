@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/flow/resume_plan.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/supervisor.h"
 
@@ -20,6 +22,22 @@ void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params
     }
     params->host_count = from->launch.host_count;
     params->hosts = (const char *const *)from->launch.hosts;
+}
+
+/* What has gone into a pipe, or to a terminal, is not there any more. */
+static void look_for_stream(void *context, const mr_plan_vertex *vertex, const mr_option *option, const char *path) {
+    bool *found = context;
+    struct stat status;
+    (void)vertex;
+    if (option->file == MR_FILE_WRITTEN)
+        *found |= strcmp(path, "-") == 0 ||
+                  (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+}
+
+bool mr_run_resumes(const mr_plan *plan, int node) {
+    bool stream = false;
+    mr_plan_files(plan, node, look_for_stream, &stream);
+    return !stream && mr_resume_serves(plan, node);
 }
 
 /* Whether any stage of the plan writes to standard output. */

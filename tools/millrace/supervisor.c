@@ -15,6 +15,7 @@
 #include "tools/millrace/command.h"
 #include "tools/millrace/launch.h"
 #include "tools/millrace/notify.h"
+#include "tools/millrace/run_nodes.h"
 
 static const int64_t second_ns = 1000000000, tick_ns = 250000000;
 /* From when sources were asked to end: all nodes are, and all are ended. */
@@ -204,7 +205,7 @@ static int make_children(mr_supervisor *s) {
         for (int r = 0; r < node->replicas; r++) {
             mr_child *child = &s->children[s->count++];
             *child = (mr_child){.node = n, .replica = r, .report = -1, 
-                                .resumes = s->how->resume ? mr_resume_concerns(plan, n) : mr_resume_serves(plan, n)};
+                                .resumes = s->how->resume ? mr_resume_concerns(plan, n) : mr_run_resumes(plan, n)};
             snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r + 1);
         }
     }
