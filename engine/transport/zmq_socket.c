@@ -168,11 +168,19 @@ static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
+/* A machine that is gone without a word would else be counted among the peers for hours. */
+enum { ALIVE_AFTER_S = 30, ALIVE_EVERY_S = 10, ALIVE_TIMES = 3 };
+
+static int keep_alive(void *socket) {
+    return set(socket, ZMQ_TCP_KEEPALIVE, 1) || set(socket, ZMQ_TCP_KEEPALIVE_IDLE, ALIVE_AFTER_S) ||
+           set(socket, ZMQ_TCP_KEEPALIVE_INTVL, ALIVE_EVERY_S) || set(socket, ZMQ_TCP_KEEPALIVE_CNT, ALIVE_TIMES);
+}
+
 static int set_limits(void *socket, const mr_zmq_params *params) {
     int64_t most = params->max_message_bytes > 0 ? params->max_message_bytes : -1;
     int handshake_ms = params->handshake_ns > 0 ? (int)(params->handshake_ns / 1000000) : DEFAULT_HANDSHAKE_MS;
     if (set(socket, ZMQ_SNDHWM, params->send_hwm) || set(socket, ZMQ_RCVHWM, params->receive_hwm) ||
-        set(socket, ZMQ_HANDSHAKE_IVL, handshake_ms) || set(socket, ZMQ_IPV6, 1) ||
+        set(socket, ZMQ_HANDSHAKE_IVL, handshake_ms) || set(socket, ZMQ_IPV6, 1) || keep_alive(socket) ||
         zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most))
         return mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ refuses a limit: %s", params->id, zmq_strerror(errno));
     return MR_OK;
