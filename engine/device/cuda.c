@@ -17,7 +17,17 @@ int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what)
     return mr_fail(status, "%s: cannot %s: %s", device->name, what, cudaGetErrorString(error));
 }
 
+/* A library that records a graph on one thread may forbid to all others what could disturb that, even to ask for an event;
+ * what a thread does here is about streams of its own. */
+static void leave_others_alone(void) {
+    static _Thread_local bool done;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    if (!done && cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess)
+        done = true;
+}
+
 int mr_cuda_use(const mr_device *device) {
+    leave_others_alone();
     cudaError_t error = cudaSetDevice(device->index);
     return error ? mr_cuda_failed(device, error, "be used") : MR_OK;
 }

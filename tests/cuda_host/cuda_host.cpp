@@ -323,7 +323,19 @@ cudaError_t cudaEventSynchronize(cudaEvent_t) {
     return cudaSuccess;
 }
 
+static thread_local enum cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+    enum cudaStreamCaptureMode before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
+
+/* In the mode that threads begin with, asking would end what another thread records. */
 cudaError_t cudaEventQuery(cudaEvent_t) {
+    if (capture_mode == cudaStreamCaptureModeGlobal)
+        return cudaErrorStreamCaptureUnsupported;
     return held ? cudaErrorNotReady : cudaSuccess;
 }
 
