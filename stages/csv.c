@@ -9,6 +9,7 @@
 
 typedef struct options {
     const char *path;
+    int on_full;
 } options;
 
 typedef struct state {
@@ -16,6 +17,7 @@ typedef struct state {
     char *text; /* the record in the making; grows to the longest one and stays */
     size_t bytes, capacity;
     bool failed; /* it could not grow */
+    bool headed; /* the header is written */
 } state;
 
 static const char header[] = "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n";
@@ -26,11 +28,22 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
+/* Before the first row at the latest: there may be no room for it at the start. */
+static int write_header(const mr_stage *self) {
+    state *at = self->state;
+    int status = at->headed ? MR_OK : mr_output_write(&at->output, self, header, sizeof header - 1);
+    at->headed = !status;
+    return status;
+}
+
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
     int status = mr_output_open(&at->output, given->path);
-    return status ? status : mr_output_write(&at->output, self, header, sizeof header - 1);
+    at->output.full = mr_full_make(self, given->on_full);
+    if (!status)
+        status = write_header(self);
+    return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
 static void add(state *at, const char *text, size_t bytes) {
@@ -101,7 +114,9 @@ static int process(mr_stage *self, mr_io *io) {
     for (size_t i = 0; result && i < result->count; i++)
         add_row(at, self, frame, &result->classes[i], i + 1);
     int status = at->failed ? mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id)
-                            : mr_output_write(&at->output, self, at->text, at->bytes);
+                            : write_header(self);
+    if (!status)
+        status = mr_output_write(&at->output, self, at->text, at->bytes);
     return status ? mr_output_failed(io, frame, status) : MR_DONE;
 }
 
@@ -117,6 +132,7 @@ static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, 
 static const mr_option option_table[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
      .fallback = "-", .help = "file to write, emptied first; \"-\" is standard output"},
+    MR_ON_FULL_OPTION(offsetof(options, on_full)),
     MR_OPTIONS_END,
 };
 

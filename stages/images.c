@@ -24,6 +24,7 @@ typedef struct images_options {
     const char *name;
     bool overwrite;
     int64_t compression;
+    int on_full;
 } images_options;
 
 typedef struct images_state {
@@ -32,6 +33,8 @@ typedef struct images_state {
     AVCodecContext *encoder;
     AVFrame *picture;          /* converted */
     AVPacket *packet;
+    bool encoded;              /* the packet waits for room on the disk */
+    mr_full full;
 } images_state;
 
 #define FIELD(name) offsetof(images_options, name)
@@ -47,6 +50,7 @@ static const mr_option options[] = {
      .help = "write into a folder that holds files already, over those of the same name"},
     {.name = "compression", .kind = MR_OPTION_INT, .offset = FIELD(compression), .fallback = "3", .min = 0, .max = 9,
      .help = "of the files: 0 fastest, 9 smallest"},
+    MR_ON_FULL_OPTION(FIELD(on_full)),
     MR_OPTIONS_END};
 
 static const mr_format_set pictures[] = {{.payload = MR_PAYLOAD_PICTURE}, {.payload = MR_PAYLOAD_ANY}};
@@ -147,6 +151,7 @@ static int open_images(mr_stage *self) {
     images_state *state = self->state;
     if (mkdir(given->path, 0777) && errno != EEXIST)
         return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: %s", given->path, strerror(errno));
+    state->full = mr_full_make(self, given->on_full);
     state->picture = av_frame_alloc();
     state->packet = av_packet_alloc();
     return state->picture && state->packet ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
@@ -287,32 +292,41 @@ static int write_all(int fd, const uint8_t *data, size_t bytes) {
     return 0;
 }
 
-/* A file that could not be written whole is removed. */
+static int fail_file(const mr_stage *self, const char *path, int error) {
+    images_state *state = self->state;
+    int status = mr_full_meet(&state->full, self, error, path);
+    return status ? status : mr_fail(MR_ERROR_IO, "%s: %s", path, strerror(error));
+}
+
+/* A file that could not be written whole is removed. MR_ERROR_AGAIN: to be tried again. */
 static int write_file(const mr_stage *self, const char *name, const AVPacket *packet) {
     const images_options *given = self->options;
+    images_state *state = self->state;
     char path[PATH_BYTES];
     if ((size_t)snprintf(path, sizeof path, "%s/%s", given->path, name) >= sizeof path)
         return mr_fail(MR_ERROR_IO, "%s: the path is too long", given->path);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (given->overwrite ? O_TRUNC : O_EXCL), 0666);
     if (fd < 0)
-        return mr_fail(MR_ERROR_IO, "%s: %s", path, strerror(errno));
+        return fail_file(self, path, errno);
     int failed = write_all(fd, packet->data, (size_t)packet->size), error = errno;
     if (close(fd) && !failed) {
         failed = -1;
         error = errno;
     }
-    if (!failed)
+    if (!failed) {
+        mr_full_pass(&state->full, self, path);
         return MR_OK;
+    }
     unlink(path);
-    return mr_fail(MR_ERROR_IO, "%s: %s", path, strerror(error));
+    return fail_file(self, path, error);
 }
 
 static int process(mr_stage *self, mr_io *io) {
     images_state *state = self->state;
     const mr_frame *frame = mr_io_input(io);
     char name[NAME_BYTES];
-    int status = prepare(self, state, &frame->format);
-    if (!status)
+    int status = state->encoded ? MR_OK : prepare(self, state, &frame->format);
+    if (!status && !state->encoded)
         status = encode(state, frame);
     if (status == MR_ERROR_DATA) {
         mr_stage_warn(self, "%s", mr_message());
@@ -323,7 +337,9 @@ static int process(mr_stage *self, mr_io *io) {
         status = file_name(self, &frame->identity, name);
     if (!status)
         status = write_file(self, name, state->packet);
-    av_packet_unref(state->packet);
+    state->encoded = status == MR_ERROR_AGAIN;
+    if (!state->encoded)
+        av_packet_unref(state->packet);
     return status ? mr_output_failed(io, frame, status) : MR_DONE;
 }
 

@@ -9,6 +9,7 @@
 typedef struct options {
     const char *path;
     bool features, tensors;
+    int on_full;
 } options;
 
 typedef struct state {
@@ -33,10 +34,12 @@ static int open_sink(mr_stage *self) {
     if (mr_stage_checkpoints(self) && strcmp(given->path, "-") == 0)
         return mr_fail(MR_ERROR_CONFIG, "what was written to standard output cannot be continued (--resume): give a file "
                        "as path");
-    if (!mr_stage_continues(self))
-        return mr_output_open(&at->output, given->path);
     at->written = (mr_written){.self = self, .path = given->path};
-    return mr_output_continue(&at->output, given->path, mr_written_take_line, &at->written);
+    status = mr_stage_continues(self)
+                 ? mr_output_continue(&at->output, given->path, mr_written_take_line, &at->written)
+                 : mr_output_open(&at->output, given->path);
+    at->output.full = mr_full_make(self, given->on_full);
+    return status;
 }
 
 static int process(mr_stage *self, mr_io *io) {
@@ -72,6 +75,7 @@ static const mr_option option_table[] = {
      .help = "print the tensor that the frame carries, as a flat list of numbers"},
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = offsetof(options, tensors), .fallback = "false",
      .help = "print the named tensors that stages before gave as results, with type and shape"},
+    MR_ON_FULL_OPTION(offsetof(options, on_full)),
     MR_OPTIONS_END,
 };
 

@@ -101,7 +101,19 @@ static int await_reader(const mr_output *output, const mr_stage *self) {
     }
 }
 
+/* The record could not be written whole: what of it was goes. With errno. */
+static int refuse(mr_output *output, const mr_stage *self, off_t written) {
+    int error = errno;
+    off_t end = output->regular ? lseek(output->fd, 0, SEEK_CUR) : -1;
+    if (written > 0 && end >= written && !ftruncate(output->fd, end - written))
+        lseek(output->fd, end - written, SEEK_SET);
+    int status = output->regular ? mr_full_meet(&output->full, self, error, output->path) : MR_OK;
+    errno = error;
+    return status ? status : mr_file_fail("write to", output->path);
+}
+
 static int write_all(mr_output *output, const mr_stage *self, const char *text, size_t bytes) {
+    off_t written = 0;
     while (bytes > 0) {
         int status = output->regular ? MR_OK : await_reader(output, self);
         if (status == MR_ERROR_CANCELLED)
@@ -109,12 +121,14 @@ static int write_all(mr_output *output, const mr_stage *self, const char *text, 
         size_t piece = output->regular || bytes < PIPE_BUF ? bytes : PIPE_BUF;
         ssize_t done = status ? -1 : write(output->fd, text, piece);
         if (done < 0 && errno != EINTR && errno != EAGAIN)
-            return mr_file_fail("write to", output->path);
+            return refuse(output, self, written);
         if (done > 0) {
             text += done;
             bytes -= (size_t)done;
+            written += done;
         }
     }
+    mr_full_pass(&output->full, self, output->path);
     return MR_OK;
 }
 
@@ -133,7 +147,7 @@ int mr_output_write(mr_output *output, const mr_stage *self, const char *text, s
     if (!output->regular)
         block_sigpipe();
     int status = write_all(output, self, text, bytes);
-    if (status) {
+    if (status && status != MR_ERROR_AGAIN) {
         output->status = status;
         snprintf(output->message, sizeof output->message, "%s", mr_message());
     }
@@ -141,6 +155,8 @@ int mr_output_write(mr_output *output, const mr_stage *self, const char *text, s
 }
 
 int mr_output_failed(mr_io *io, const mr_frame *frame, int status) {
+    if (status == MR_ERROR_AGAIN)
+        return mr_full_wait(io);
     if (status != MR_ERROR_CANCELLED)
         return status;
     mr_io_drop(io, frame, "cancelled");

@@ -3,7 +3,8 @@
  * A record is written before mr_output_write returns, with one write(2) where the file takes it whole, so that a
  * frame counts as delivered only once its record has left the process. One stage at a time writes to standard
  * output, and a regular file is locked while it is open: two sinks, or two programs, never write into each other.
- * Once a write has failed, all later ones fail with the same message.
+ * Once a write has failed, all later ones fail with the same message. What a regular file could not take whole is taken back,
+ * so that it ends with a whole record.
  *
  * Opening a regular file empties it. One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us
@@ -16,10 +17,12 @@
 #include <stdint.h>
 
 #include "millrace/stage.h"
+#include "stages/full.h"
 
 typedef struct mr_output {
     int fd;            /* 0 where it is not open: standard input is never written to */
     bool regular;
+    mr_full full;      /* what happens when the disk is; set by who opens it, else that is a failure */
     int status;        /* of the first write that failed */
     const char *path;  /* borrowed; for messages "standard output" in place of "-" */
     char message[256]; /* of the failure */
@@ -39,9 +42,10 @@ typedef int mr_line_function(void *context, const char *line, size_t bytes);
 int mr_output_continue(mr_output *output, const char *path, mr_line_function *lines, void *context);
 /* What was written is on the disk. Any thread, beside mr_output_write. */
 int mr_output_sync(const mr_output *output);
+/* MR_ERROR_AGAIN: the disk is full, nothing of the record is written, and it is to be tried again. */
 int mr_output_write(mr_output *output, const mr_stage *self, const char *text, size_t bytes);
-/* What process answers where the record of `frame` could not be written: the failure, which stops the run, or,
- * where the run is being stopped at once anyway, MR_DONE with the frame dropped. */
+/* What process answers where the record of `frame` could not be written: the failure, which stops the run; after
+ * MR_ERROR_AGAIN that it waits; or, where the run is being stopped at once anyway, MR_DONE with the frame dropped. */
 int mr_output_failed(mr_io *io, const mr_frame *frame, int status);
 void mr_output_close(mr_output *output, const mr_stage *self);
 

@@ -242,6 +242,8 @@ int mr_plan_discard_output(mr_plan *plan, const char *folder);
 
 /* Whether stages of that type can be on devices other than the host's processors. */
 bool mr_plan_works_on_devices(const mr_stage_type *type);
+/* Whether frames come to the vertex over a reliable cut, be it through other vertices. */
+bool mr_plan_is_reliable(const mr_plan *plan, int vertex);
 
 /* Whether a text can stand in mr_plan_params.assume; MR_ERROR_USAGE where it cannot. */
 int mr_plan_check_assumption(const char *text);

@@ -2,6 +2,7 @@
  * port and node that reads it. */
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "engine/config/plan_builder.h"
 #include "engine/config/value.h"
 #include "millrace/status.h"
@@ -274,4 +275,20 @@ int mr_plan_insert_cuts(mr_plan_builder *b) {
     if (mr_plan_splice(b, &insertion) || list_cuts(b) || settle_cuts(b))
         return MR_ERROR_MEMORY;
     return mr_plan_assign_endpoints(b);
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------- */
+
+bool mr_plan_is_reliable(const mr_plan *plan, int vertex) {
+    bool reliable = false, *before = mr_calloc(plan->vertex_count, sizeof *before);
+    if (!before)
+        return false;
+    before[vertex] = true;
+    /* Edges stand in the order of the vertices they lead to: those of what is reached come after all that reach it. */
+    for (size_t i = plan->edge_count; i-- > 0;)
+        before[plan->edges[i].from] |= before[plan->edges[i].to];
+    for (size_t i = 0; i < plan->cut_count; i++)
+        reliable |= before[plan->cuts[i].in] && plan->cuts[i].cut->mode == MR_CUT_RELIABLE;
+    mr_free(before);
+    return reliable;
 }

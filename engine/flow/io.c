@@ -368,6 +368,11 @@ bool mr_stage_gives_up(const mr_stage *self) {
     return true;
 }
 
+bool mr_stage_reliable(const mr_stage *self) {
+    const mr_instance *instance = instance_of(self);
+    return mr_plan_is_reliable(instance->graph->plan, (int)(instance->vertex - instance->graph->plan->vertices));
+}
+
 bool mr_stage_checkpoints(const mr_stage *self) {
     return instance_of(self)->graph->resume != NULL;
 }

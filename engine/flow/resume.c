@@ -41,7 +41,9 @@ struct mr_resume {
     pthread_cond_t changed;
     bool ending;
     uint64_t moved;       /* what the last checkpoint was of: changes with every reach */
-    int status;           /* of the first that could not be written */
+    int status;           /* of the last that could not be written, until one can */
+    bool lost;            /* what sinks have written did not come to the disk, and nobody knows what of it */
+    bool said;            /* in the log, that one could not be written */
     char message[512];
 };
 
@@ -184,6 +186,7 @@ static int save(mr_resume *resume, bool always) {
     for (size_t i = 0; !status && write && i < graph->instance_count; i++) {
         mr_stage *self = &graph->instances[i]->parts[0].self;
         status = self->type->sync ? self->type->sync(self) : MR_OK;
+        resume->lost |= status != MR_OK;
     }
     if (!status && write)
         status = print(resume, now, json);
@@ -198,9 +201,10 @@ static int save(mr_resume *resume, bool always) {
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
 
 static void note(mr_resume *resume, int status) {
-    if (!status || resume->status)
-        return;
     resume->status = status;
+    if (!status || resume->said)
+        return;
+    resume->said = true;
     snprintf(resume->message, sizeof resume->message, "%s", mr_message());
     mr_log(MR_LOG_ERROR, "no checkpoint could be written: %s", resume->message);
 }
@@ -214,7 +218,7 @@ static void *keep(void *context) {
         until.tv_sec += INTERVAL_S;
         while (!resume->ending && pthread_cond_timedwait(&resume->changed, &resume->lock, &until) != ETIMEDOUT)
             ;
-        if (!resume->ending)
+        if (!resume->ending && !resume->lost)
             note(resume, save(resume, false));
     }
     pthread_mutex_unlock(&resume->lock);
@@ -245,7 +249,7 @@ int mr_resume_end(mr_resume *resume) {
     pthread_mutex_unlock(&resume->lock);
     if (first && resume->running)
         pthread_join(resume->thread, NULL);
-    if (first && !resume->status)
+    if (first && !resume->lost)
         note(resume, save(resume, true));
     return resume->status ? mr_fail(resume->status, "%s", resume->message) : MR_OK;
 }

@@ -219,6 +219,9 @@ bool mr_stage_cancelled(const mr_stage *self);
  * of its wait: true once the run is being stopped at once, which it also is where this wait still lasts three seconds
  * after the run was asked to end. A source need not wait at all then: true. */
 bool mr_stage_gives_up(const mr_stage *self);
+/* Whether frames come to it over a reliable cut, be it through other stages: the node that has sent them keeps them until
+ * they are settled, so that waiting loses nothing. */
+bool mr_stage_reliable(const mr_stage *self);
 /* Whether this run can be continued (mr_pipeline_params.resume), and whether it goes on itself where an earlier one was
  * ended; then whether that one has settled a source frame, which comes again only for those that remember, and in which epoch a source goes on: what
  * came before need not come again. */

@@ -1,0 +1,238 @@
+"""A disk that is full: sinks fail in clear words, or wait for room, and what they have written is whole. Once on a small
+file system that is really full, where it can be mounted, and once with a write() that says so."""
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+import time
+import unittest
+
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, main, start
+
+SINK = """
+version: 1
+pipeline: full
+sources:
+  made: {{uri: "lavfi:testsrc=size=64x48:rate=50", duration: 20s}}
+stages:
+  decode: {{input: made}}
+  out: {{input: decode, {sink}, path: "{path}"}}
+"""
+NODES = """
+version: 1
+pipeline: full
+sources:
+  made: {{type: "null", frames: 3000, format: RGB24 16x16}}
+stages:
+  small: {{type: preprocess, input: made, size: 8x8}}
+  out: {{type: jsonl, input: small, path: "{path}"}}
+nodes:
+  near: {{stages: [small]}}
+  far: {{stages: [out]}}
+"""
+KINDS = {"jsonl": "type: jsonl", "csv": "type: csv", "images": "type: images"}
+
+
+class Disk:
+    """Where there is room only when it is said so."""
+
+    def __init__(self, case):
+        self.case = case
+        self.folder = case.folder / "disk"
+        self.folder.mkdir(mode=0o700)
+        self.environment = {}
+
+
+class Mounted(Disk):
+    SIZE = 4 << 20
+
+    def __init__(self, case):
+        super().__init__(case)
+        done = call(["mount", "-t", "tmpfs", "-o", f"size={self.SIZE}", "tmpfs", self.folder])
+        if done.returncode:
+            raise unittest.SkipTest(f"no file system can be mounted here: {done.stderr.strip()}")
+        case.addCleanup(call, ["umount", "-l", self.folder])
+        self.ballast = self.folder / "ballast"
+
+    def fill(self):
+        """A few pages are left, so that it fills up amid the work."""
+        with open(self.ballast, "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                file.truncate(max(0, file.tell() - 20000))
+
+    def empty(self):
+        self.ballast.unlink()
+
+
+class Preloaded(Disk):
+    library = None
+
+    def __init__(self, case):
+        super().__init__(case)
+        if not Preloaded.library:
+            Preloaded.library = pathlib.Path(case.shared.name) / "full_disk.so"
+            done = call(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", Preloaded.library,
+                         ROOT / "tests/e2e/full_disk.c", "-ldl"])
+            case.assertEqual(done.returncode, 0, done.stderr)
+        self.flag = case.folder / "full"
+        options = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        self.environment = {"LD_PRELOAD": str(Preloaded.library), "ASAN_OPTIONS": options, "FULL_FOLDER": str(self.folder),
+                            "FULL_WHILE": str(self.flag)}
+
+    def fill(self):
+        self.flag.touch()
+
+    def empty(self):
+        self.flag.unlink()
+
+
+class Full:
+    """The tests, for either kind of disk."""
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.KIND(self)
+
+    def text(self, kind, more=""):
+        path = self.disk.folder / f"results.{kind}"
+        return SINK.format(sink=KINDS[kind] + more, path=path), path
+
+    def start(self, text, *arguments):
+        told = open(self.folder / "told", "w+")
+        self.addCleanup(told.close)
+        running = start([MILLRACE, "run", self.write(text, "running.yaml"), "--json", "--log", "info", *arguments],
+                        stdout=told, stderr=told, env={**os.environ, **self.disk.environment})
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        return running
+
+    def told(self):
+        return (self.folder / "told").read_text()
+
+    def wait_for(self, words, running):
+        end = time.monotonic() + TIMEOUT
+        while words not in self.told():
+            self.assertIsNone(running.poll(), self.told())
+            self.assertLess(time.monotonic(), end, self.told())
+            time.sleep(0.05)
+
+    def end_of(self, running, code=0):
+        self.assertEqual(running.wait(TIMEOUT), code, self.told())
+        ledger = json.loads(self.told()[self.told().index("{"):self.told().rindex("}") + 1])["ledger"]
+        self.assertTrue(ledger["balanced"], self.told())
+        self.assertEqual(ledger["in_flight"], 0, self.told())
+        return ledger
+
+    def content(self, path):
+        return {one.name: one.read_bytes() for one in path.iterdir()} if path.is_dir() else path.read_bytes()
+
+    def reference(self, text, written):
+        """What a run writes that nothing stands in the way of."""
+        path = self.folder / written.name
+        text = text.replace(f'path: "{written}"', f'path: "{path}"')
+        done = call([MILLRACE, "run", self.write(text, "reference.yaml"), "--quiet"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.content(path)
+
+    def test_it_fails_and_what_is_written_is_whole(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.disk.fill()
+                text, path = self.text(kind)
+                running = self.start(text)
+                if kind == "csv":  # whose header may have no room, so that nothing begins
+                    self.assertEqual(running.wait(TIMEOUT), 74, self.told())
+                else:
+                    ledger = self.end_of(running, 74)
+                self.assertIn("No space left on device; with on_full: wait the run would wait", self.told())
+                reference = self.reference(text, path)
+                if kind == "images":
+                    self.assertLessEqual(self.content(path).items(), reference.items())
+                    self.assertEqual(len(self.content(path)), ledger["delivered"])
+                    shutil.rmtree(path)
+                else:
+                    self.assertTrue(reference.startswith(self.content(path)))
+                    self.assertTrue(self.content(path)[-1:] in (b"", b"\n"))
+                    path.unlink()
+                self.disk.empty()
+
+    def test_it_waits_and_goes_on(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.disk.fill()
+                text, path = self.text(kind, ", on_full: wait")
+                running = self.start(text)
+                self.wait_for("waiting until there is room", running)
+                self.disk.empty()
+                ledger = self.end_of(running)
+                self.assertEqual(ledger["delivered"], 1000)
+                self.assertEqual(self.told().count("waiting until there is room"), 1)
+                self.assertIn("again", self.told())
+                self.assertEqual(self.content(path), self.reference(text, path))
+                shutil.rmtree(path) if kind == "images" else path.unlink()
+
+    def test_a_stop_ends_the_waiting(self):
+        self.disk.fill()
+        text, path = self.text("jsonl", ", on_full: wait")
+        running = self.start(text)
+        self.wait_for("waiting until there is room", running)
+        running.terminate()
+        ledger = self.end_of(running)
+        rows = path.read_text()
+        self.assertGreater(sum(line["frames"] for line in ledger["dropped"]), 0)
+        self.assertEqual(rows.count("\n"), ledger["delivered"])
+        self.assertTrue(not rows or rows.endswith("\n"))
+
+    def test_behind_a_reliable_cut_it_waits_unless_told_otherwise(self):
+        self.disk.fill()
+        path = self.disk.folder / "results.jsonl"
+        text = NODES.format(path=path)
+        running = self.start(text)
+        self.wait_for("waiting until there is room", running)
+        self.disk.empty()
+        self.end_of(running)
+        self.assertEqual(path.read_bytes(), self.reference(text, path))
+
+    def test_a_run_that_was_stopped_while_it_waited_goes_on_later(self):
+        self.disk.fill()
+        text, path = self.text("jsonl", ", on_full: wait")
+        checkpoint = self.folder / "checkpoint"
+        running = self.start(text, "--resume", checkpoint)
+        self.wait_for("waiting until there is room", running)
+        running.terminate()
+        self.end_of(running)
+        self.disk.empty()
+        self.end_of(self.start(text, "--resume", checkpoint))
+        self.assertEqual(path.read_bytes(), self.reference(text, path))
+
+
+class OnAMountedDisk(Full, Case):
+    KIND = Mounted
+
+    def test_the_checkpoint_may_lie_there_too(self):
+        text, path = self.text("jsonl", ", on_full: wait")
+        self.disk.fill()
+        running = self.start(text, "--resume", self.disk.folder / "checkpoint")
+        self.wait_for("waiting until there is room", running)
+        self.wait_for("no checkpoint could be written", running)
+        self.disk.empty()
+        self.end_of(running)
+        self.assertEqual(path.read_bytes(), self.reference(text, path))
+        self.assertTrue(json.loads((self.disk.folder / "checkpoint").read_text())["complete"])
+
+
+class WithAFailingWrite(Full, Case):
+    KIND = Preloaded
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.TemporaryDirectory(prefix="millrace-")
+        cls.addClassCleanup(cls.shared.cleanup)
+
+
+if __name__ == "__main__":
+    main()
