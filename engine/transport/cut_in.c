@@ -188,12 +188,29 @@ static void take_mark(cut_in *in, size_t giver, const mr_cut_item *taken, int64_
         end_source(in, taken->identity.source, now_ns);
 }
 
+/* Whether stages behind the cut were planned for it. Sizes of pictures may change while a pipeline runs. */
+static bool fits(const cut_in *in, const mr_frame *frame) {
+    const mr_format_set *planned = &in->instance->vertex->outputs[0].set;
+    if (planned->payload == MR_PAYLOAD_TENSOR)
+        return mr_format_set_has(planned, &frame->format);
+    return planned->payload == MR_PAYLOAD_ANY || frame->format.payload == planned->payload;
+}
+
+/* A frame that is dropped here leaves its place in the order. */
+static void drop_unfit(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+    mr_cut_item gone = {.kind = MR_CUT_GONE, .identity = taken->identity};
+    refuse(in, taken, "not as planned", now_ns);
+    take_mark(in, giver, &gone, now_ns);
+}
+
 /* One item of a message. What is not fresh is here already; what is refused will be sent to another. */
 static void take_item(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
     bool frame = taken->kind == MR_CUT_FRAME, comes = in->lanes[taken->identity.source].comes;
     if (taken->fresh && !in->refusing && comes) {
-        if (frame)
+        if (frame && fits(in, taken->frame))
             take_frame(in, giver, taken, now_ns);
+        else if (frame)
+            drop_unfit(in, giver, taken, now_ns);
         else
             take_mark(in, giver, taken, now_ns);
     } else if (frame && taken->fresh && !comes) {

@@ -169,6 +169,9 @@ stages:
         status = [MILLRACE, "ctl", "--control", self.folder / "control", "--json", "status"]
 
         def all_settled():
+            """As the run says while it waits for room for the end; where there was room, it may have summed up already."""
+            if '"balanced"' in (self.folder / "told").read_text():
+                return True
             done = call(status)
             ledger = json.loads(done.stdout)["status"]["ledger"] if done.returncode == 0 else {"in": 0}
             return ledger["in"] == 300 and ledger["in_flight"] == 0
