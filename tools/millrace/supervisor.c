@@ -67,6 +67,34 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     ask_to_end(s, all);
 }
 
+/* Whether some node gives frames to this one, and none does any more. */
+static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
+    const mr_plan *plan = s->how->plan;
+    bool any = false;
+    for (size_t i = 0; i < plan->cut_count; i++) {
+        if (plan->cuts[i].to != child->node)
+            continue;
+        any = true;
+        for (size_t k = 0; k < s->count; k++)
+            if (s->children[k].node == plan->cuts[i].from && !s->children[k].done)
+                return false;
+    }
+    return any;
+}
+
+/* A process that was started again when those that give to it had ended waits for ends that nobody tells it any more:
+ * all that they had given was settled, else they would wait too. */
+static void end_what_waits(mr_supervisor *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        if (child->pid && child->restarts && child->ready && !child->asked && !mr_supervisor_reads(s, child) &&
+            is_abandoned(s, child)) {
+            child->asked = true;
+            kill(child->pid, SIGTERM);
+        }
+    }
+}
+
 static void keep_drain_short(mr_supervisor *s, int64_t now_ns) {
     if (s->draining && !s->asked_all && now_ns - s->drain_ns > ask_all_ns) {
         s->asked_all = true;
@@ -177,6 +205,7 @@ static int watch(mr_supervisor *s) {
         int64_t now_ns = mr_clock_now_ns(mr_clock_real());
         status = mr_supervisor_start_due(s, now_ns);
         keep_drain_short(s, now_ns);
+        end_what_waits(s);
         give_signs(s, now_ns);
         if (!status)
             status = wait_for_something(s, polled);
