@@ -87,8 +87,8 @@ static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
 static void end_what_waits(mr_supervisor *s) {
     for (size_t i = 0; i < s->count; i++) {
         mr_child *child = &s->children[i];
-        if (child->pid && child->restarts && child->ready && !child->asked && !mr_supervisor_reads(s, child) &&
-            is_abandoned(s, child)) {
+        bool waits = child->pid && child->restarts && child->ready && !child->finished && !child->asked;
+        if (waits && !mr_supervisor_reads(s, child) && is_abandoned(s, child)) {
             child->asked = true;
             kill(child->pid, SIGTERM);
         }

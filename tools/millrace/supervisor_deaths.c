@@ -114,7 +114,7 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
     else
         snprintf(why, sizeof why, "was ended by signal %d", WTERMSIG(how));
     /* All was done and told; it had only to go. */
-    if (child->finished && WIFSIGNALED(how))
+    if (child->finished && child->exit_code > 128)
         child->exit_code = (int)mr_told_integer(child->told, "exit_code");
     /* It had not begun. */
     if (child->asked && !child->ready && child->exit_code == 128 + SIGTERM)
