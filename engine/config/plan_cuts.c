@@ -222,6 +222,27 @@ static void check_shared_work(mr_plan_builder *b, int v) {
                   node->replicas, node->id);
 }
 
+/* Frames that a live cut drops for want of a taker leave no mark on the other side. A join of what has gone that way with
+ * what has come another would wait for them, and at last everything with it. */
+static void check_joins_behind(mr_plan_builder *b, const mr_plan_cut *cut, bool *behind) {
+    const mr_spec_vertex *reader = b->vertex[b->link[b->out.item[b->out.start[cut->in]]].to];
+    memset(behind, 0, (size_t)b->count * sizeof *behind);
+    behind[cut->in] = true;
+    for (int v = cut->in + 1; v < b->count; v++) {
+        int from_it = 0, all = b->in.start[v + 1] - b->in.start[v];
+        for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+            from_it += behind[b->link[b->in.item[i]].from];
+        behind[v] = from_it > 0;
+        if (from_it == 0 || from_it == all || b->plan->vertices[v].input_count < 2)
+            continue;
+        mr_plan_error(b, place_in_cut(reader, "mode"), "make the cut reliable, or let all that is joined go through it",
+                      "stages.%s.cut: \"%s\" joins what comes over this live cut with what comes another way, and would "
+                      "wait for what the cut drops",
+                      reader->id, b->plan->vertices[v].id);
+        return;
+    }
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
 
 static int list_cuts(mr_plan_builder *b) {
@@ -242,12 +263,16 @@ static int list_cuts(mr_plan_builder *b) {
 
 static int settle_cuts(mr_plan_builder *b) {
     int *gathered = mr_arena_array(b->arena, (size_t)b->count, sizeof *gathered);
-    if (!gathered)
+    bool *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
+    if (!gathered || !behind)
         return MR_ERROR_MEMORY;
     look_behind(b, gathered);
-    for (size_t i = 0; i < b->plan->cut_count; i++)
+    for (size_t i = 0; i < b->plan->cut_count; i++) {
         /* Until the plan is done its cuts are the planner's to write. */
         settle(b, &b->plan->cuts[i], (mr_cut *)(uintptr_t)b->plan->cuts[i].cut, gathered);
+        if (b->plan->cuts[i].cut->mode == MR_CUT_LIVE)
+            check_joins_behind(b, &b->plan->cuts[i], behind);
+    }
     return MR_OK;
 }
 

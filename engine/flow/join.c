@@ -74,13 +74,25 @@ static int all_ready(const mr_instance *instance, const mr_slot *slot, const hea
     return 1;
 }
 
+/* What has been to another node and come back has a receipt of its own, and what goes on holds only one of them: that they
+ * were joined is what becomes of the others, and of all where nothing graver does. */
+static void note_joined(const mr_instance *instance, mr_receipt *first, mr_receipt *other) {
+    if (other == first)
+        return;
+    mr_receipt_note(first, MR_NOTE_ABSORBED, instance->self.id, "joined");
+    mr_receipt_note(other, MR_NOTE_ABSORBED, instance->self.id, "joined");
+}
+
 /* With a reason: they go no further, as noted. */
 static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_note note, const char *stage,
                      const char *reason) {
+    mr_receipt *first = NULL;
     for (size_t port = 0; port < instance->port_count; port++) {
         mr_item item;
         mr_link_take(instance->ports[port], source, &item);
         if (!reason) {
+            first = port == 0 ? item.frame->receipt : first;
+            note_joined(instance, first, item.frame->receipt);
             mr_slot_add_frame(slot, &item);
             continue;
         }

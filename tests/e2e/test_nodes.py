@@ -44,6 +44,20 @@ nodes:
   worker: {{stages: second}}
   center: {{stages: out}}
 """
+ROUND = """\
+version: 1
+pipeline: round
+sources:
+  a: {type: "null", frames: 300, format: RGB24 64x48}
+stages:
+  first: {type: preprocess, input: a, size: 32x32}
+  there: {type: "null", input: first}
+  both: {type: join, join: {left: first, right: there}}
+  out: {type: jsonl, input: both}
+nodes:
+  left: {stages: [first, both, out]}
+  right: {stages: there}
+"""
 # As on three machines: a port each, at all addresses.
 EVERYWHERE = """\
 version: 1
@@ -163,6 +177,15 @@ class Nodes(Case):
         whole = self.run_pipeline(self.two(), "--one-process", rows=False)
         self.assertEqual(whole.ledger["in"], 500)
         self.assertNotIn("nodes", whole.summary)
+
+    def test_what_comes_back_is_joined(self):
+        """What stayed with what went to another node: each frame is one, and accounted for in both."""
+        run = self.run_pipeline(ROUND)
+        self.assert_balanced(run)
+        self.assertEqual([row["seq"] for row in run.rows], list(range(300)))
+        self.assertEqual((run.ledger["in"], run.ledger["delivered"]), (300, 300))
+        there = nodes_of(run.out)["right"]["summary"]["ledger"]
+        self.assertEqual([there["in"], there["dropped"], there["in_flight"], there["balanced"]], [300, [], 0, True])
 
     def test_a_node_that_there_is_not(self):
         done = call([MILLRACE, "run", self.two(), "--node", "lift"])
