@@ -103,14 +103,19 @@ static int send_bytes(mr_zmq_sink *at, const mr_stage *self, const void *data, s
     return status;
 }
 
-static int send_payload(mr_zmq_sink *at, const mr_stage *self, const mr_frame *frame) {
+/* MR_ERROR_AGAIN: the peer that has the record went away, and ZeroMQ has taken that back. */
+static int send_payload(mr_zmq_sink *at, const mr_frame *frame) {
     zmq_msg_t part;
     size_t bytes = mr_zmq_payload_bytes(frame);
     if (zmq_msg_init_size(&part, bytes))
         return mr_fail(MR_ERROR_MEMORY, "no memory for a message of %zu bytes", bytes);
     if (bytes)
         mr_zmq_payload_copy(frame, zmq_msg_data(&part));
-    int status = send_part(at, self, &part, false);
+    int status = MR_OK;
+    if (zmq_msg_send(&part, mr_zmq_handle(at->socket), ZMQ_DONTWAIT) < 0)
+        status = errno == EAGAIN || errno == EINTR
+                     ? MR_ERROR_AGAIN
+                     : mr_fail(MR_ERROR_IO, "%s: %s", mr_zmq_endpoint(at->socket), zmq_strerror(errno));
     zmq_msg_close(&part);
     return status;
 }
@@ -131,9 +136,14 @@ static int send_all(mr_stage *self, const outgoing *message) {
     int status = message->topic ? await_subscribers(self) : MR_OK;
     if (!status && message->topic)
         status = send_topic(at, message->topic);
-    if (!status)
+    if (status)
+        return status;
+    do {
         status = send_bytes(at, self, message->record, message->bytes, message->payload != NULL);
-    return status || !message->payload ? status : send_payload(at, self, message->payload);
+        if (!status && message->payload)
+            status = send_payload(at, message->payload);
+    } while (status == MR_ERROR_AGAIN && !message->topic);
+    return status;
 }
 
 /* What subscribers choose by; NULL: no message has one. */
