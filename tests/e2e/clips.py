@@ -5,7 +5,6 @@ import functools
 import hashlib
 import json
 import os
-import pathlib
 import subprocess
 
 import numpy as np

@@ -69,18 +69,18 @@ class Mounted(Disk):
 
 
 class Preloaded(Disk):
-    library = None
+    shim = None
 
     def __init__(self, case):
         super().__init__(case)
-        if not Preloaded.library:
-            Preloaded.library = pathlib.Path(case.shared.name) / "full_disk.so"
-            done = call(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", Preloaded.library,
+        if not Preloaded.shim:
+            Preloaded.shim = pathlib.Path(case.shared.name) / "full_disk.so"
+            done = call(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", Preloaded.shim,
                          ROOT / "tests/e2e/full_disk.c", "-ldl"])
             case.assertEqual(done.returncode, 0, done.stderr)
         self.flag = case.folder / "full"
         options = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        self.environment = {"LD_PRELOAD": str(Preloaded.library), "ASAN_OPTIONS": options, "FULL_FOLDER": str(self.folder),
+        self.environment = {"LD_PRELOAD": str(Preloaded.shim), "ASAN_OPTIONS": options, "FULL_FOLDER": str(self.folder),
                             "FULL_WHILE": str(self.flag)}
 
     def fill(self):

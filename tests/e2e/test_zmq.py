@@ -1,7 +1,6 @@
 """zmq.push, zmq.pub, zmq.pull and zmq.sub, spoken to by the real clients: pyzmq and protobuf's Python library. What they get
 is compared with what jsonl writes of the same frames; what they send is NumPy's."""
 import json
-import os
 import re
 import shutil
 import subprocess

@@ -1,0 +1,365 @@
+/* Ends of shared memory that lie to each other, or come uninvited: nothing of theirs is believed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/data/pool.h"
+#include "engine/transport/shm_ring.h"
+#include "engine/transport/shm_socket.h"
+#include "millrace/status.h"
+#include "tests/support/shm_ends.h"
+
+static void expect_refused(shm_ends *ends, mr_shm_reference reference) {
+    mr_buffer *buffer = NULL;
+    assert_int_equal(mr_shm_import_take(ends->import, &reference, &buffer), MR_ERROR_PROTOCOL);
+    assert_null(buffer);
+    assert_int_equal(mr_shm_import_return(ends->import, &reference), MR_ERROR_PROTOCOL);
+}
+
+/* ---- a hostile producer ---------------------------------------------------------------------------------------- */
+
+static void references_are_believed_only_within_bounds(void **state) {
+    (void)state;
+    shm_ends ends;
+    shm_ends_begin(&ends);
+    mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
+    const mr_shm_reference right = shm_ends_lend(&ends, sent);
+    mr_shm_reference wrong = right;
+    wrong.pool++;
+    expect_refused(&ends, wrong);
+    wrong = right;
+    wrong.slot = SHM_ENDS_SLOTS;
+    expect_refused(&ends, wrong);
+    wrong = right;
+    wrong.lease = MR_SHM_LEASES;
+    expect_refused(&ends, wrong);
+    wrong = right;
+    wrong.offset = 1;
+    expect_refused(&ends, wrong);
+    wrong.offset = SHM_ENDS_BYTES + 1;
+    wrong.bytes = 0;
+    expect_refused(&ends, wrong);
+    wrong.offset = UINT64_MAX;
+    wrong.bytes = 2;
+    expect_refused(&ends, wrong);
+    wrong = right;
+    wrong.generation++;
+    expect_refused(&ends, wrong);
+    assert_int_equal(mr_shm_import_take(ends.import, &right, &taken), MR_OK);
+    expect_refused(&ends, right);
+    mr_buffer_unref(&taken);
+    mr_buffer_unref(&sent);
+    shm_ends_end(&ends);
+}
+
+static void a_reference_of_former_times_is_refused(void **state) {
+    (void)state;
+    shm_ends ends;
+    shm_ends_begin(&ends);
+    mr_buffer *sent = shm_ends_acquire(ends.pool);
+    mr_shm_reference late = shm_ends_lend(&ends, sent);
+    mr_shm_export_recall(ends.export, ends.peer, &late);
+    const uint8_t *data = sent->data;
+    mr_buffer_unref(&sent);
+    sent = shm_ends_acquire(ends.pool);
+    assert_ptr_equal(sent->data, data);
+    expect_refused(&ends, late);
+    assert_non_null(strstr(mr_message(), "former times"));
+    mr_buffer_unref(&sent);
+    shm_ends_end(&ends);
+}
+
+/* Plays a producer: what it sends is not what there can be. */
+static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t count, int status) {
+    char path[108];
+    int listener, fd = -1;
+    mr_shm_import *import;
+    mr_shm_offer offer = {.path = ""};
+    assert_int_equal(mr_shm_listen("/tmp", path, &listener), MR_OK);
+    mr_shm_guest guest;
+    memcpy(offer.path, path, sizeof path);
+    mr_shm_host(offer.host);
+    assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
+    assert_int_equal(mr_shm_import_open(&import, &offer, &guest), MR_OK);
+    assert_int_equal(mr_shm_accept(listener, &fd), MR_OK);
+    assert_int_equal(mr_shm_send(fd, message, NULL, 0, fds, count), MR_OK);
+    uint64_t order;
+    size_t bytes;
+    assert_int_equal(mr_shm_import_fetch(import, &order, NULL, 0, &bytes), status);
+    char gone[64];
+    assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), sizeof(mr_shm_message) + MR_SHM_TOKEN_BYTES);
+    assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), 0);
+    mr_shm_import_close(&import);
+    close(fd);
+    close(listener);
+    mr_shm_unlisten(path);
+}
+
+static int file_of(size_t bytes, int seals) {
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static void files_that_could_still_change_are_refused(void **state) {
+    (void)state;
+    const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
+    const mr_shm_message pool = {.kind = MR_SHM_POOL, .a = 2, .b = 64}, ring = {.kind = MR_SHM_RING};
+    const int open_file = file_of(64 + 128, F_SEAL_GROW), small = file_of(64 + 64, sealed);
+    const int open_ring[] = {file_of(sizeof(mr_shm_ring), 0), small};
+    expect_hang_up(&pool, &open_file, 1, MR_ERROR_PROTOCOL);
+    expect_hang_up(&pool, &small, 1, MR_ERROR_PROTOCOL);
+    expect_hang_up(&pool, NULL, 0, MR_ERROR_PROTOCOL);
+    expect_hang_up(&(mr_shm_message){.kind = MR_SHM_POOL, .a = UINT64_MAX, .b = 64}, &small, 1, MR_ERROR_PROTOCOL);
+    expect_hang_up(&(mr_shm_message){.kind = MR_SHM_POOL, .a = 2, .b = UINT64_MAX}, &small, 1, MR_ERROR_PROTOCOL);
+    expect_hang_up(&(mr_shm_message){.kind = MR_SHM_GONE, .number = 3}, NULL, 0, MR_ERROR_PROTOCOL);
+    expect_hang_up(&(mr_shm_message){.kind = 99}, NULL, 0, MR_ERROR_PROTOCOL);
+    expect_hang_up(&ring, open_ring, 2, MR_ERROR_PROTOCOL);
+    expect_hang_up(&ring, &open_ring[1], 1, MR_ERROR_PROTOCOL);
+    close(open_file);
+    close(small);
+    close(open_ring[0]);
+}
+
+/* ---- a hostile consumer ---------------------------------------------------------------------------------------- */
+
+static char told[512];
+
+static void note_log(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    (void)level;
+    strncpy(told, line, sizeof told - 1);
+}
+
+/* Plays a consumer up to its ring. */
+static mr_shm_ring *attach_by_hand(shm_ends *ends, int *fd) {
+    shm_ends_begin_unattached(ends);
+    assert_int_equal(mr_shm_connect(ends->offer.path, fd), MR_OK);
+    const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
+    assert_int_equal(mr_shm_send(*fd, &hello, ends->guest.token, sizeof ends->guest.token, NULL, 0), MR_OK);
+    mr_shm_export_drive(ends->export, false);
+    mr_shm_export_drive(ends->export, false);
+    assert_true(mr_shm_export_attached(ends->export, ends->peer));
+    mr_shm_received got;
+    mr_shm_ring *ring = NULL;
+    assert_int_equal(mr_shm_receive(*fd, &got, NULL, 0), MR_OK);
+    assert_int_equal(mr_shm_ring_map(&ring, got.fds[0]), MR_OK);
+    mr_shm_close_received(&got);
+    return ring;
+}
+
+/* Nothing of what the consumer writes into the ring is believed that is not so; it loses what it held and is told
+ * no more. */
+static void a_ring_that_lies_costs_the_peer_its_place(void **state) {
+    (void)state;
+    for (int lie = 0; lie < 4; lie++) {
+        shm_ends ends;
+        int fd;
+        mr_shm_ring *ring = attach_by_hand(&ends, &fd);
+        mr_buffer *sent = shm_ends_acquire(ends.pool);
+        const mr_shm_reference reference = shm_ends_lend(&ends, sent);
+        mr_buffer_unref(&sent);
+        if (lie == 0)
+            atomic_store(&ring->returned, UINT64_MAX);
+        else if (lie == 1)
+            mr_shm_ring_put(ring, UINT32_MAX);
+        else
+            mr_shm_ring_put(ring, reference.lease + (lie == 2));
+        if (lie == 3)
+            mr_shm_ring_put(ring, reference.lease);
+        mr_log_to(note_log, NULL);
+        mr_shm_export_drive(ends.export, true);
+        mr_log_to(NULL, NULL);
+        assert_false(mr_shm_export_attached(ends.export, ends.peer));
+        assert_non_null(strstr(told, lie ? "was not lent" : "than was lent"));
+        assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
+        mr_shm_ring_unmap(&ring);
+        close(fd);
+        shm_ends_end(&ends);
+    }
+}
+
+static void say(shm_ends *ends, const mr_shm_message *hello, const void *data, size_t bytes) {
+    int fd = -1;
+    assert_int_equal(mr_shm_connect(ends->offer.path, &fd), MR_OK);
+    assert_int_equal(mr_shm_send(fd, hello, data, bytes, NULL, 0), MR_OK);
+    mr_shm_export_drive(ends->export, false);
+    mr_shm_export_drive(ends->export, false);
+    char gone;
+    assert_true(recv(fd, &gone, 1, MSG_DONTWAIT) <= 0);
+    assert_false(mr_shm_export_attached(ends->export, ends->peer));
+    close(fd);
+}
+
+static void only_who_was_invited_comes_in(void **state) {
+    (void)state;
+    shm_ends ends;
+    shm_ends_begin_unattached(&ends);
+    uint8_t token[MR_SHM_TOKEN_BYTES], wrong[MR_SHM_TOKEN_BYTES];
+    memcpy(token, ends.guest.token, sizeof token);
+    memcpy(wrong, token, sizeof wrong);
+    wrong[15] ^= 1;
+    mr_log_to(note_log, NULL);
+    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, wrong, sizeof wrong);
+    assert_non_null(strstr(told, "no valid token"));
+    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION + 1}, token, sizeof token);
+    assert_non_null(strstr(told, "of another version"));
+    say(&ends, &(mr_shm_message){.kind = MR_SHM_NOTE, .a = MR_SHM_VERSION}, token, sizeof token);
+    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, 15);
+    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, told, sizeof told);
+    mr_log_to(NULL, NULL);
+    /* Those who say nothing keep nobody out. */
+    int silent[64];
+    for (int i = 0; i < 64; i++) {
+        assert_int_equal(mr_shm_connect(ends.offer.path, &silent[i]), MR_OK);
+        mr_shm_export_drive(ends.export, false);
+    }
+    assert_int_equal(mr_shm_import_open(&ends.import, &ends.offer, &ends.guest), MR_OK);
+    mr_shm_export_drive(ends.export, false);
+    mr_shm_export_drive(ends.export, false);
+    assert_true(mr_shm_export_attached(ends.export, ends.peer));
+    /* A token serves once. */
+    int second = -1;
+    mr_log_to(note_log, NULL);
+    assert_int_equal(mr_shm_connect(ends.offer.path, &second), MR_OK);
+    const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
+    assert_int_equal(mr_shm_send(second, &hello, token, sizeof token, NULL, 0), MR_OK);
+    mr_shm_export_drive(ends.export, false);
+    mr_shm_export_drive(ends.export, false);
+    mr_log_to(NULL, NULL);
+    assert_non_null(strstr(told, "no valid token"));
+    close(second);
+    for (int i = 0; i < 64; i++)
+        close(silent[i]);
+    shm_ends_end(&ends);
+}
+
+static void the_folder_is_the_users_alone_and_goes_with_the_export(void **state) {
+    (void)state;
+    shm_ends ends;
+    struct stat found;
+    char folder[108];
+    shm_ends_begin_unattached(&ends);
+    snprintf(folder, sizeof folder, "%s", ends.offer.path);
+    *strrchr(folder, '/') = 0;
+    assert_int_equal(stat(folder, &found), 0);
+    assert_int_equal(found.st_mode & 07777, 0700);
+    assert_int_equal(found.st_uid, geteuid());
+    shm_ends_end(&ends);
+    assert_int_equal(stat(folder, &found), -1);
+}
+
+static void what_the_ends_tell_each_other_is_one_line(void **state) {
+    (void)state;
+    const mr_shm_offer offer = {.path = "/tmp/millrace-a b/shm", .host = "0000-11"};
+    mr_shm_offer offered;
+    mr_shm_guest guest = {.host = "0000-11"}, come, other;
+    char text[2 * MR_SHM_TEXT];
+    for (int i = 0; i < 16; i++)
+        guest.token[i] = (uint8_t)(i * 17);
+    assert_string_equal(mr_shm_offer_print(&offer, text), "0000-11 /tmp/millrace-a b/shm");
+    assert_int_equal(mr_shm_offer_parse(text, &offered), MR_OK);
+    assert_string_equal(offered.path, offer.path);
+    assert_string_equal(offered.host, offer.host);
+    assert_string_equal(mr_shm_guest_print(&guest, text), "0000-11 00112233445566778899aabbccddeeff");
+    assert_int_equal(mr_shm_guest_parse(text, &come), MR_OK);
+    assert_string_equal(come.host, guest.host);
+    assert_memory_equal(come.token, guest.token, sizeof guest.token);
+    static const char *const wrong[] = {"", " ", "host", "host 00112233445566778899aabbccddeef", "host shm",
+                                        "host 00112233445566778899aabbccddeefg",
+                                        "host 00112233445566778899aabbccddeeff0",
+                                        "a-host-whose-name-is-longer-than-any-identifier /shm"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(mr_shm_offer_parse(wrong[i], &offered), MR_ERROR_PROTOCOL);
+        assert_int_equal(mr_shm_guest_parse(wrong[i], &come), MR_ERROR_PROTOCOL);
+    }
+    snprintf(text, sizeof text, "h /%0120d", 0);
+    assert_int_equal(mr_shm_offer_parse(text, &offered), MR_ERROR_PROTOCOL);
+    assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
+    assert_int_equal(mr_shm_guest_make(&other), MR_OK);
+    assert_memory_not_equal(guest.token, other.token, sizeof guest.token);
+}
+
+static void what_hinders_sharing_is_said(void **state) {
+    (void)state;
+    shm_ends ends;
+    mr_shm_export *none = NULL;
+    shm_ends_begin_unattached(&ends);
+    mr_shm_offer offer = ends.offer;
+    offer.host[0] ^= 1;
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
+    assert_non_null(strstr(mr_message(), "another host"));
+    mr_shm_guest stranger = ends.guest;
+    mr_shm_peer *nobody = NULL;
+    stranger.host[0] ^= 1;
+    assert_int_equal(mr_shm_export_invite(ends.export, &stranger, &nobody), MR_ERROR_UNAVAILABLE);
+    assert_null(nobody);
+    offer = ends.offer;
+    snprintf(offer.path, sizeof offer.path, "/nowhere/shm");
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
+    assert_non_null(strstr(mr_message(), "/nowhere/shm: No such file"));
+    memset(offer.path, 'x', sizeof offer.path);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
+    assert_null(ends.import);
+    assert_int_equal(mr_shm_export_create(&none, "/nowhere/at/all"), MR_ERROR_UNAVAILABLE);
+    assert_null(none);
+    char deep[200];
+    memset(deep, 'x', sizeof deep - 1);
+    deep[sizeof deep - 1] = 0;
+    assert_int_equal(mr_shm_export_create(&none, deep), MR_ERROR_UNAVAILABLE);
+    shm_ends_end(&ends);
+}
+
+/* A consumer that can open no more files takes no pool, and gets copies from then on. */
+static void a_consumer_without_descriptors_hangs_up(void **state) {
+    (void)state;
+    shm_ends ends;
+    struct rlimit before, none;
+    shm_ends_begin(&ends);
+    mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
+    uint64_t order;
+    size_t bytes;
+    assert_int_equal(mr_shm_import_fetch(ends.import, &order, NULL, 0, &bytes), MR_ERROR_AGAIN);
+    mr_shm_reference reference = shm_ends_lend(&ends, sent);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int status = mr_shm_import_take(ends.import, &reference, &taken);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, MR_ERROR_UNAVAILABLE);
+    assert_string_equal(mr_message(), "shared memory: this process may open no more files");
+    mr_shm_export_drive(ends.export, false);
+    assert_false(mr_shm_export_attached(ends.export, ends.peer));
+    mr_buffer_unref(&sent);
+    shm_ends_end(&ends);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(references_are_believed_only_within_bounds),
+        cmocka_unit_test(a_reference_of_former_times_is_refused),
+        cmocka_unit_test(files_that_could_still_change_are_refused),
+        cmocka_unit_test(a_ring_that_lies_costs_the_peer_its_place),
+        cmocka_unit_test(only_who_was_invited_comes_in),
+        cmocka_unit_test(the_folder_is_the_users_alone_and_goes_with_the_export),
+        cmocka_unit_test(what_the_ends_tell_each_other_is_one_line),
+        cmocka_unit_test(what_hinders_sharing_is_said),
+        cmocka_unit_test(a_consumer_without_descriptors_hangs_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
