@@ -219,7 +219,6 @@ static int await_end(audience *to) {
 static int report(mr_pipeline *pipeline, const arguments *from, int status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
-    mr_run_audit_end(failed ? NULL : summary, status);
     if (failed)
         return failed;
     bool watched = from->report.stream != NULL;
@@ -230,6 +229,14 @@ static int report(mr_pipeline *pipeline, const arguments *from, int status) {
         failed = mr_summary_print_json(summary, true, status, mr_output_takes_stdout() ? stderr : stdout);
     mr_summary_destroy(&summary);
     return failed;
+}
+
+/* Once nobody can change the run any more: what was changed last is entered before its end. */
+static void end_audit(mr_pipeline *pipeline, int status) {
+    mr_summary *summary = NULL;
+    int failed = mr_pipeline_summarize(pipeline, &summary);
+    mr_run_audit_end(failed ? NULL : summary, status);
+    mr_summary_destroy(&summary);
 }
 
 static int run(const arguments *from) {
@@ -264,6 +271,7 @@ static int run(const arguments *from) {
     status = await_end(&to);
     int failed = report(pipeline, from, status);
     mr_signals_watch(NULL);
+    end_audit(pipeline, status);
     if (failed)
         mr_command_failed(failed);
     mr_pipeline_destroy(&pipeline);
