@@ -17,7 +17,12 @@
  *
  * The environment variable MILLRACE_RUN (16 hexadecimal digits) says which run a giving side belongs to. One that is
  * started again after it died has the same, so that frames which the other side has seen are known there. Where it is
- * not set every process that reads sources is a run of its own. */
+ * not set every process that reads sources is a run of its own.
+ *
+ * A node that is started again when another has come to its end already would wait for it without end; so who watches
+ * over nodes tells of those that have, in the folder MILLRACE_ENDED, see cut_end.h. Everything that was given to such a
+ * node was settled: what is read and given once more is absorbed ("done before"), or, of sources that cannot give the
+ * same again, dropped ("no taker"). Nothing more comes from such a node. */
 #ifndef MILLRACE_TRANSPORT_CUT_H
 #define MILLRACE_TRANSPORT_CUT_H
 

@@ -1,9 +1,11 @@
 #include "engine/transport/cut_end.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "engine/base/clock.h"
@@ -88,6 +90,17 @@ uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t 
     const char *given = getenv("MILLRACE_RUN");
     uint64_t run = given ? strtoull(given, NULL, 16) : 0;
     return run ? run : reads_any(plan, vertex) ? own : 0;
+}
+
+bool mr_cut_node_ended(const char *node) {
+    const char *folder = getenv("MILLRACE_ENDED");
+    char path[PATH_MAX];
+    return folder && snprintf(path, sizeof path, "%s/%s.ended", folder, node) < (int)sizeof path &&
+           access(path, F_OK) == 0;
+}
+
+bool mr_cut_ends_are_told(void) {
+    return getenv("MILLRACE_ENDED") != NULL;
 }
 
 const mr_media_codec *mr_cut_codec(const mr_plan *plan) {

@@ -24,6 +24,14 @@ mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex);
  * nodes read: when it is started again, its frames are the same. */
 uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own);
 
+/* Whether all processes of that node have come to their end in order, so that whatever was given to it, or by it, is
+ * settled: whoever watches over the nodes of this machine says so with a file NODE.ended in the folder $MILLRACE_ENDED. */
+bool mr_cut_node_ended(const char *node);
+/* Whether there is such a folder. */
+bool mr_cut_ends_are_told(void);
+/* How often that is asked, while nobody is there. */
+#define MR_CUT_ENDED_NS INT64_C(200000000)
+
 /* How codecs pass between processes, as some source of the pipeline knows; NULL where none does. */
 const mr_media_codec *mr_cut_codec(const mr_plan *plan);
 

@@ -58,6 +58,7 @@ typedef struct cut_in {
     uint64_t progress;
     int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
     int64_t heard_ns;          /* when anything came last */
+    int64_t look_ns;           /* when it is asked next whether the giving node has ended */
     size_t ends;               /* of sources that are in the inlet, or on the way there */
     bool holding;              /* the graph's end waits for the giving side's word that it needs nothing more */
     bool refusing;             /* what comes is not taken any more */
@@ -316,6 +317,18 @@ static void watch_end(cut_in *in, int64_t now_ns) {
         end_all(in, now_ns);
 }
 
+/* A giving node that has ended in order says nothing more to a process that was started again. */
+static void watch_giver(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    int64_t silent_ns = in->heard_ns + mr_cut_times_of(in->cut).session.silence_ns;
+    if (in->refusing || in->look_ns == INT64_MAX)
+        return;
+    if (now_ns >= in->look_ns && now_ns >= silent_ns && mr_cut_node_ended(in->cut->from_node))
+        end_all(in, now_ns);
+    if (now_ns >= in->look_ns)
+        in->look_ns = now_ns < silent_ns ? silent_ns : now_ns + MR_CUT_ENDED_NS;
+    *wake_ns = mr_earlier_ns(*wake_ns, in->look_ns);
+}
+
 /* Once all has ended here, the giving side's last word is waited for; not for ever, since it may have been lost, and not
  * where the run is being stopped. */
 static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
@@ -323,7 +336,7 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     bool ended = in->ends == in->instance->vertex->source_count && mr_receiver_held(in->receiver) == 0;
     if (!in->holding)
         return;
-    if (atomic_load(&in->stopping) || mr_receiver_finished(in->receiver) || (ended && now_ns >= until_ns)) {
+    if (atomic_load(&in->stopping) || in->refusing || mr_receiver_finished(in->receiver) || (ended && now_ns >= until_ns)) {
         in->holding = false;
         mr_graph_let_go(in->instance->graph);
     } else if (ended) {
@@ -354,6 +367,7 @@ static bool work(void *context, int64_t *wake_ns) {
     if (in->due_ns && !in->refusing)
         *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, in->cut->connect[0], now_ns));
+    watch_giver(in, now_ns, wake_ns);
     watch_farewell(in, now_ns, wake_ns);
     return !closing;
 }
@@ -439,6 +453,7 @@ static int open(mr_stage *self) {
     in->instance = self->flow;
     in->teller = mr_cut_teller_of(in->cut);
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
+    in->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
     mr_task_init(&in->room, in->instance->graph->executor, tell_room, in);
     in->has_task = true;
     int status = create_parts(in);

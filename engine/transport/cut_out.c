@@ -21,7 +21,7 @@ enum { LIVE_FRAMES = 2 };
 enum { DEATHS = 2 };
 enum { LINGER_MS = 1000 };
 
-static const char NO_TAKER[] = "no taker";
+static const char NO_TAKER[] = "no taker", STOPPED[] = "stopped", DONE_BEFORE[] = "done before";
 
 typedef struct items {
     mr_cut_item *item;
@@ -53,7 +53,9 @@ typedef struct cut_out {
     mr_cut_lender *lender;   /* NULL: nothing is shared */
     mr_cut_teller teller;
     int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
-    bool abandoned, closed;
+    int64_t look_ns;         /* when it is asked next whether the taking node has ended */
+    const char *abandoned;   /* why nothing is given any more; NULL: it is */
+    bool closed;
     uint64_t settled_frames, settled_bytes; /* that the entry is to be told of */
 } cut_out;
 
@@ -177,11 +179,23 @@ static void stop(mr_stage *self) {
 
 /* ---- the carrier's thread: what the session asks for ------------------------------------------------------------ */
 
+/* The taking node has ended, and has told the process that was here before what became of this frame: if it is the same. */
+static void note_done_before(const cut_out *out, const mr_frame *frame) {
+    const mr_plan *plan = out->instance->graph->plan;
+    const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
+    bool same = source->type->repeats || !mr_plan_is_here(plan, source);
+    mr_receipt_note(frame->receipt, same ? MR_NOTE_ABSORBED : MR_NOTE_DROPPED, out->self->id,
+                    same ? DONE_BEFORE : NO_TAKER);
+}
+
 static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *settled, int64_t now_ns) {
     mr_frame *frame = item->frame;
     if (item->kind != MR_CUT_FRAME)
         return;
-    mr_receipt_note(frame->receipt, settled->outcome, settled->stage, settled->reason);
+    if (settled->reason == DONE_BEFORE)
+        note_done_before(out, frame);
+    else
+        mr_receipt_note(frame->receipt, settled->outcome, settled->stage, settled->reason);
     if (settled->outcome == MR_NOTE_DELIVERED)
         mr_graph_deliver(out->instance->graph, out->instance, frame, now_ns);
     mr_frame_unref(&frame);
@@ -255,7 +269,7 @@ static void offer(cut_out *out, int64_t now_ns) {
         if (status == MR_ERROR_AGAIN && !deserted)
             return;
         if (status)
-            drop(out, item, out->abandoned ? "stopped" : deserted ? NO_TAKER : "too large", now_ns);
+            drop(out, item, out->abandoned ? out->abandoned : deserted ? NO_TAKER : "too large", now_ns);
         out->next++;
     }
 }
@@ -283,7 +297,16 @@ static void report(cut_out *out, bool finished) {
 static void abandon(cut_out *out, const char *reason) {
     if (!out->abandoned)
         mr_sender_abandon(out->sender, reason);
-    out->abandoned = true;
+    out->abandoned = out->abandoned ? out->abandoned : reason;
+}
+
+/* Whoever has ended in order says nothing more to a process that was started again, or that was stopped meanwhile. */
+static void watch_taker(cut_out *out, int64_t now_ns) {
+    if (out->abandoned || now_ns < out->look_ns || mr_sender_has_peer(out->sender))
+        return;
+    out->look_ns = now_ns + MR_CUT_ENDED_NS;
+    if (mr_cut_node_ended(out->cut->to_node))
+        abandon(out, DONE_BEFORE);
 }
 
 /* A run that is being stopped gives the other side some time; a live cut, whose frames are of no use later, does so at
@@ -291,11 +314,11 @@ static void abandon(cut_out *out, const char *reason) {
 static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, int64_t now_ns) {
     bool cancelled = atomic_load(&out->instance->graph->cancelled);
     if ((cancelled && stopping) || closing)
-        abandon(out, "stopped");
+        abandon(out, STOPPED);
     if ((stopping || (ending && out->cut->mode == MR_CUT_LIVE)) && !out->due_ns)
         out->due_ns = now_ns + out->stop_ns;
     if (out->due_ns && now_ns >= out->due_ns)
-        abandon(out, "stopped");
+        abandon(out, STOPPED);
     if (closing && !out->closed) {
         mr_sender_close(out->sender, "the run has ended");
         out->closed = true;
@@ -312,6 +335,7 @@ static bool work(void *context, int64_t *wake_ns) {
     offer(out, now_ns);
     act(out, now_ns);
     watch_end(out, stopping, ending, closing, now_ns);
+    watch_taker(out, now_ns);
     act(out, now_ns);
     offer(out, now_ns);
     act(out, now_ns);
@@ -319,6 +343,8 @@ static bool work(void *context, int64_t *wake_ns) {
     mr_cut_lender_work(out->lender, true);
     report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
     *wake_ns = mr_sender_wake_ns(out->sender);
+    if (!out->abandoned && !mr_sender_has_peer(out->sender))
+        *wake_ns = mr_earlier_ns(*wake_ns, out->look_ns);
     if (out->due_ns && !out->abandoned)
         *wake_ns = mr_earlier_ns(*wake_ns, out->due_ns);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&out->teller, NULL, now_ns));
@@ -378,6 +404,7 @@ static int open(mr_stage *self) {
     out->ends_left = out->instance->vertex->source_count;
     out->teller = mr_cut_teller_of(out->cut);
     out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
+    out->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
     pthread_mutex_init(&out->lock, NULL);
     out->locking = true;
     int status = mr_cut_lender_create(&out->lender, out->cut);

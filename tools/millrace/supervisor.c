@@ -67,12 +67,12 @@ void mr_supervisor_drain(mr_supervisor *s, bool all) {
     ask_to_end(s, all);
 }
 
-/* Whether some node gives frames to this one, and none does any more. */
+/* Whether some node gives frames to this one, and none does any more. Of those that have ended in order it knows. */
 static bool is_abandoned(const mr_supervisor *s, const mr_child *child) {
     const mr_plan *plan = s->how->plan;
     bool any = false;
     for (size_t i = 0; i < plan->cut_count; i++) {
-        if (plan->cuts[i].to != child->node)
+        if (plan->cuts[i].to != child->node || mr_supervisor_ended(s, plan->cuts[i].from))
             continue;
         any = true;
         for (size_t k = 0; k < s->count; k++)

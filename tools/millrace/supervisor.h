@@ -69,8 +69,9 @@ const char *mr_told_text(yajl_val told, const char *key);
 yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count);
 mr_identity mr_told_frame(yajl_val told);
 
-/* A process that died is counted from now on as what it told last, beside the one that is started in its place. */
-void mr_child_remember(mr_child *child);
+/* A process that died is counted from now on as what it told last, beside the one that is started in its place, if any. What
+ * was in flight then counts as absorbed where it is `settled` elsewhere, else as dropped. */
+void mr_child_remember(mr_child *child, bool settled);
 /* Of one source that a child reads. What is in flight in a process that has ended is missing. */
 mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source);
 /* Of all sources that all children read. */

@@ -1,4 +1,5 @@
 /* Processes that have died: which are started again, which are given up, and when nothing more will come. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,6 +72,68 @@ static bool is_final(int exit_code) {
     return false;
 }
 
+/* ---- who has ended in order -------------------------------------------------------------------------------------- */
+
+static bool ended_in_order(const mr_child *child) {
+    return child->done && child->finished && !child->asked && !child->exit_code;
+}
+
+bool mr_supervisor_ended(const mr_supervisor *s, int node) {
+    bool any = false;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->children[i].node == node && !ended_in_order(&s->children[i]))
+            return false;
+        any |= s->children[i].node == node;
+    }
+    return any;
+}
+
+/* Nodes that are started again from now on do not wait for this one. */
+static void tell_end(const mr_supervisor *s, int node) {
+    char path[MR_ASIDE + 128];
+    if (!mr_supervisor_ended(s, node))
+        return;
+    snprintf(path, sizeof path, "%s/%s.ended", s->folder, s->how->plan->nodes[node].id);
+    FILE *file = fopen(path, "we");
+    if (file)
+        fclose(file);
+    else
+        fprintf(stderr, "millrace: warning: %s cannot be written (%s): nodes that die now may wait for %s\n", path,
+                strerror(errno), s->how->plan->nodes[node].id);
+}
+
+/* Whether frames come to their end in this vertex. */
+static bool delivers(const mr_plan *plan, size_t v) {
+    const mr_plan_vertex *vertex = &plan->vertices[v];
+    bool taken = false;
+    if (!vertex->output_count)
+        return vertex->type != &mr_cut_out_stage;
+    for (size_t port = 0; port < vertex->output_count; port++, taken = false) {
+        for (size_t e = 0; e < plan->edge_count; e++)
+            taken |= plan->edges[e].from == (int)v && plan->edges[e].from_port == (int)port;
+        if (!taken)
+            return true;
+    }
+    return false;
+}
+
+/* Whether all that a process was there for is done: the nodes that took its frames have ended in order, and nothing comes
+ * to its end in itself. What can give the same frames again is started all the same, to account for them. */
+static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
+    const mr_plan *plan = s->how->plan;
+    if (mr_supervisor_repeats(s, child))
+        return false;
+    for (size_t i = 0; i < plan->cut_count; i++)
+        if (plan->cuts[i].from == child->node && !mr_supervisor_ended(s, plan->cuts[i].to))
+            return false;
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        if (plan->vertices[v].node == child->node && delivers(plan, v))
+            return false;
+    return true;
+}
+
+/* ---- deaths ------------------------------------------------------------------------------------------------------ */
+
 /* How many of its last deaths were within a minute, this one included. */
 static int note_death(mr_child *child, int64_t now_ns) {
     int recent = 1;
@@ -94,7 +157,7 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
         return;
     }
     if (!mr_supervisor_repeats(s, child))
-        mr_child_remember(child);
+        mr_child_remember(child, false);
     int64_t wait_ns = s->draining ? 0 : first_wait_ns << (recent - 1);
     child->restarts++;
     child->start_ns = now_ns + wait_ns;
@@ -121,9 +184,15 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
         child->exit_code = 0;
     bool over = child->done || child->finished || (WIFEXITED(how) && is_final(child->exit_code)) ||
                 (s->draining && mr_supervisor_reads(s, child));
+    if (!over && has_given_all(s, child)) {
+        mr_child_remember(child, true);
+        child->exit_code = 0;
+        over = true;
+    }
     if (over) {
         child->done = true;
         fail_with(s, child->exit_code);
+        tell_end(s, child->node);
         return;
     }
     start_again(s, child, why, mr_clock_now_ns(mr_clock_real()));

@@ -161,12 +161,16 @@ static mr_tally_of_nodes sum_up(const mr_child *child) {
     return tally;
 }
 
-void mr_child_remember(mr_child *child) {
+void mr_child_remember(mr_child *child, bool settled) {
     mr_tally_of_nodes gone = sum_up(child);
-    gone.dropped += gone.in_flight;
+    *(settled ? &gone.absorbed : &gone.dropped) += gone.in_flight;
     gone.in_flight = 0;
     gone.balanced = true;
     add(&child->before, &gone);
+    yajl_tree_free(child->told);
+    free(child->line);
+    child->told = NULL;
+    child->line = NULL;
 }
 
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {

@@ -103,7 +103,7 @@ int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns) {
     return MR_OK;
 }
 
-/* What all nodes share: a folder for their sockets and checkpoints, and the number of the run. */
+/* What all nodes share: a folder for their sockets and checkpoints, and for word of those that have ended, and the number of the run. */
 int mr_supervisor_environment(mr_supervisor *s) {
     const char *said = getenv("MILLRACE_RUNTIME");
     int status = mr_aside_make(s->folder);
@@ -113,6 +113,7 @@ int mr_supervisor_environment(mr_supervisor *s) {
     }
     if (!said || !*said)
         setenv("MILLRACE_RUNTIME", s->folder, 1);
+    setenv("MILLRACE_ENDED", s->folder, 1);
     snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint", s->folder);
     return set_run(false);
 }

@@ -132,10 +132,13 @@ static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
 
 /* Of a child that reads sources. */
 static void print_lives(const mr_child *child, FILE *stream) {
-    if (child->before.in)
+    if (child->before.dropped)
         fprintf(stream, "    %10llu dropped by %s: in it when it died, or before\n",
                 (unsigned long long)child->before.dropped, child->name);
-    else if (child->restarts)
+    if (child->before.absorbed)
+        fprintf(stream, "    %10llu absorbed by %s: before it died\n", (unsigned long long)child->before.absorbed,
+                child->name);
+    if (!child->before.in && child->restarts)
         fprintf(stream, "  %s was started again, and has %s\n", child->name,
                 child->resumes ? "gone on where it was: what was done before is absorbed" : "read its sources anew");
     if (child->done && !child->finished)
@@ -153,7 +156,7 @@ static void print_sources(const mr_child *child, FILE *stream) {
         if (s < MOST_SOURCES || *mr_told_text(source[s], "error") || mr_child_tally(child, source[s]).missing)
             print_source(child, source[s], stream);
     }
-    if (reads)
+    if (reads || child->before.in)
         print_lives(child, stream);
 }
 

@@ -1,0 +1,82 @@
+"""Nodes that die when others, which they give frames to or take them from, have come to their end already: nobody waits for
+those, no record comes twice, and every frame is accounted for."""
+import json
+import os
+import signal
+import threading
+
+import harness
+from watched import PATIENCE, Watched, children_of, nodes_of
+
+# What source b gives goes into a pipe that is not read at first, which keeps the nodes on its way from ending.
+SIDE = """\
+version: 1
+pipeline: side
+workers: 1
+sources:
+  a: {{type: "null", frames: 300}}
+  b: {{type: "null", frames: 20000}}
+stages:
+  first: {{type: "null", input: a}}
+  second: {{type: "null", input: first}}
+  out: {{type: jsonl, input: second, path: {folder}/out.jsonl}}
+  third: {{type: "null", input: b}}
+  fourth: {{type: "null", input: third}}
+  side: {{type: jsonl, input: fourth, path: {folder}/side}}
+nodes:
+  camera: {{stages: [first, {camera}]}}
+  worker: {{stages: [second, {worker}]}}
+  center: {{stages: out}}
+  aside: {{stages: side}}
+"""
+
+
+class Ended(Watched):
+    def begin(self, **stages):
+        """A run whose source a has come to its end, with the nodes that serve only that."""
+        os.mkfifo(self.folder / "side")
+        self.reader = os.fdopen(os.open(self.folder / "side", os.O_RDONLY | os.O_NONBLOCK), "rb")
+        self.addCleanup(self.reader.close)
+        path = self.write(SIDE.format(folder=self.folder, **stages))
+        return self.start(path, "--json")
+
+    def await_end_of(self, child, *names):
+        self.wait_for_rows(300)
+        self.wait_for(lambda: not set(names) & set(children_of(child.pid)), f"{names} do not end")
+
+    def kill(self, child, name):
+        victim = children_of(child.pid)[name]
+        os.kill(victim, signal.SIGKILL)
+        self.wait_for(lambda: children_of(child.pid).get(name, victim) != victim, f"{name} is not started again")
+
+    def finish(self, child):
+        """Reads what goes aside; the rows of b, and what the run says of itself."""
+        os.set_blocking(self.reader.fileno(), True)
+        lines = []
+        reading = threading.Thread(target=lambda: lines.extend(self.reader.read().splitlines()))
+        reading.start()
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        reading.join()
+        told = json.loads(out)
+        self.assertEqual(self.rows(), list(range(300)))
+        self.assertEqual([json.loads(line)["seq"] for line in lines], list(range(20000)))
+        self.assertTrue(told["ledger"]["balanced"], told["ledger"])
+        self.assertEqual(told["ledger"]["dropped"], [])
+        return {name: node["restarts"] for name, node in nodes_of(out).items()}
+
+    def test_who_read_what_others_have_done_with(self):
+        child = self.begin(camera="third, fourth", worker="")
+        self.await_end_of(child, "worker", "center")
+        self.kill(child, "camera")
+        self.assertEqual(self.finish(child), {"camera": 1, "worker": 0, "center": 0, "aside": 0})
+
+    def test_who_only_passed_frames_on(self):
+        child = self.begin(camera="third", worker="fourth")
+        self.await_end_of(child, "center")
+        self.kill(child, "worker")
+        self.assertEqual(self.finish(child), {"camera": 0, "worker": 1, "center": 0, "aside": 0})
+
+
+if __name__ == "__main__":
+    harness.main()

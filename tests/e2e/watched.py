@@ -1,0 +1,74 @@
+"""What the tests of nodes share: a run that watches over its processes, which are found by the names of their nodes."""
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import harness
+from harness import MILLRACE, Case
+
+PATIENCE = 60
+LEDGER = re.compile(r"  ledger: (.*): (?:balanced|NOT BALANCED)$")
+
+
+def nodes_of(done):
+    return {node["node"]: node for node in json.loads(done)["nodes"]}
+
+
+def command_line(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return []
+
+
+def children_of(pid):
+    """The processes that it has started, by the names of their nodes."""
+    found = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = task.read_text().split()
+        except OSError:  # the thread has ended
+            continue
+        for child in children:
+            words = command_line(child)
+            if "--node" in words:
+                found[words[words.index("--node") + 1]] = int(child)
+    return found
+
+
+class Watched(Case):
+    def start(self, path, *arguments, **options):
+        child = harness.start([MILLRACE, "run", path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, **options)
+        self.addCleanup(child.stderr.close)
+        self.addCleanup(child.stdout.close)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def wait_for(self, what, why):
+        end = time.monotonic() + PATIENCE
+        while not (found := what()):
+            self.assertLess(time.monotonic(), end, why)
+            time.sleep(0.02)
+        return found
+
+    def wait_for_rows(self, rows):
+        path = self.folder / "out.jsonl"
+        self.wait_for(lambda: path.exists() and path.read_text().count("\n") >= rows, "no results")
+
+    def ledger_of(self, child, wanted, why):
+        """Asks for the table until its ledger has what is wanted."""
+        def ask():
+            child.send_signal(signal.SIGUSR1)
+            while not (found := LEDGER.match(child.stderr.readline())):
+                self.assertIsNone(child.poll())
+            return wanted({what: int(frames) for frames, what in re.findall(r"(\d+) ([a-z][a-z ]*[a-z])", found[1])})
+
+        self.wait_for(ask, why)
+
+    def rows(self):
+        return [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
