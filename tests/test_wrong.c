@@ -2,6 +2,7 @@
  * there is the exit code, which is 0 where there are only warnings. After a change of wording, `MR_TEST_WRITE=1
  * test_wrong` writes the files anew; the difference is then read like any other change. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,6 +89,21 @@ static void every_wrong_pipeline_is_refused_in_the_right_words(void **state) {
     assert_int_equal(different, 0);
 }
 
+/* A pipeline is as wrong with its output thrown away as with a terminal. */
+static void it_is_no_matter_where_standard_output_leads(void **state) {
+    (void)state;
+    assert_int_equal(chdir(SOURCE_DIR "/tests/wrong"), 0);
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_true(kept >= 0 && null >= 0);
+    dup2(null, STDOUT_FILENO);
+    bool equal = check("file-stdout.yaml");
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    close(null);
+    assert_true(equal);
+}
+
 static int status_of(const char *path) {
     mr_diagnostics diagnostics = {0};
     mr_spec *spec;
@@ -109,6 +125,7 @@ static void files_that_are_none_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_pipeline_is_refused_in_the_right_words),
+        cmocka_unit_test(it_is_no_matter_where_standard_output_leads),
         cmocka_unit_test(files_that_are_none_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

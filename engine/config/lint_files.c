@@ -40,10 +40,11 @@ static bool is_standard_output(const char *path) {
            strcmp(path, "/proc/self/fd/1") == 0;
 }
 
-/* /dev/null takes what any number of writers give. */
+/* /dev/null takes what any number of writers give. Where standard output happens to lead is no property of the
+ * pipeline. */
 static bool swallows(const char *path) {
     struct stat null, about;
-    return stat("/dev/null", &null) == 0 && stat(path, &about) == 0 && S_ISCHR(about.st_mode) &&
+    return !is_standard_output(path) && stat("/dev/null", &null) == 0 && stat(path, &about) == 0 && S_ISCHR(about.st_mode) &&
            about.st_rdev == null.st_rdev;
 }
 
