@@ -357,16 +357,17 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
                        "%s: unknown key \"%s\"", map_name(reader), entry->key);
 }
 
-bool mr_option_is_misspelt(const char *name, const mr_option *table, const mr_option *known, const mr_yaml *map) {
+const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, const mr_option *known,
+                                  const mr_yaml *map) {
     for (const mr_yaml *entry = mr_yaml_get(map, name) ? NULL : map->first; entry; entry = entry->next) {
         mr_nearest nearest = {.wanted = entry->key};
         if (mr_option_find(table, entry->key) || mr_option_find(known, entry->key))
             continue;
         mr_nearest_offer(&nearest, name);
         if (nearest.best)
-            return true;
+            return entry;
     }
-    return false;
+    return NULL;
 }
 
 static int check_required(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
@@ -375,7 +376,7 @@ static int check_required(const mr_option_reader *reader, const mr_option *table
     char expected[MR_OPTION_TEXT], hint[2 * MR_OPTION_TEXT];
     for (const mr_option *option = table; option && option->name; option++) {
         if (!option->required || option->elsewhere || mr_yaml_get(map, option->name) ||
-            mr_option_is_misspelt(option->name, table, known, map))
+            mr_option_misspelt(option->name, table, known, map))
             continue;
         snprintf(hint, sizeof hint, "add \"%s\": %s", option->name,
                  mr_option_expected_text(option, expected, sizeof expected));

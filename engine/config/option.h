@@ -28,9 +28,11 @@ int mr_options_default(const mr_option_reader *reader, const mr_option *table, v
 int mr_options_read(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                     const mr_yaml *map, void *options);
 
-/* Whether `name` is not among the keys of `map`, but one is that both tables lack and that comes near it: an unknown
- * key, which is diagnosed, so that nothing need be said of what is missing. */
-bool mr_option_is_misspelt(const char *name, const mr_option *table, const mr_option *known, const mr_yaml *map);
+/* The entry by which `name` was meant: it is not among the keys of `map`, but one is that both tables lack and that
+ * comes near it. That is an unknown key, which is diagnosed, so that nothing need be said of what is missing. NULL
+ * where there is none. */
+const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, const mr_option *known,
+                                  const mr_yaml *map);
 
 /* The entry of that name; NULL where there is none. `table` may be NULL. */
 const mr_option *mr_option_find(const mr_option *table, const char *name);

@@ -139,7 +139,7 @@ static int read_section(mr_spec_parser *p, const char *section, bool is_source, 
     const char *hint = map && map->kind == MR_YAML_LIST ? "write an id and a colon in the place of each dash: lobby: {...}"
                        : is_source                      ? "add sources: {lobby: {uri: lobby.mp4}}"
                                                         : "add stages: {decode: {input: lobby}}";
-    if (mr_option_is_misspelt(section, top_options, NULL, p->spec->root))
+    if (mr_option_misspelt(section, top_options, NULL, p->spec->root))
         return MR_OK;
     if (!map || mr_yaml_is_null(map) || map->kind != MR_YAML_MAP || map->count == 0) {
         mr_place place = map ? map->place : p->spec->root->place;

@@ -171,7 +171,7 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     if ((automatic && alone) || mr_device_check_name(said->text) == MR_OK || find_by_id(spec, said->text))
         return;
     vertex->broken = true;
-    if (mr_option_is_misspelt("devices", mr_spec_keys(MR_SPEC_PIPELINE), NULL, p->spec->root))
+    if (mr_option_misspelt("devices", mr_spec_keys(MR_SPEC_PIPELINE), NULL, p->spec->root))
         return;
     if (automatic) {
         mr_spec_error(p, said->place, "write device: auto, or name the devices",

@@ -12,6 +12,14 @@ static bool is_name(const mr_yaml *node) {
     return node->kind == MR_YAML_SCALAR && *node->text && strcmp(node->text, "~") != 0;
 }
 
+static const char *section_of(const mr_spec_vertex *vertex) {
+    return vertex->is_source ? "sources" : "stages";
+}
+
+static const mr_option *keys_of(const mr_spec_vertex *vertex) {
+    return vertex->is_source ? mr_source_keys : mr_stage_keys;
+}
+
 /* ---- type ---------------------------------------------------------------------------------------------------- */
 
 static const mr_type_entry *type_named(const mr_spec_parser *p, const char *name, bool is_source) {
@@ -27,7 +35,7 @@ const mr_type_entry *mr_spec_type_of(const mr_spec_parser *p, const mr_yaml *nod
 
 static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, const mr_yaml *said) {
     const char *name = said ? said->text : vertex->is_source ? p->default_source : vertex->id;
-    const char *kind = vertex->is_source ? "source" : "stage", *section = vertex->is_source ? "sources" : "stages";
+    const char *kind = vertex->is_source ? "source" : "stage", *section = section_of(vertex);
     mr_place place = said ? said->place : vertex->place;
     char hint[256];
     if (type_named(p, name, !vertex->is_source)) {
@@ -48,6 +56,15 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
                       "%s.%s: it has no type, and no type is called \"%s\"", section, vertex->id, name);
 }
 
+/* Without a type no options are known, and unknown keys are not told of; one by which `type` was meant is. */
+static bool type_is_misspelt(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
+    const mr_yaml *entry = mr_option_misspelt("type", keys_of(vertex), NULL, vertex->node);
+    if (entry)
+        mr_spec_error(p, entry->key_place, "did you mean \"type\"?", "%s.%s: unknown key \"%s\"",
+                      section_of(vertex), vertex->id, entry->key);
+    return entry != NULL;
+}
+
 /* A type that is missing or wrong is diagnosed. */
 static const mr_type_entry *find_type(const mr_spec_parser *p, const mr_spec_vertex *vertex) {
     const mr_yaml *said = mr_yaml_get(vertex->node, "type");
@@ -56,12 +73,12 @@ static const mr_type_entry *find_type(const mr_spec_parser *p, const mr_spec_ver
     if (said && !is_name(said)) {
         char found[64];
         mr_spec_error(p, said->place, "`millrace list` shows all types", "%s.%s.type: expected a name, found %s",
-                      vertex->is_source ? "sources" : "stages", vertex->id,
+                      section_of(vertex), vertex->id,
                       mr_yaml_found(said, found, sizeof found));
         return NULL;
     }
     const mr_type_entry *entry = mr_spec_type_of(p, vertex->node, vertex->is_source);
-    if (!entry)
+    if (!entry && (said || !type_is_misspelt(p, vertex)))
         unknown_type(p, vertex, said);
     return entry;
 }
@@ -124,7 +141,7 @@ static bool has_slip(const mr_yaml *node) {
     for (const mr_yaml *entry = node->first; entry; entry = entry->next)
         if (strncmp(entry->key, "input:", 6) == 0 || strncmp(entry->key, "join:", 5) == 0)
             return true;
-    return mr_option_is_misspelt("input", mr_stage_keys, NULL, node);
+    return mr_option_misspelt("input", mr_stage_keys, NULL, node);
 }
 
 static int read_inputs(const mr_spec_parser *p, mr_spec_vertex *vertex) {
@@ -214,10 +231,6 @@ const mr_option mr_stage_keys[] = {
     MR_OPTIONS_END,
 };
 
-static const mr_option *keys_of(const mr_spec_vertex *vertex) {
-    return vertex->is_source ? mr_source_keys : mr_stage_keys;
-}
-
 /* Copies the common keys into a map of their own, so that their table is read like any other. */
 static int pick_common(const mr_spec_parser *p, const mr_spec_vertex *vertex, mr_yaml *picked) {
     mr_arena *arena = &p->spec->arena;
@@ -271,7 +284,7 @@ static int read_options(const mr_spec_parser *p, mr_spec_vertex *vertex, mr_type
 }
 
 int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
-    const char *section = vertex->is_source ? "sources" : "stages";
+    const char *section = section_of(vertex);
     char found[64], hint[256];
     if (vertex->node->kind != MR_YAML_MAP) {
         bool scalar = vertex->node->kind == MR_YAML_SCALAR && !mr_yaml_is_null(vertex->node);
