@@ -54,7 +54,7 @@ static bool named(const AVInputFormat *format, const char *const *names, size_t 
 }
 
 static int choose_format(file_reader *reader, const AVInputFormat **format) {
-    const char *path = mr_input_path(reader->params.uri);
+    const char *path = reader->params.uri;
     int status = mr_input_probe(&reader->input, path, format);
     if (status)
         return status;
@@ -79,7 +79,7 @@ static int open_format(file_reader *reader) {
     int status = choose_format(reader, &input_format);
     if (status)
         return status;
-    const char *path = mr_input_path(reader->params.uri);
+    const char *path = reader->params.uri;
     AVDictionary *options = NULL;
     reader->format = avformat_alloc_context();
     if (!reader->format || av_dict_set(&options, "protocol_whitelist", "file", 0) < 0 ||
@@ -142,7 +142,7 @@ static int say_no_video(const AVFormatContext *format, const char *path) {
 
 static int choose_stream(file_reader *reader) {
     AVFormatContext *format = reader->format;
-    const char *path = mr_input_path(reader->params.uri);
+    const char *path = reader->params.uri;
     int wanted = reader->params.stream;
     if (wanted < 0) {
         reader->stream = best_stream(format);
@@ -168,7 +168,7 @@ static int look_into_streams(file_reader *reader) {
     mr_free(options);
     if (error >= 0)
         return MR_OK;
-    return mr_fail(status_of(reader, error), "%s: %s", mr_input_path(reader->params.uri), mr_av_words(error));
+    return mr_fail(status_of(reader, error), "%s: %s", reader->params.uri, mr_av_words(error));
 }
 
 /* True where the header alone says all that planning asks. */
@@ -187,7 +187,7 @@ static int check_size(const file_reader *reader) {
     if ((int64_t)codec->width * codec->height <= reader->params.max_pixels)
         return MR_OK;
     return mr_fail(MR_ERROR_DATA, "%s: pictures of %dx%d are larger than max_pixels (%" PRId64 ") allows",
-                   mr_input_path(reader->params.uri), codec->width, codec->height, reader->params.max_pixels);
+                   reader->params.uri, codec->width, codec->height, reader->params.max_pixels);
 }
 
 /* ---- describing ------------------------------------------------------------------------------------------------ */
@@ -218,7 +218,7 @@ static void read_rotation(const AVStream *stream, mr_media *media) {
 
 static int describe(file_reader *reader) {
     AVStream *stream = reader->stream;
-    mr_media *media = mr_reader_describe(&reader->params, mr_input_path(reader->params.uri), stream->codecpar);
+    mr_media *media = mr_reader_describe(&reader->params, reader->params.uri, stream->codecpar);
     if (!media)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
@@ -242,7 +242,7 @@ static void close_container(file_reader *reader) {
 
 static int open_container(file_reader *reader) {
     const mr_reader_params *params = &reader->params;
-    int status = mr_input_open(&reader->input, mr_input_path(params->uri), params->stage);
+    int status = mr_input_open(&reader->input, params->uri, params->stage);
     if (status)
         return status;
     mr_input_set_timeout(&reader->input, params->timeout_ns);

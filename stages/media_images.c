@@ -366,7 +366,7 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     pthread_mutex_init(&shelf->lock, NULL);
     shelf->references = 1;
     *reader = (image_reader){.base.type = &images_type, .params = *params, .shelf = shelf};
-    status = mr_image_list_make(&shelf->list, mr_input_path(params->uri), kind, params->labels);
+    status = mr_image_list_make(&shelf->list, params->uri, kind, params->labels);
     if (!status && kind == MR_INPUT_GLOB)
         status = refuse_glob_of_videos(reader);
     if (status) {

@@ -95,10 +95,6 @@ int mr_av_status(int error) {
     }
 }
 
-const char *mr_input_path(const char *uri) {
-    return strncmp(uri, "file://", 7) == 0 ? uri + 7 : uri;
-}
-
 static int fail_errno(const char *path, int error) {
     return mr_fail(mr_av_status(AVERROR(error)), "%s: %s", path, strerror(error));
 }
@@ -108,8 +104,7 @@ static int refuse_special(const char *path, mode_t mode) {
     return mr_fail(MR_ERROR_DATA, "%s: is %s; only files and folders are read", path, what);
 }
 
-int mr_input_look(const char *uri, mr_input_kind *kind) {
-    const char *path = mr_input_path(uri);
+int mr_input_look(const char *path, mr_input_kind *kind) {
     struct stat status;
     if (stat(path, &status)) {
         if (errno != ENOENT || !strpbrk(path, "*?["))

@@ -12,12 +12,9 @@
 
 typedef enum mr_input_kind { MR_INPUT_FILE, MR_INPUT_FOLDER, MR_INPUT_GLOB } mr_input_kind;
 
-/* What a uri names. A name with "*", "?" or "[" that is no file is a glob. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
+/* What is at a path. A name with "*", "?" or "[" that is no file is a glob. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
  * MR_ERROR_DATA (a FIFO, socket or device). */
-int mr_input_look(const char *uri, mr_input_kind *kind);
-
-/* The path of a uri: what follows "file://", or the uri itself. */
-const char *mr_input_path(const char *uri);
+int mr_input_look(const char *path, mr_input_kind *kind);
 
 typedef struct mr_input {
     int fd;

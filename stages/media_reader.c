@@ -15,7 +15,7 @@ static bool starts_with(const char *text, const char *prefix) {
 
 /* Whether a file is a still image; those are read whole, without libavformat. */
 static int look_for_image(const mr_reader_params *params, bool *is_image) {
-    const char *path = mr_input_path(params->uri);
+    const char *path = params->uri;
     const AVInputFormat *format = NULL;
     mr_input input;
     int status = mr_input_open(&input, path, params->stage);
@@ -39,7 +39,7 @@ int mr_reader_check(const char *uri) {
         return mr_reader_check_lavfi(uri + strlen(lavfi));
     if (strcmp(uri, "-") == 0)
         return mr_fail(MR_ERROR_NO_INPUT, "standard input is not read: name a file");
-    if (strstr(uri, "://") && !starts_with(uri, "file://"))
+    if (strstr(uri, "://"))
         return mr_fail(MR_ERROR_NO_INPUT, "%s: only files on disk are read", uri);
     return MR_OK;
 }

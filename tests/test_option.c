@@ -207,7 +207,8 @@ static void paths_start_at_the_file_and_uris_do_not(void **state) {
     static const char *const cases[][2] = {
         {"a.mp4", "dir/a.mp4"},   {"/tmp/a.mp4", "/tmp/a.mp4"},      {"../a.mp4", "dir/../a.mp4"},
         {"-", "-"},               {"lavfi:testsrc", "lavfi:testsrc"}, {"http://h/a.mp4", "http://h/a.mp4"},
-        {"12:30.mp4", "dir/12:30.mp4"}, {"file:///a", "file:///a"},
+        {"12:30.mp4", "dir/12:30.mp4"}, {"file:///a", "/a"},          {"file:/a.mp4", "/a.mp4"},
+        {"file://localhost/a", "/a"},   {"file:a.mp4", "dir/a.mp4"},  {"./file:a", "dir/./file:a"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         filling f;

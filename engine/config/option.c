@@ -149,13 +149,20 @@ const char *mr_option_string(const mr_option *option, const void *options) {
     return text;
 }
 
-const char *mr_option_path(const mr_option *option, const void *options) {
-    static const char file_scheme[] = "file://";
-    const char *text = mr_option_string(option, options);
-    if (option->kind != MR_OPTION_URI || !text || !has_scheme(text))
+/* The path in "file:PATH", "file:///PATH" or "file://localhost/PATH" (RFC 8089, taken as it is written, without
+ * percent-decoding, as FFmpeg does); any other text as it is. */
+static const char *without_file_scheme(const char *text) {
+    if (strncmp(text, "file:", 5) != 0)
         return text;
-    size_t length = strlen(file_scheme);
-    return strncmp(text, file_scheme, length) == 0 ? text + length : NULL;
+    text += 5;
+    if (strncmp(text, "//localhost/", 12) == 0)
+        return text + 11;
+    return strncmp(text, "//", 2) == 0 ? text + 2 : text;
+}
+
+const char *mr_option_path(const mr_option *option, const void *options) {
+    const char *text = mr_option_string(option, options);
+    return option->kind == MR_OPTION_URI && text && has_scheme(text) ? NULL : text;
 }
 
 bool mr_option_is_relative(const mr_option *option, const char *text) {
@@ -166,6 +173,8 @@ bool mr_option_is_relative(const mr_option *option, const char *text) {
 static int read_text(const reading *r, void *field) {
     const char *text = r->value->text;
     const char *directory = r->value->place.line > 0 ? r->reader->directory : "";
+    if (r->option->kind == MR_OPTION_URI)
+        text = without_file_scheme(text);
     if (r->option->kind != MR_OPTION_STRING && !*text)
         return wrong_type(r, r->value);
     if (*directory && mr_option_is_relative(r->option, text))

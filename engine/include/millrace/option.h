@@ -16,7 +16,7 @@ typedef enum mr_option_kind {
     MR_OPTION_DOUBLE,   /* double */
     MR_OPTION_STRING,   /* const char * */
     MR_OPTION_PATH,     /* const char *; relative paths are relative to the YAML file; "-" stays "-" */
-    MR_OPTION_URI,      /* const char *; as PATH unless it has a scheme or is "lavfi:..." */
+    MR_OPTION_URI,      /* const char *; as PATH unless it has a scheme or is "lavfi:..."; "file:PATH" is PATH */
     MR_OPTION_ENUM,     /* int: index into `choices` */
     MR_OPTION_DURATION, /* int64_t nanoseconds; "20ms", "1.5s", "2m", "500us" */
     MR_OPTION_BYTES,    /* int64_t bytes; "64MiB", "1GB", "4096" */
