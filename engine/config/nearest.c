@@ -57,23 +57,28 @@ static uint64_t letters(const char *name, size_t *length) {
     return bits;
 }
 
+static bool has_more_bits(uint64_t bits, size_t than) {
+    for (; bits && than > 0; than--)
+        bits &= bits - 1;
+    return bits != 0;
+}
+
 void mr_nearest_offer(mr_nearest *nearest, const char *name) {
     size_t length;
-    uint64_t there = letters(name, &length);
+    if (nearest->best && nearest->distance == 0)
+        return;
     if (!nearest->length)
         nearest->letters = letters(nearest->wanted, &nearest->length);
-    size_t wanted = nearest->length, limit = wanted < 4 ? 1 : wanted / 3;
-    size_t gap = wanted > length ? wanted - length : length - wanted;
-    if (wanted > LONGEST || length > LONGEST || gap > limit || (nearest->best && gap >= nearest->distance))
-        return;
+    const uint64_t there = letters(name, &length);
+    const size_t wanted = nearest->length, gap = wanted > length ? wanted - length : length - wanted;
+    const size_t limit = nearest->best ? nearest->distance - 1 : wanted < 4 ? 1 : wanted / 3;
     /* A replacement changes two of the letters at most, an insertion or deletion one, a swap none: most names are
      * told apart by that alone. */
-    size_t differing = (size_t)__builtin_popcountll(nearest->letters ^ there);
-    if (differing > 2 * limit || (nearest->best && differing + 1 >= 2 * nearest->distance))
+    if (wanted > LONGEST || length > LONGEST || gap > limit || has_more_bits(nearest->letters ^ there, 2 * limit))
         return;
     size_t d = distance(nearest->wanted, wanted, name, length, limit);
     /* A name of one or two letters is near to every other such name; nothing is gained by offering those. */
-    if (d > limit || d >= wanted || (nearest->best && d >= nearest->distance))
+    if (d > limit || d >= wanted)
         return;
     nearest->best = name;
     nearest->distance = d;

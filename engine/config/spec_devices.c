@@ -199,9 +199,14 @@ void mr_spec_check_device(const mr_spec_parser *p, mr_spec_vertex *vertex) {
         check_name(p, vertex, "device", said, true);
         return;
     }
-    if (said->count == 0) {
-        vertex->broken = true;
+    vertex->broken = vertex->broken || said->count == 0 || said->count > MR_SPEC_MAX_DEVICES;
+    if (said->count == 0)
         mr_spec_error(p, said->place, "name at least one device", "stages.%s.device: the list is empty", vertex->id);
+    if (said->count > MR_SPEC_MAX_DEVICES) {
+        mr_spec_error(p, said->place, "name each device once",
+                      "stages.%s.device: the list has %zu names; at most %d are accepted", vertex->id, said->count,
+                      MR_SPEC_MAX_DEVICES);
+        return;
     }
     for (const mr_yaml *item = said->first; item; item = item->next)
         check_name(p, vertex, "device", item, said->count == 1);
