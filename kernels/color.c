@@ -1,9 +1,7 @@
 #include "kernels/color.h"
 
 static void luma_coefficients(const mr_format *source, double *kr, double *kb) {
-    mr_matrix matrix = source->matrix;
-    if (matrix == MR_MATRIX_ANY)
-        matrix = source->height >= 720 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
+    const mr_matrix matrix = mr_format_matrix(source);
     *kr = matrix == MR_MATRIX_BT709 ? 0.2126 : matrix == MR_MATRIX_BT2020 ? 0.2627 : 0.299;
     *kb = matrix == MR_MATRIX_BT709 ? 0.0722 : matrix == MR_MATRIX_BT2020 ? 0.0593 : 0.114;
 }
@@ -11,7 +9,7 @@ static void luma_coefficients(const mr_format *source, double *kr, double *kb) {
 mr_color mr_color_plan(const mr_format *source, const mr_pixel_info *info, const double mean[3],
                        const double std[3]) {
     bool yuv = !info->rgb && info->components == 3;
-    bool limited = source->range == MR_RANGE_LIMITED || (source->range == MR_RANGE_ANY && yuv);
+    bool limited = mr_format_range(source) == MR_RANGE_LIMITED;
     double unit = 1 << MR_SAMPLE_BITS;
     /* The largest code in units of an 8-bit code: 255 for 8 bits, 255.75 for 10. */
     double most = ((1 << info->depth) - 1) * 256.0 / (1 << info->depth);

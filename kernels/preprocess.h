@@ -20,7 +20,7 @@
  * Destination pixel i of n then covers region.start + region.length * [i, i + 1] / n. Interpolations:
  * kernels/filter.h. Chroma is resized from its own plane, at positions moved by its siting; `nearest` takes the
  * chroma sample that belongs to the luma sample. Unknown siting: left; centre where the range is full (JPEG).
- * Unknown matrix: BT.709 from 720 lines on, else BT.601. Unknown range: limited for YUV, full for gray and RGB.
+ * Unknown matrix and range: as mr_format_matrix and mr_format_range have them.
  *
  * Values. After conversion R, G, B are held within 0..255 and not rounded; result = (value - mean) / std. u8 results
  * take that, held within 0..255 and rounded half up. A gray picture gives three equal channels. A gray result is one

@@ -238,8 +238,7 @@ static void keep_luma(mr_format *source, mr_pixel_info *info) {
     if (info->rgb || info->components == 1)
         return;
     info->components = 1;
-    if (source->range == MR_RANGE_ANY)
-        source->range = MR_RANGE_LIMITED;
+    source->range = mr_format_range(source);
 }
 
 static void plan_colors(mr_preprocess *plan, const mr_format *source, const mr_pixel_info *info) {

@@ -229,6 +229,8 @@ static bool is_upside_down(const AVFrame *picture) {
 static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_frame **frame) {
     decode_state *state = self->state;
     const AVFrame *picture = state->picture;
+    const mr_decode_choices *from = self->options;
+    const mr_untagged untagged = {(mr_matrix)from->untagged.matrix, (mr_range)from->untagged.range};
     const enum AVPixelFormat layout = mr_decode_device_layout(picture);
     enum AVPixelFormat converted = layout;
     mr_pixel pixel = mr_pixel_from_av(layout);
@@ -238,7 +240,7 @@ static int make_frame(mr_stage *self, mr_io *io, const mr_frame *packet, mr_fram
     if (!pixel)
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %d cannot be carried", layout);
     mr_format format;
-    mr_format_describe(&format, picture, pixel, state->codec, packet->media);
+    mr_format_describe(&format, picture, pixel, state->codec, packet->media, untagged);
     if (state->device)
         return mr_decode_device_give(state->device, io, picture, converted, &format, packet, frame);
     int status = convert ? mr_io_acquire(io, 0, &format, packet, frame) : mr_io_derive(io, packet, frame);

@@ -98,6 +98,7 @@ enum AVPixelFormat mr_pixel_av_at(size_t index, mr_pixel *pixel) {
 
 /* ---- colour ---------------------------------------------------------------------------------------------------- */
 
+/* ANY where the stream does not say. */
 static mr_matrix matrix_of(const AVFrame *picture) {
     switch (picture->colorspace) {
     case AVCOL_SPC_BT709:
@@ -111,7 +112,7 @@ static mr_matrix matrix_of(const AVFrame *picture) {
     case AVCOL_SPC_BT2020_CL:
         return MR_MATRIX_BT2020;
     default:
-        return picture->width >= 1280 || picture->height >= 720 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
+        return MR_MATRIX_ANY;
     }
 }
 
@@ -120,11 +121,14 @@ static bool is_jpeg_yuv(enum AVPixelFormat format) {
            format == AV_PIX_FMT_YUVJ444P || format == AV_PIX_FMT_YUVJ411P;
 }
 
-static mr_range range_of(const AVFrame *picture, const mr_pixel_info *info, const AVCodecContext *codec) {
+static mr_range range_of(const AVFrame *picture, const mr_pixel_info *info, const AVCodecContext *codec,
+                         mr_range untagged) {
     if (info->rgb || picture->color_range == AVCOL_RANGE_JPEG || is_jpeg_yuv(picture->format))
         return MR_RANGE_FULL;
     if (picture->color_range == AVCOL_RANGE_MPEG)
         return MR_RANGE_LIMITED;
+    if (untagged != MR_RANGE_ANY)
+        return untagged;
     return info->components == 1 && codec->codec_id != AV_CODEC_ID_H264 ? MR_RANGE_FULL : MR_RANGE_LIMITED;
 }
 
@@ -172,13 +176,18 @@ static AVRational aspect_of(const AVFrame *picture, const mr_media *media) {
 }
 
 void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixel, const AVCodecContext *codec,
-                        const mr_media *media) {
+                        const mr_media *media, mr_untagged untagged) {
     const mr_pixel_info *info = mr_pixel_describe(pixel);
     AVRational aspect = aspect_of(picture, media);
     *format = (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = pixel, .width = picture->width,
                           .height = picture->height, .matrix = info->rgb ? MR_MATRIX_ANY : matrix_of(picture),
-                          .range = range_of(picture, info, codec), .siting = siting_of(picture, info, codec),
+                          .range = range_of(picture, info, codec, untagged.range),
+                          .siting = siting_of(picture, info, codec),
                           .sar_num = aspect.num, .sar_den = aspect.den};
+    if (!info->rgb && format->matrix == MR_MATRIX_ANY)
+        format->matrix = untagged.matrix;
+    if (!info->rgb)
+        format->matrix = mr_format_matrix(format);
     if (media) {
         format->rotation = media->rotation;
         format->flip = media->flip;
@@ -190,6 +199,12 @@ void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixe
 
 /* ---- conversion ------------------------------------------------------------------------------------------------ */
 
+const int *mr_swscale_matrix(const mr_format *format) {
+    static const int names[] = {
+        [MR_MATRIX_BT601] = SWS_CS_ITU601, [MR_MATRIX_BT709] = SWS_CS_ITU709, [MR_MATRIX_BT2020] = SWS_CS_BT2020};
+    return sws_getCoefficients(names[mr_format_matrix(format)]);
+}
+
 int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum AVPixelFormat converted,
                        mr_frame *to) {
     *scaler = sws_getCachedContext(*scaler, picture->width, picture->height, picture->format, picture->width,
@@ -199,10 +214,8 @@ int mr_picture_convert(struct SwsContext **scaler, const AVFrame *picture, enum 
         return mr_fail(MR_ERROR_DATA, "pictures of pixel format %s cannot be converted",
                        av_get_pix_fmt_name(picture->format));
     /* The same matrix and range on both sides: samples keep their meaning. */
-    int full = to->format.range == MR_RANGE_FULL;
-    const int *matrix = sws_getCoefficients(to->format.matrix == MR_MATRIX_BT709    ? SWS_CS_ITU709
-                                            : to->format.matrix == MR_MATRIX_BT2020 ? SWS_CS_BT2020
-                                                                                    : SWS_CS_ITU601);
+    int full = mr_format_range(&to->format) == MR_RANGE_FULL;
+    const int *matrix = mr_swscale_matrix(&to->format);
     sws_setColorspaceDetails(*scaler, matrix, full, matrix, full, 0, 1 << 16, 1 << 16);
     uint8_t *planes[4] = {0};
     int strides[4] = {0};

@@ -29,16 +29,25 @@ mr_pixel mr_pixel_carried(enum AVPixelFormat format);
 /* The formats that are carried as they are: the format at `index` and its layout; AV_PIX_FMT_NONE past the last. */
 enum AVPixelFormat mr_pixel_av_at(size_t index, mr_pixel *pixel);
 
-/* Describes a decoded picture. What the stream leaves open is filled in as players do: the matrix is BT.709
- * where the picture is at least 1280 wide or 720 high, else BT.601; the range is full for RGB, for JPEG's YUV
- * and for gray pictures outside of H.264, else limited; chroma sits in the centre in JPEG, MPEG-1 and WebP, else
- * on the left. Rotation and mirroring are the media's unless the picture brings its own (EXIF). */
+/* Matrix and range of pictures whose stream does not say; ANY leaves them to what players take. */
+typedef struct mr_untagged {
+    mr_matrix matrix;
+    mr_range range;
+} mr_untagged;
+
+/* Describes a decoded picture. What both the stream and `untagged` leave open is filled in as players do: the matrix
+ * as mr_format_matrix does; the range is full for RGB, for JPEG's YUV and for gray pictures outside of H.264, else
+ * limited; chroma sits in the centre in JPEG, MPEG-1 and WebP, else on the left. Rotation and mirroring are the
+ * media's unless the picture brings its own (EXIF). */
 void mr_format_describe(mr_format *format, const AVFrame *picture, mr_pixel pixel, const AVCodecContext *codec,
-                        const mr_media *media);
+                        const mr_media *media, mr_untagged untagged);
 
 /* Degrees clockwise and mirroring of a display matrix (nine words, as in ISO/IEC 14496-12); false where it is
  * degenerate. */
 bool mr_rotation_from_matrix(const int32_t *matrix, int16_t *rotation, bool *flip);
+
+/* swscale's coefficients for the matrix of a picture. */
+const int *mr_swscale_matrix(const mr_format *format);
 
 /* Converts into a frame whose planes are there already. *scaler is created as needed and kept for the next
  * picture; free it with sws_freeContext. MR_ERROR_DATA where swscale cannot. */

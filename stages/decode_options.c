@@ -14,6 +14,19 @@ enum { MOST_THREADS = 64, MOST_REFERENCES = 20 };
 static const char *const skip_choices[] = {"none", "nonref", "nonkey", NULL};
 static const char *const hardware_choices[] = {"auto", "off", "require", NULL};
 static const char *const damaged_choices[] = {"drop", "keep", NULL};
+/* In the order of mr_matrix and mr_range, whose ANY is auto. */
+static const char *const matrix_choices[] = {"auto", "bt601", "bt709", "bt2020", NULL};
+static const char *const range_choices[] = {"auto", "limited", "full", NULL};
+static const mr_option untagged_fields[] = {
+    {.name = "matrix", .kind = MR_OPTION_ENUM, .offset = FIELD(untagged.matrix) - FIELD(untagged), .fallback = "auto",
+     .choices = matrix_choices,
+     .help = "of Y'CbCr; auto: bt709 from 1280 columns or 720 lines on, else bt601, as for players"},
+    {.name = "range", .kind = MR_OPTION_ENUM, .offset = FIELD(untagged.range) - FIELD(untagged), .fallback = "auto",
+     .choices = range_choices,
+     .help = "whether black is 16 and white 235 of 255, or black 0 and white 255; auto: limited, but full for JPEG "
+             "and for gray pictures outside of H.264"},
+    MR_OPTIONS_END};
+
 const mr_option mr_decode_options[] = {
     {.name = "threads", .kind = MR_OPTION_STRING, .offset = FIELD(threads), .fallback = "auto",
      .help = "decoding threads of one source; auto: with a single source one more than there are workers, with "
@@ -24,6 +37,9 @@ const mr_option mr_decode_options[] = {
     {.name = "damaged", .kind = MR_OPTION_ENUM, .offset = FIELD(damaged), .fallback = "drop",
      .choices = damaged_choices,
      .help = "drop pictures that the decoder had to patch up, counted as corrupt, or keep them"},
+    {.name = "untagged", .kind = MR_OPTION_MAP, .offset = FIELD(untagged), .fields = untagged_fields,
+     .brief = "matrix",
+     .help = "what the colours of a stream mean that does not say so itself; of one that does, nothing is changed"},
     {.name = "hardware", .kind = MR_OPTION_ENUM, .offset = FIELD(hardware), .fallback = "auto",
      .choices = hardware_choices,
      .help = "on a CUDA device, decode with its NVDEC what that can decode, and by software what it cannot; off: "

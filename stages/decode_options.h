@@ -13,6 +13,11 @@ typedef struct mr_decode_choices {
     int damaged;  /* MR_DAMAGED_... */
     int64_t max_pixels;
     int hardware; /* mr_hardware */
+    struct {
+        bool given;
+        int matrix; /* mr_matrix */
+        int range;  /* mr_range */
+    } untagged;
 } mr_decode_choices;
 
 extern const mr_option mr_decode_options[];

@@ -210,10 +210,8 @@ static int make_scaler(images_state *state, const mr_format *format, enum AVPixe
     av_opt_set_int(scaler, "sws_flags", SWS_BILINEAR | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP, 0);
     av_opt_set_int(scaler, "src_h_chr_pos", siting_h(format->siting), 0);
     av_opt_set_int(scaler, "src_v_chr_pos", halved ? siting_v(format->siting) : -513, 0);
-    int full = format->range != MR_RANGE_LIMITED;
-    const int *matrix = sws_getCoefficients(format->matrix == MR_MATRIX_BT709    ? SWS_CS_ITU709
-                                            : format->matrix == MR_MATRIX_BT2020 ? SWS_CS_BT2020
-                                                                                 : SWS_CS_ITU601);
+    int full = mr_format_range(format) == MR_RANGE_FULL;
+    const int *matrix = mr_swscale_matrix(format);
     sws_setColorspaceDetails(scaler, matrix, full, matrix, 1, 0, 1 << 16, 1 << 16);
     return sws_init_context(scaler, NULL, NULL) < 0 ? mr_fail(MR_ERROR_DATA, "a picture cannot be converted to RGB")
                                                     : MR_OK;

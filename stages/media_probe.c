@@ -66,7 +66,7 @@ mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media) 
                              .chroma_location = codec->chroma_sample_location,
                              .sample_aspect_ratio = codec->sample_aspect_ratio};
     mr_format format;
-    mr_format_describe(&format, &picture, pixel, codec, media);
+    mr_format_describe(&format, &picture, pixel, codec, media, (mr_untagged){0});
     const mr_format_set described = mr_format_set_of(&format);
     set.pixels = described.pixels;
     set.look = described.look;

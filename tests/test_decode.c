@@ -366,6 +366,37 @@ static void formats_carry_rotation_and_colour(void **state) {
     assert_int_equal(result.format[0].siting, MR_SITING_TOPLEFT);
     assert_int_equal(result.format[0].sar_num, 4);
     assert_int_equal(result.format[0].sar_den, 3);
+    /* What the stream says is not overruled. */
+    run_clip(&result, path, "", ", untagged: {matrix: bt601, range: limited}");
+    assert_int_equal(result.format[0].matrix, MR_MATRIX_BT2020);
+    assert_int_equal(result.format[0].range, MR_RANGE_FULL);
+}
+
+static void colours_of_streams_that_do_not_tell(void **state) {
+    (void)state;
+    static const struct {
+        const char *size, *decode;
+        mr_matrix matrix;
+        mr_range range;
+    } cases[] = {
+        {"320x180", "", MR_MATRIX_BT601, MR_RANGE_LIMITED},
+        {"1280x64", "", MR_MATRIX_BT709, MR_RANGE_LIMITED},
+        {"64x720", "", MR_MATRIX_BT709, MR_RANGE_LIMITED},
+        {"320x180", ", untagged: bt709", MR_MATRIX_BT709, MR_RANGE_LIMITED},
+        {"1280x64", ", untagged: {matrix: bt601, range: full}", MR_MATRIX_BT601, MR_RANGE_FULL},
+        {"320x180", ", untagged: {matrix: bt2020}", MR_MATRIX_BT2020, MR_RANGE_LIMITED},
+    };
+    static outcome result;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[CLIP_PATH], name[64], arguments[256];
+        snprintf(name, sizeof name, "untagged-%s-yuv.mkv", cases[i].size);
+        snprintf(arguments, sizeof arguments, "-f lavfi -i testsrc2=size=%s -frames:v 1 " H264 "yuv420p",
+                 cases[i].size);
+        clip_make(path, name, arguments);
+        run_clip(&result, path, "", cases[i].decode);
+        assert_int_equal(result.format[0].matrix, cases[i].matrix);
+        assert_int_equal(result.format[0].range, cases[i].range);
+    }
 }
 
 /* ---- parts ----------------------------------------------------------------------------------------------------- */
@@ -554,6 +585,7 @@ int main(void) {
         cmocka_unit_test(required_hardware_must_be_there),
         cmocka_unit_test(layouts_of_hardware_are_foreseen),
         cmocka_unit_test(formats_carry_rotation_and_colour),
+        cmocka_unit_test(colours_of_streams_that_do_not_tell),
     };
     int failed = cmocka_run_group_tests(parts, NULL, NULL);
     return clips_available() ? failed + cmocka_run_group_tests(clips, NULL, NULL) : failed;

@@ -58,6 +58,19 @@ static const mr_component *component_of_plane(const mr_pixel_info *info, int pla
     return NULL;
 }
 
+mr_matrix mr_format_matrix(const mr_format *format) {
+    if (format->matrix != MR_MATRIX_ANY)
+        return format->matrix;
+    return format->width >= 1280 || format->height >= 720 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
+}
+
+mr_range mr_format_range(const mr_format *format) {
+    if (format->range != MR_RANGE_ANY)
+        return format->range;
+    const mr_pixel_info *info = mr_pixel_describe(format->pixel);
+    return info->rgb || info->components == 1 ? MR_RANGE_FULL : MR_RANGE_LIMITED;
+}
+
 /* Half a sample still needs one: sizes are rounded up, as every codec does. */
 static int32_t subsampled(int32_t size, int log2) {
     return (int32_t)(((int64_t)size + (1 << log2) - 1) >> log2);

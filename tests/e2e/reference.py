@@ -12,9 +12,9 @@ MATRICES = {"bt709": (0.2126, 0.0722), "bt470bg": (0.299, 0.114), "smpte170m": (
 
 
 def matrix_of(info):
-    """What FFmpeg's users assume where a stream does not tell: BT.709 from 720 lines up, BT.601 below."""
+    """What players assume where a stream does not tell: BT.709 from 1280 columns or 720 lines up, BT.601 below."""
     named = info.get("color_space", "unknown")
-    return MATRICES.get(named) or MATRICES["bt709" if info["height"] >= 720 else "smpte170m"]
+    return MATRICES.get(named) or MATRICES["bt709" if info["height"] >= 720 or info["width"] >= 1280 else "smpte170m"]
 
 
 def to_rgb(y, u, v, matrix, full=False):

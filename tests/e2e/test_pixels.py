@@ -19,7 +19,7 @@ pipeline: pictures
 sources:
   clip: {{uri: "{uri}"}}
 stages:
-  decode:  {{input: clip}}
+  decode:  {{input: clip{options}}}
   results: {{type: images, input: decode, path: "{path}"}}
 """
 
@@ -33,19 +33,20 @@ def read(path):
 
 
 class Pixels(harness.Case):
-    def pictures(self, uri, frames):
+    def pictures(self, uri, frames, options=""):
         folder = self.folder / f"png-{len(list(self.folder.iterdir()))}"
-        run = self.run_pipeline(IMAGES.format(uri=uri, path=folder), rows=False)
+        run = self.run_pipeline(IMAGES.format(uri=uri, path=folder, options=options), rows=False)
         self.assert_balanced(run)
         paths = sorted(folder.rglob("*.png"))
         self.assertEqual(len(paths), frames)
         return [read(path) for path in paths]
 
-    def assert_yuv(self, path):
-        """Against the standard's matrix in double precision, on the planes that ffmpeg decodes."""
-        info = clips.stream(path)
+    def assert_yuv(self, path, options="", **meant):
+        """Against the standard's matrix in double precision, on the planes that ffmpeg decodes. `meant` stands beside
+        what ffprobe says of the stream."""
+        info = {**clips.stream(path), **meant}
         expected = list(clips.planes(path))
-        for seen, (y, *chroma) in zip(self.pictures(path, len(expected)), expected):
+        for seen, (y, *chroma) in zip(self.pictures(path, len(expected), options), expected):
             if not chroma:
                 grey = (y - 16) / 219 * 255 if info.get("color_range") != "pc" else y
                 found = seen if seen.ndim == 2 else seen[..., 0]
@@ -66,6 +67,12 @@ class Pixels(harness.Case):
             if clips.stream(clips.codec(name))["pix_fmt"].startswith(("yuv", "gray")):
                 with self.subTest(name):
                     self.assert_yuv(clips.codec(name))
+
+    def test_streams_that_do_not_tell(self):
+        path = clips.codec("h264 4:4:4")
+        self.assertNotIn("color_space", clips.stream(path))
+        self.assert_yuv(path, ", untagged: bt709", color_space="bt709")
+        self.assert_yuv(path, ", untagged: {matrix: bt2020, range: full}", color_space="bt2020nc", color_range="pc")
 
     def test_pictures_in_two_fields(self):
         """Both fields, line by line, are those that were written; and so ffmpeg has them."""

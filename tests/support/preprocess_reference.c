@@ -152,7 +152,7 @@ static void colored(const picture *p, const double s[3], double rgb[3]) {
     bool limited = p->format->range == MR_RANGE_LIMITED || (p->format->range == MR_RANGE_ANY && yuv);
     mr_matrix matrix = p->format->matrix;
     if (matrix == MR_MATRIX_ANY)
-        matrix = p->format->height >= 720 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
+        matrix = p->format->height >= 720 || p->format->width >= 1280 ? MR_MATRIX_BT709 : MR_MATRIX_BT601;
     double most = (exp2(p->info->depth) - 1.0) / exp2(p->info->depth - 8), kr = k[matrix][0], kb = k[matrix][1];
     double v[3];
     for (int c = 0; c < 3; c++) {

@@ -109,6 +109,11 @@ typedef struct mr_pixel_info {
 /* Never NULL for a value below MR_PIXEL_COUNT. */
 const mr_pixel_info *mr_pixel_describe(mr_pixel pixel);
 
+/* Matrix and range of a picture; where its format leaves them open, what players take: BT.709 from 1280 columns or 720
+ * lines on, else BT.601; limited range of Y'CbCr, full of gray and RGB. Never ANY. */
+mr_matrix mr_format_matrix(const mr_format *format);
+mr_range mr_format_range(const mr_format *format);
+
 /* Bytes in a row and number of rows of one plane of a picture, without padding. */
 size_t mr_plane_row_bytes(mr_pixel pixel, int plane, int32_t width);
 int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height);
