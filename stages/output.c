@@ -87,18 +87,19 @@ int mr_output_sync(const mr_output *output) {
 }
 
 /* A pipe's reader may take its time: what fits without blocking is written, and in between the stage asks whether
- * it is still wanted. */
+ * it is still wanted. A run that was asked to end does not wait for ever for a reader that takes nothing. */
 static int await_reader(const mr_output *output, const mr_stage *self) {
     struct pollfd one = {.fd = output->fd, .events = POLLOUT};
-    for (;;) {
-        if (mr_stage_cancelled(self))
-            return mr_fail(MR_ERROR_CANCELLED, "stopped while %s took nothing", output->path);
+    while (!mr_stage_cancelled(self)) {
         int ready = poll(&one, 1, PATIENCE_MS);
         if (ready > 0)
             return MR_OK;
         if (ready < 0 && errno != EINTR)
             return MR_ERROR_IO;
+        if (mr_stage_gives_up(self))
+            break;
     }
+    return mr_fail(MR_ERROR_CANCELLED, "stopped while %s took nothing", output->path);
 }
 
 /* The record could not be written whole: what of it was goes. With errno. */

@@ -8,7 +8,7 @@
  *
  * Opening a regular file empties it. One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us
- * waiting). A thread that writes to a pipe has SIGPIPE blocked from then on. */
+ * waiting, or was asked to end and the reader goes on taking nothing, see mr_stage_gives_up). A thread that writes to a pipe has SIGPIPE blocked from then on. */
 #ifndef MILLRACE_STAGES_OUTPUT_H
 #define MILLRACE_STAGES_OUTPUT_H
 

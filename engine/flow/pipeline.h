@@ -16,4 +16,7 @@ struct mr_pipeline {
 /* The plan that a pipeline opened with these parameters would run. */
 int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics);
 
+/* Stops the run at once where it was asked to end so long ago, and says so in the log. */
+void mr_pipeline_keep_short(mr_pipeline *pipeline, int64_t most_ns);
+
 #endif

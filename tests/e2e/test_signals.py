@@ -20,6 +20,11 @@ stages:
 """
 # As fast as possible, into a pipe that nobody empties; the other file tells that frames are on their way there.
 STUCK = ENDLESS.replace(", realtime: true", "") + "  others:  {type: jsonl, input: decode, path: OTHERS}\n"
+STUCK_NODES = """\
+nodes:
+  camera: {stages: decode}
+  center: {stages: [results, others]}
+"""
 
 
 def full_pipe():
@@ -75,13 +80,37 @@ class Signals(harness.Case):
         child = self.start(STUCK.replace("OTHERS", str(others)), stdout=write)
         os.close(write)
         self.wait_for_rows(others, 1)
-        child.send_signal(signal.SIGINT)
-        child.send_signal(signal.SIGUSR1)  # is looked at after SIGINT, which has the lower number
+        # All three wait when it goes on, and are taken in the order of their numbers: INT, USR1, TERM.
+        for one in (signal.SIGSTOP, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGCONT):
+            child.send_signal(one)
         self.assertTrue(any("delivered" in line for line in child.stderr))
-        self.assertIsNone(child.poll(), "it cannot drain into a full pipe")
-        child.send_signal(signal.SIGINT)
         child.wait(timeout=harness.TIMEOUT)
-        self.assertNotEqual(child.returncode, 0)
+        self.assertEqual(child.returncode, 128 + signal.SIGTERM)
+
+    def assert_given_up(self, text):
+        """A run whose results nobody reads ends all the same when it is asked to, and says what it could not write."""
+        read, write = full_pipe()
+        self.addCleanup(os.close, read)
+        others = self.folder / "others.jsonl"
+        child = self.start(text.replace("OTHERS", str(others)), "--json", stdout=write)
+        os.close(write)
+        self.wait_for_rows(others, 1)
+        child.send_signal(signal.SIGTERM)
+        err = child.communicate(timeout=harness.TIMEOUT)[1]
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(next(line for line in err.splitlines() if line.startswith("{")))["ledger"]
+        self.assertTrue(ledger["balanced"], ledger)
+        self.assertEqual((ledger["delivered"], ledger["in_flight"], ledger["absorbed"]), (0, 0, []), ledger)
+        self.assertEqual(ledger["in"], sum(line["frames"] for line in ledger["dropped"]), ledger)
+        self.assertGreater(ledger["in"], 0)
+        self.assertEqual({line["reason"] for line in ledger["dropped"]} - {"stopped", "cancelled"}, set())
+        self.assertIn("still waits, and the run was asked to end: what is in flight is dropped", err)
+
+    def test_results_that_nobody_reads(self):
+        self.assert_given_up(STUCK)
+
+    def test_results_of_nodes_that_nobody_reads(self):
+        self.assert_given_up(STUCK + STUCK_NODES)
 
     def test_summary_so_far(self):
         output = self.folder / "rows.jsonl"

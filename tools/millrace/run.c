@@ -24,6 +24,8 @@ enum {
 };
 /* How often the progress line is renewed. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
+/* How long what is in flight may take once the run was asked to end; see supervisor.c for the rest of ten seconds. */
+static const int64_t drain_ns = 7000000000, drain_last_ns = 3500000000;
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
@@ -73,8 +75,8 @@ static const mr_usage usage = {
             "  --json             prints the summary as one JSON object on standard output, or on standard\n"
             "                     error where results go to standard output\n\n"
             "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C) and SIGTERM end the sources and\n"
-            "deliver what is in flight, with exit code 0; the second one exits at once. Of several failures the\n"
-            "exit code is the first one's.\n",
+            "deliver what is in flight, with exit code 0; what takes longer than some seconds is dropped and counted.\n"
+            "The second one exits at once. Of several failures the exit code is the first one's.\n",
     .options = options,
 };
 
@@ -199,12 +201,21 @@ static void give_signs(audience *to, const mr_summary *summary) {
     }
 }
 
+/* A run that was asked to end ends soon, however long what is in flight would take; sooner where it is one of several,
+ * and was asked only once those that read sources had some time. */
+static void keep_drain_short(const audience *to) {
+    const mr_plan *plan = to->pipeline->plan;
+    bool asked_last = to->report->stream && plan->nodes[plan->node].source_count == 0;
+    mr_pipeline_keep_short(to->pipeline, asked_last ? drain_last_ns : drain_ns);
+}
+
 static int await_end(audience *to) {
     int status;
     if (to->show)
         mr_progress_begin(&to->progress);
     while ((status = mr_pipeline_wait(to->pipeline, refresh_ns)) == MR_ERROR_AGAIN) {
         mr_summary *summary = NULL;
+        keep_drain_short(to);
         if (mr_pipeline_summarize(to->pipeline, &summary))
             continue;
         give_signs(to, summary);

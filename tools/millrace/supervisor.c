@@ -19,7 +19,7 @@
 
 static const int64_t second_ns = 1000000000, tick_ns = 250000000;
 /* From when sources were asked to end: all nodes are, and all are ended. */
-static const int64_t ask_all_ns = 4000000000, end_all_ns = 9000000000;
+static const int64_t ask_all_ns = 2500000000, end_all_ns = 9500000000;
 
 const mr_plan_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child) {
     return &s->how->plan->nodes[child->node];
