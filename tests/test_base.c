@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,26 @@ static void allocations_are_counted(void **state) {
     mr_free(d);
     mr_free(NULL);
     assert_int_equal(mr_allocation_count() - before, 5);
+}
+
+/* Else the second block would come from the system again, and be told of by mallinfo2 as such. */
+static void what_is_freed_is_kept_where_that_was_asked_for(void **state) {
+    (void)state;
+#if defined __GLIBC__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    const size_t bytes = 8 << 20;
+    mr_memory_keep(2 * bytes);
+    mr_memory_keep(1);
+    const size_t mapped = mallinfo2().hblkhd;
+    for (int i = 0; i < 2; i++) {
+        void *block = mr_alloc(bytes);
+        assert_non_null(block);
+        assert_int_equal(mallinfo2().hblkhd, mapped);
+        mr_free(block);
+        assert_true(mallinfo2().fordblks >= bytes);
+    }
+#else
+    skip();
+#endif
 }
 
 static void put(const char *root, const char *folder, const char *file, const char *text) {
@@ -135,6 +156,7 @@ int main(void) {
         cmocka_unit_test(a_simulated_clock_stands_until_it_is_set),
         cmocka_unit_test(the_real_clock_measures_sleep),
         cmocka_unit_test(allocations_are_counted),
+        cmocka_unit_test(what_is_freed_is_kept_where_that_was_asked_for),
         cmocka_unit_test(control_groups_limit_cores),
         cmocka_unit_test(affinity_limits_cores),
         cmocka_unit_test(the_process_is_measured),

@@ -1,8 +1,15 @@
 #include "engine/base/memory.h"
 
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What the GNU C library takes as M_MMAP_THRESHOLD at most, half of a heap of one of its arenas, and twice that: as far
+ * as it would go by itself where so large blocks were freed, which it does no more once it has been told. */
+enum { LARGEST_KEPT = 32 << 20, LEAST_KEPT = 2 * LARGEST_KEPT };
 
 static _Atomic uint64_t allocations;
 
@@ -38,6 +45,21 @@ char *mr_strdup(const char *text) {
 
 void mr_free(void *block) {
     free(block);
+}
+
+void mr_memory_keep(uint64_t bytes) {
+#ifdef __GLIBC__
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int kept;
+    int most = bytes < INT_MAX ? (int)bytes : INT_MAX;
+    most = most > LEAST_KEPT ? most : LEAST_KEPT;
+    pthread_mutex_lock(&lock);
+    if (most > kept && mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT) && mallopt(M_TRIM_THRESHOLD, most))
+        kept = most;
+    pthread_mutex_unlock(&lock);
+#else
+    (void)bytes;
+#endif
 }
 
 uint64_t mr_allocation_count(void) {

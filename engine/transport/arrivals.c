@@ -5,7 +5,7 @@
 #include "engine/base/memory.h"
 
 /* The part of `many` that is reported once nothing more is open. */
-enum { FEW = 4 };
+enum { FEW = 2 };
 
 struct mr_arrivals {
     pthread_mutex_t lock;
@@ -117,16 +117,20 @@ int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity
     return status;
 }
 
-mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, int64_t now_ns, int64_t *wake_ns) {
+mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, int64_t *wake_ns) {
+    mr_arrival *first = NULL;
     pthread_mutex_lock(&arrivals->lock);
-    mr_arrival *first = arrivals->first;
-    if (first || now_ns >= arrivals->until_ns) {
+    bool due = now_ns >= arrivals->until_ns;
+    if (arrivals->first && (all || due || is_enough(arrivals))) {
+        first = arrivals->first;
+        arrivals->first = NULL;
+        arrivals->last = &arrivals->first;
+        arrivals->count = 0;
+    }
+    if (first || due) {
         arrivals->gathering = first != NULL;
         arrivals->until_ns = now_ns + arrivals->gather_ns;
     }
-    arrivals->first = NULL;
-    arrivals->last = &arrivals->first;
-    arrivals->count = 0;
     if (arrivals->gathering && arrivals->until_ns < *wake_ns)
         *wake_ns = arrivals->until_ns;
     pthread_mutex_unlock(&arrivals->lock);

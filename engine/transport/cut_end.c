@@ -17,8 +17,9 @@
 
 static const int64_t HEARTBEAT_NS = 1000000000, RETRY_NS = 200000000, STOP_NS = 8000000000,
                      HANDSHAKE_NS = 5000000000;
-/* Outcomes are gathered for so long. */
-static const int64_t REPORT_NS = 1000000;
+/* Outcomes are gathered for so long, or until they are a good part of the window: each report wakes six threads on its
+ * way. */
+static const int64_t REPORT_NS = 5000000;
 /* A frame that may be what killed a taker is kept alone for so long at most. */
 static const int64_t ALONE_NS = 2000000000;
 enum { SILENT_BEATS = 3 };

@@ -249,7 +249,7 @@ static void lost(void *context, uint32_t route) {
 /* Where the run was stopped at once, frames are dropped for no fault of theirs: the giving side keeps them. */
 static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     bool cancelled = atomic_load(&in->instance->graph->cancelled);
-    mr_arrival *first = mr_arrivals_take(in->arrivals, now_ns, wake_ns);
+    mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
     for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
         bool known = arrival->note != MR_NOTE_NONE;
         in->progress++;
@@ -430,6 +430,7 @@ static int create_order(cut_in *in) {
 static int create_parts(cut_in *in) {
     const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = in};
     int status = create_lanes(in);
+    mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
     if (!status)
         status = create_order(in);
     if (!status)

@@ -9,7 +9,11 @@
  * processor time that both processes together take for a frame, from their start to their end; with --rate, at which
  * frames then leave, also the median of how long one is on its way, in microseconds. `picture`: I420, 1920x1080 unless
  * said; `result`: no payload, a tensor of 1 KiB. `shared`: the cut leaves pictures in shared memory, the bare pair sends
- * them over ipc. */
+ * them over ipc.
+ *
+ * Both send from a few frames that have been written once, again and again, and both look at nothing of what comes. What
+ * the cut does beyond is its own: it gathers results in messages, and keeps the memory of messages that it has received
+ * (mr_memory_keep), which the bare pair leaves to the C library. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -160,12 +164,23 @@ static int make_result(mr_io *io, mr_frame **frame) {
     return status;
 }
 
+/* Memory that was never written is one page of zeros, whatever its size, and so in the cache: the first time that it is
+ * used it is filled. */
+static void make_real(uint8_t *data, size_t bytes) {
+    if (!*data)
+        memset(data, 1, bytes);
+}
+
 static int fill_process(mr_stage *self, mr_io *io) {
     const mr_format format = picture_format();
     mr_frame *frame;
     (void)self;
     int status = given.picture ? mr_io_acquire(io, 0, &format, mr_io_input(io), &frame) : make_result(io, &frame);
-    return status ? status : mr_io_emit(io, 0, frame);
+    if (status)
+        return status;
+    if (given.picture)
+        make_real(frame->plane[0].buffer->data, frame->plane[0].buffer->bytes);
+    return mr_io_emit(io, 0, frame);
 }
 
 static int count_process(mr_stage *self, mr_io *io) {
@@ -181,7 +196,7 @@ static const mr_option no_options[] = {MR_OPTIONS_END};
 static mr_stage_type source_type = {.name = "bare", .summary = "empty frames", .outputs = outputs,
     .options = no_options, .state_bytes = sizeof(uint64_t), .entry = MR_ENTRY_PER_SOURCE,
     .negotiate = source_negotiate, .process = source_process};
-static const mr_stage_type fill_type = {.name = "fill", .summary = "gives frames a payload that nobody writes",
+static const mr_stage_type fill_type = {.name = "fill", .summary = "gives frames a payload that is written but once",
     .inputs = inputs, .outputs = outputs, .options = no_options, .entry = MR_ENTRY_SHARED,
     .negotiate = fill_negotiate, .process = fill_process};
 static const mr_stage_type count_type = {.name = "count", .summary = "counts frames", .inputs = inputs,
@@ -239,6 +254,7 @@ static void free_nothing(void *data, void *hint) {
 
 static void bare_send(void *socket, const void *id, size_t id_bytes, int seq, uint8_t *ring) {
     uint8_t *payload = ring + (size_t)(seq % RING) * payload_bytes(), envelope[ENVELOPE_BYTES] = {0};
+    make_real(payload, payload_bytes());
     const int64_t left_ns = await_due((uint64_t)seq);
     zmq_msg_t message;
     memcpy(envelope, &left_ns, sizeof left_ns);
