@@ -112,6 +112,29 @@ class Signals(harness.Case):
     def test_results_of_nodes_that_nobody_reads(self):
         self.assert_given_up(STUCK + STUCK_NODES)
 
+    def signals_of(self, text):
+        """What a run that is asked to end enters in its audit log about signals, by the process."""
+        log, output = self.folder / "audit.jsonl", self.folder / "audited.jsonl"
+        child = self.start(text, "--output", output, "--audit", log, stdout=subprocess.DEVNULL)
+        self.wait_for_rows(output, 1)
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(timeout=harness.TIMEOUT), 0)
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        signals = {one["pid"]: one for one in entries if one["event"] == "signal"}
+        self.assertEqual({(one["signal"], one["does"]) for one in signals.values()}, {("SIGTERM", "drains")})
+        self.assertEqual({one["user"] for one in signals.values()}, {str(os.getuid())})
+        return {pid: int(one["sender"]) for pid, one in signals.items()}, child.pid
+
+    def test_signals_are_entered_in_the_audit_log(self):
+        senders, pid = self.signals_of(ENDLESS)
+        self.assertEqual(senders, {pid: os.getpid()})
+
+    def test_signals_to_nodes_are_entered_in_the_audit_log(self):
+        """Those that reach the whole of it, and those that it sends on."""
+        senders, pid = self.signals_of(ENDLESS + STUCK_NODES.replace(", others", ""))
+        self.assertEqual(senders.pop(pid), os.getpid())
+        self.assertEqual(set(senders.values()), {pid})
+
     def test_summary_so_far(self):
         output = self.folder / "rows.jsonl"
         child = self.start(ENDLESS, "--output", output)

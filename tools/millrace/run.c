@@ -259,7 +259,8 @@ static int run(const arguments *from) {
         /* From here on the supervisor takes the signals, and each node is controlled by itself. */
         mr_signals_end();
         mr_control_close();
-        int code = mr_run_supervise(from, pipeline->plan);
+        status = mr_run_audit_open(from->audit);
+        int code = status ? mr_command_failed(status) : mr_run_supervise(from, pipeline->plan);
         mr_pipeline_destroy(&pipeline);
         return code;
     }

@@ -2,9 +2,11 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "engine/flow/pipeline.h"
@@ -25,6 +27,17 @@ void mr_run_audit_begin(const mr_pipeline *pipeline, const char *file) {
     mr_audit("run begins", "pipeline", pipeline->plan->name, "digest",
              pipeline->plan->spec->digest, "file", path ? path : file, "user", user, "version",
              mr_version(), NULL);
+}
+
+/* A terminal's signals come from the kernel, which has no process and no user. */
+void mr_run_audit_signal(const struct signalfd_siginfo *signal, const char *does) {
+    char name[NUMBER_BYTES], sender[NUMBER_BYTES], user[NUMBER_BYTES];
+    const char *known = sigabbrev_np((int)signal->ssi_signo);
+    bool sent = signal->ssi_code <= 0;
+    snprintf(name, sizeof name, "SIG%s", known ? known : "");
+    snprintf(sender, sizeof sender, "%" PRIu32, signal->ssi_pid);
+    snprintf(user, sizeof user, "%" PRIu32, signal->ssi_uid);
+    mr_audit("signal", "signal", name, "does", does, "sender", sent ? sender : NULL, "user", sent ? user : NULL, NULL);
 }
 
 void mr_run_audit_end(const mr_summary *summary, int status) {

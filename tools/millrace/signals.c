@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tools/millrace/control.h"
+#include "tools/millrace/run_audit.h"
 #include "tools/millrace/summary.h"
 
 static struct {
@@ -29,8 +30,10 @@ static void print_summary(void) {
     mr_summary_destroy(&summary);
 }
 
-static void interrupt(int number) {
-    if (watch.pipeline && !watch.draining) {
+static void interrupt(const struct signalfd_siginfo *signal) {
+    bool drains = watch.pipeline && !watch.draining;
+    mr_run_audit_signal(signal, drains ? MR_SIGNAL_DRAINS : MR_SIGNAL_EXITS);
+    if (drains) {
         watch.draining = true;
         if (isatty(STDERR_FILENO))
             fprintf(stderr, "\nmillrace: finishing what is in flight; once more to exit at once\n");
@@ -38,7 +41,7 @@ static void interrupt(int number) {
         return;
     }
     print_summary();
-    _exit(128 + number);
+    _exit(128 + (int)signal->ssi_signo);
 }
 
 /* Takes the signal that has come; false where it only ends the thread. */
@@ -49,7 +52,7 @@ static bool take_signal(int fd) {
     if (!watch.over && signal.ssi_signo == SIGUSR1)
         print_summary();
     else if (!watch.over)
-        interrupt((int)signal.ssi_signo);
+        interrupt(&signal);
     return !watch.over;
 }
 

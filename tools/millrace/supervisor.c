@@ -15,6 +15,7 @@
 #include "tools/millrace/command.h"
 #include "tools/millrace/launch.h"
 #include "tools/millrace/notify.h"
+#include "tools/millrace/run_audit.h"
 #include "tools/millrace/run_nodes.h"
 
 static const int64_t second_ns = 1000000000, tick_ns = 250000000;
@@ -151,7 +152,8 @@ static int print(mr_supervisor *s, FILE *stream) {
 /* ---- the loop -------------------------------------------------------------------------------------------------- */
 
 /* The second one ends everything at once. */
-static void interrupt(mr_supervisor *s, int number) {
+static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
+    mr_run_audit_signal(signal, s->draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
     if (!s->draining) {
         if (isatty(STDERR_FILENO))
             mr_supervisor_say(s, "finishing what is in flight; once more to exit at once");
@@ -163,7 +165,7 @@ static void interrupt(mr_supervisor *s, int number) {
             kill(s->children[i].pid, SIGKILL);
     print(s, stderr);
     mr_aside_remove(s->folder);
-    _exit(128 + number);
+    _exit(128 + (int)signal->ssi_signo);
 }
 
 static void take_signals(mr_supervisor *s) {
@@ -174,7 +176,7 @@ static void take_signals(mr_supervisor *s) {
         else if (got.ssi_signo == SIGUSR1)
             print(s, stderr);
         else
-            interrupt(s, (int)got.ssi_signo);
+            interrupt(s, &got);
     }
 }
 
