@@ -9,25 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
-#include "tests/support/flow_stages.h"
-#include "tests/support/opened.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
 
 enum { SEEDS = 25 };
 
 typedef void check_function(const mr_summary *sums);
 
 static void run_once(const char *text, uint64_t seed, check_function *check) {
-    mr_summary *sums;
-    const mr_pipeline_params params = {
-        .types = flow_stage_types(), .path = "test.yaml", .text = text, .seed = seed, .workers = 2};
-    flow_stages_reset();
-    mr_pipeline *pipeline = opened(&params);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(mr_pipeline_wait(pipeline, seed ? -1 : 20000000000), MR_OK);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
-    assert_true(sums->balanced);
-    assert_int_equal(sums->in_flight, 0);
+    mr_pipeline *pipeline = flow_open(text, seed, 2);
+    mr_summary *sums = flow_run(pipeline);
     check(sums);
     mr_summary_destroy(&sums);
     mr_pipeline_destroy(&pipeline);
@@ -234,18 +225,6 @@ static void packets_are_shed_so_that_the_rest_can_be_decoded(void **state) {
                        "  late: {type: slow, input: a, period: 3ms}\n"
                        "  out: {type: collect, input: late}\n",
                        check_packets);
-}
-
-static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
-    (void)line;
-}
-
-static int be_quiet(void **state) {
-    (void)state;
-    mr_log_to(ignore, NULL);
-    return 0;
 }
 
 int main(void) {

@@ -10,21 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
-#include "tests/support/flow_stages.h"
-#include "tests/support/opened.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
 
 enum { FRAMES = 12, LEAST_CALLS = 60 };
-
-static mr_pipeline *open_text(const char *text, uint64_t seed) {
-    const mr_pipeline_params params = {
-        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
-    flow_stages_reset();
-    return opened(&params);
-}
 
 /* upload -> sim:0 -> peer -> sim:1 -> download; `parameters` are those of one of the two. */
 static mr_pipeline *open_chain(int device, const char *parameters, uint64_t seed) {
@@ -38,7 +30,7 @@ static mr_pipeline *open_chain(int device, const char *parameters, uint64_t seed
              "  two: {type: block, input: one, batch: 2, device: \"sim:1%s\"}\n"
              "  out: {type: collect, input: two}\n",
              FRAMES, device == 0 ? parameters : "", device == 1 ? parameters : "");
-    return open_text(text, seed);
+    return flow_open(text, seed, 2);
 }
 
 static int64_t count_calls(int device, uint64_t seed) {
@@ -52,19 +44,10 @@ static int64_t count_calls(int device, uint64_t seed) {
 }
 
 static void expect_outcome(mr_pipeline *pipeline) {
-    mr_summary *sums;
-    assert_int_equal(mr_pipeline_wait(pipeline, 120000000000), MR_OK);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
-    assert_true(sums->balanced);
-    assert_int_equal(sums->in_flight, 0);
-    assert_int_equal(sums->delivered + sums->dropped, FRAMES);
-    assert_int_equal(sums->delivered, collection_count);
-    for (size_t i = 0; i < sums->line_count; i++) {
-        assert_string_equal(sums->lines[i].reason, "device error");
+    mr_summary *sums = flow_end(pipeline);
+    flow_expect(sums, FRAMES, 2);
+    for (size_t i = 0; i < sums->line_count; i++)
         assert_string_not_equal(sums->lines[i].stage, "out");
-    }
-    for (size_t i = 0; i < collection_count; i++)
-        assert_int_equal(collection[i].value, collection[i].identity.seq + 2);
     mr_summary_destroy(&sums);
 }
 
@@ -196,13 +179,6 @@ static void late_work_of_a_failed_call_writes_into_nothing_of_others(void **stat
     mr_diagnostics_fini(&diagnostics);
 }
 
-static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
-    if (strstr(line, "misuse"))
-        print_message("%s\n", line);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_call_fails_alone),
@@ -210,6 +186,5 @@ int main(void) {
         cmocka_unit_test(the_device_is_lost_at_each_piece_of_work),
         cmocka_unit_test(late_work_of_a_failed_call_writes_into_nothing_of_others),
     };
-    mr_log_to(ignore, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, be_quiet_but_for_misuse, NULL);
 }

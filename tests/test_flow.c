@@ -10,10 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
-#include "engine/device/device.h"
-#include "tests/support/flow_stages.h"
-#include "tests/support/opened.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
 
 enum { SEEDS = 25 };
 static const char *const devices[] = {"cpu", "sim:0"};
@@ -22,12 +20,6 @@ typedef struct run {
     int status;        /* of wait */
     mr_summary *sums;
 } run;
-
-static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
-    const mr_pipeline_params params = {
-        .types = flow_stage_types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
-    return opened(&params);
-}
 
 static run finish(mr_pipeline **pipeline) {
     run result;
@@ -48,8 +40,7 @@ static void close_run(mr_pipeline **pipeline, run *result) {
 typedef void check_function(const run *result);
 
 static void run_once(const char *text, uint64_t seed, int workers, check_function *check) {
-    flow_stages_reset();
-    mr_pipeline *pipeline = open_text(text, seed, workers);
+    mr_pipeline *pipeline = flow_open(text, seed, workers);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     run result = finish(&pipeline);
     check(&result);
@@ -323,8 +314,7 @@ static void a_lost_frame_unbalances_the_ledger(void **state) {
                        "stages:\n"
                        "  lost: {type: forgetful, input: a}\n"
                        "  out: {type: collect, input: lost}\n";
-    flow_stages_reset();
-    mr_pipeline *pipeline = open_text(text, 3, 1);
+    mr_pipeline *pipeline = flow_open(text, 3, 1);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     run result = finish(&pipeline);
     check_forgetful(&result);
@@ -386,8 +376,7 @@ static void stop_midway(bool at_once, uint64_t seed, int64_t after_ns) {
                        "  one: {type: scale, input: sources.*, device: \"sim:0\"}\n"
                        "  late: {type: slow, input: one, period: 50us}\n"
                        "  out: {type: collect, input: late}\n";
-    flow_stages_reset();
-    mr_pipeline *pipeline = open_text(text, seed, 2);
+    mr_pipeline *pipeline = flow_open(text, seed, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, after_ns), MR_ERROR_AGAIN);
     mr_pipeline_stop(pipeline, at_once);
@@ -415,8 +404,7 @@ static void destroying_a_running_pipeline_leaks_nothing(void **state) {
                        "stages:\n"
                        "  one: {type: scale, input: a, device: \"sim:0\"}\n"
                        "  out: {type: collect, input: one}\n";
-    flow_stages_reset();
-    mr_pipeline *pipeline = open_text(text, 0, 2);
+    mr_pipeline *pipeline = flow_open(text, 0, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, 5000000), MR_ERROR_AGAIN);
     mr_pipeline_destroy(&pipeline);
@@ -429,8 +417,7 @@ static void destroying_a_running_pipeline_leaks_nothing(void **state) {
  * one to the first, or no call could ever end. */
 static void a_call_that_others_overtake_gets_its_buffer(void **state) {
     (void)state;
-    flow_stages_reset();
-    mr_pipeline *pipeline = open_text("version: 1\npipeline: overtaking\n"
+    mr_pipeline *pipeline = flow_open("version: 1\npipeline: overtaking\n"
                                       "sources: {a: {type: count, frames: 50}}\n"
                                       "stages: {laggard: {input: a}}\n", 0, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
@@ -456,8 +443,7 @@ static void nothing_is_allocated_per_frame(void **state) {
                  "  both: {type: meet, join: {left: some, right: one}}\n"
                  "  out: {type: collect, input: both}\n",
                  i ? 40000 : 4000);
-        flow_stages_reset();
-        mr_pipeline *pipeline = open_text(text, 11, 1);
+            mr_pipeline *pipeline = flow_open(text, 11, 1);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
         run result = finish(&pipeline);
         allocations[i] = result.sums->allocations;
@@ -466,25 +452,6 @@ static void nothing_is_allocated_per_frame(void **state) {
     /* Ten times the frames, the same number of blocks: what grows with the order drawn stays far below one a
      * frame. */
     assert_in_range(allocations[1], 0, allocations[0] + 50);
-}
-
-/* The failures that these tests bring about would fill the screen. */
-static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
-    (void)line;
-}
-
-static int be_quiet(void **state) {
-    (void)state;
-    mr_log_to(ignore, NULL);
-    return 0;
-}
-
-/* Whatever ran on simulated devices touched only what it might, and behind the events of what it read. */
-static int expect_no_misuse(void **state) {
-    (void)state;
-    return mr_sim_misuses() != 0;
 }
 
 int main(void) {

@@ -8,12 +8,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
-#include "tests/support/flow_stages.h"
-#include "tests/support/opened.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
 
 enum { MOST_NOTES = 20000 };
 
@@ -33,24 +32,18 @@ static void keep_note(void *context, const mr_device *device, const mr_work_note
 
 /* Runs it and returns how long that took on the simulated clock. */
 static int64_t run(const char *text) {
-    mr_summary *sums;
-    const mr_pipeline_params params = {.types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = 11};
-    flow_stages_reset();
     logged.count = 0;
-    mr_pipeline *pipeline = opened(&params);
+    mr_pipeline *pipeline = flow_open(text, 11, 0);
     pipeline->graph->trace = keep_note;
     pipeline->graph->trace_context = &logged;
     int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    mr_summary *sums = flow_run(pipeline);
     int64_t spent = mr_executor_now_ns(pipeline->graph->executor) - begin;
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
     assert_int_equal(sums->delivered, sums->in);
     for (size_t i = 0; i < collection_count; i++)
         assert_int_equal(collection[i].identity.seq, i);
     mr_summary_destroy(&sums);
     mr_pipeline_destroy(&pipeline);
-    assert_int_equal(mr_sim_misuses(), 0);
     return spent;
 }
 
@@ -142,18 +135,11 @@ static void eight_devices_do_eight_times_the_work(void **state) {
     assert_true(times >= 7.5);
 }
 
-static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
-    (void)line;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_hide_behind_compute),
         cmocka_unit_test(so_do_copies_that_a_stage_makes_itself),
         cmocka_unit_test(eight_devices_do_eight_times_the_work),
     };
-    mr_log_to(ignore, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);
 }

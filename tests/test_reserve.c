@@ -9,13 +9,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
 #include "tests/support/fakes.h"
-#include "tests/support/flow_stages.h"
-#include "tests/support/opened.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/quiet.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 enum {
@@ -26,39 +25,18 @@ enum {
     MOST_CALLS = 40 /* of a start that others overlap */
 };
 
-static mr_pipeline_params params_of(const char *text, uint64_t seed) {
-    flow_stages_reset();
-    return (mr_pipeline_params){
-        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
-}
-
-static mr_pipeline *open_text(const char *text, uint64_t seed) {
-    const mr_pipeline_params params = params_of(text, seed);
-    return opened(&params);
-}
-
 /* Runs it; frames arrive in order and each went through `stages` that add one. Returns how many were dropped, or
  * REFUSED where it could not start. */
 static uint64_t run(const char *text, uint64_t seed, uint64_t stages) {
-    mr_summary *sums;
-    mr_pipeline *pipeline = open_text(text, seed);
+    mr_pipeline *pipeline = flow_open(text, seed, 2);
     if (mr_pipeline_start(pipeline)) {
         assert_non_null(strstr(mr_message(), "p.yaml:"));
         assert_non_null(strstr(mr_message(), "sim:0: "));
         mr_pipeline_destroy(&pipeline);
         return REFUSED;
     }
-    assert_int_equal(mr_pipeline_wait(pipeline, 120000000000), MR_OK);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
-    assert_true(sums->balanced);
-    assert_int_equal(sums->delivered + sums->dropped, FRAMES);
-    assert_int_equal(collection_count, sums->delivered);
-    for (size_t i = 0; i < sums->line_count; i++)
-        assert_string_equal(sums->lines[i].reason, "device error");
-    for (size_t i = 0; i < collection_count; i++) {
-        assert_true(i == 0 || collection[i].identity.seq > collection[i - 1].identity.seq);
-        assert_int_equal(collection[i].value, collection[i].identity.seq + stages);
-    }
+    mr_summary *sums = flow_end(pipeline);
+    flow_expect(sums, FRAMES, stages);
     uint64_t dropped = sums->dropped;
     mr_summary_destroy(&sums);
     mr_pipeline_destroy(&pipeline);
@@ -160,7 +138,7 @@ static const mr_plan_vertex *vertex(const mr_pipeline *pipeline, const char *id)
 
 static void the_plan_says_what_is_in_reserve(void **state) {
     (void)state;
-    mr_pipeline *pipeline = open_text(HEAD "devices: {spare: {device: sim:3}}\n"
+    mr_pipeline *pipeline = flow_open(HEAD "devices: {spare: {device: sim:3}}\n"
                                         "sources: {a: {type: count, frames: 80}}\n"
                                         "stages:\n"
                                         "  make: {type: scale, input: a}\n"
@@ -168,7 +146,7 @@ static void the_plan_says_what_is_in_reserve(void **state) {
                                         "  two: {type: scale, input: one, on_device_error: sim:0}\n"
                                         "  three: {type: scale, input: two, device: sim:1, on_device_error: drop}\n"
                                         "  out: {type: collect, input: three}\n",
-                                   1);
+                                      1, 2);
     const mr_plan_vertex *one = vertex(pipeline, "one");
     assert_true(one->has_reserve);
     assert_string_equal(pipeline->plan->devices[one->reserve].name, "sim:3");
@@ -195,7 +173,7 @@ static void expect_refusal(const char *reserve, const char *said) {
                   "  one: {type: scale, input: a, device: sim:0, on_device_error: %s}\n"
                   "  out: {type: collect, input: one}\n",
              reserve);
-    const mr_pipeline_params params = params_of(text, 1);
+    const mr_pipeline_params params = {.types = flow_stage_types(), .path = "p.yaml", .text = text};
     assert_int_equal(mr_pipeline_open(&pipeline, &params, &diagnostics), MR_ERROR_CONFIG);
     char *told = printed(&diagnostics);
     if (!strstr(told, said))
@@ -213,13 +191,6 @@ static void reserves_that_cannot_be_are_refused(void **state) {
     expect_refusal("off", "sim:9 is disabled");
 }
 
-static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
-    if (strstr(line, "misuse"))
-        print_message("%s\n", line);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plan_says_what_is_in_reserve),
@@ -231,6 +202,5 @@ int main(void) {
         cmocka_unit_test(what_comes_from_other_devices_comes_home),
         cmocka_unit_test(whatever_call_fails_the_rest_arrives),
     };
-    mr_log_to(ignore, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, be_quiet_but_for_misuse, NULL);
 }

@@ -8,12 +8,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
-#include "tests/support/flow_stages.h"
-#include "tests/support/opened.h"
+#include "tests/support/flow_run.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -26,13 +24,6 @@ typedef struct outcome {
     mr_summary *sums; /* refers to the pipeline */
 } outcome;
 
-static mr_pipeline *open_text(const char *text, uint64_t seed) {
-    const mr_pipeline_params params = {
-        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
-    flow_stages_reset();
-    return opened(&params);
-}
-
 static const mr_stage_summary *stage(const mr_summary *sums, const char *id) {
     for (size_t i = 0; i < sums->stage_count; i++)
         if (strcmp(sums->stages[i].id, id) == 0)
@@ -41,31 +32,16 @@ static const mr_stage_summary *stage(const mr_summary *sums, const char *id) {
     return NULL;
 }
 
-/* Everything arrived in order, and went through `stages` that add one. */
-static void check(const mr_summary *sums, uint64_t frames, uint64_t stages) {
-    assert_true(sums->balanced);
-    assert_int_equal(sums->delivered + sums->dropped, frames);
-    assert_int_equal(collection_count, sums->delivered);
-    for (size_t i = 0; i < sums->line_count; i++)
-        assert_string_equal(sums->lines[i].reason, "device error");
-    for (size_t i = 0; i < collection_count; i++) {
-        assert_true(i == 0 || collection[i].identity.seq > collection[i - 1].identity.seq);
-        assert_int_equal(collection[i].value, collection[i].identity.seq + stages);
-    }
-}
-
 static outcome ended(mr_pipeline *pipeline, int64_t begin_ns, uint64_t frames, uint64_t stages) {
-    outcome it = {.pipeline = pipeline};
-    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    outcome it = {.pipeline = pipeline, .sums = flow_end(pipeline)};
     it.spent_ns = mr_executor_now_ns(pipeline->graph->executor) - begin_ns;
-    assert_int_equal(mr_pipeline_summarize(pipeline, &it.sums), MR_OK);
-    check(it.sums, frames, stages);
+    flow_expect(it.sums, frames, stages);
     assert_int_equal(mr_sim_misuses(), 0);
     return it;
 }
 
 static outcome run(const char *text, uint64_t seed, uint64_t stages) {
-    mr_pipeline *pipeline = open_text(text, seed);
+    mr_pipeline *pipeline = flow_open(text, seed, 2);
     int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     return ended(pipeline, begin, FRAMES, stages);
@@ -215,7 +191,7 @@ static void go_on(mr_pipeline *pipeline, int64_t until_ns) {
 static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed < 6; seed++) {
-        mr_pipeline *pipeline = open_text(by_hand, seed);
+        mr_pipeline *pipeline = flow_open(by_hand, seed, 2);
         mr_summary *before, *after;
         int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
         assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
@@ -245,7 +221,7 @@ static void a_disabled_device_gets_nothing_until_it_is_enabled(void **state) {
 
 static void no_stage_is_left_without_a_device(void **state) {
     (void)state;
-    mr_pipeline *pipeline = open_text(by_hand, 1);
+    mr_pipeline *pipeline = flow_open(by_hand, 1, 2);
     int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     go_on(pipeline, begin + 10 * CALL_NS);
@@ -266,13 +242,13 @@ static void no_stage_is_left_without_a_device(void **state) {
 static void devices_come_and_go_while_threads_run(void **state) {
     (void)state;
     static const char *const names[] = {"sim:0", "sim:1", "sim:2"};
-    mr_pipeline *pipeline = open_text(HEAD "sources: {a: {type: count, frames: 6000}}\n"
+    mr_pipeline *pipeline = flow_open(HEAD "sources: {a: {type: count, frames: 6000}}\n"
                                         "stages:\n"
                                         "  make: {type: scale, input: a}\n"
                                         "  one: {type: scale, input: make, device: [sim:0, sim:1, sim:2]}\n"
                                         "  two: {type: block, input: one, batch: 4, device: [sim:0, sim:1, sim:2]}\n"
                                         "  out: {type: collect, input: two}\n",
-                                   0);
+                                      0, 2);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     for (unsigned turn = 0; mr_pipeline_wait(pipeline, 1000000) == MR_ERROR_AGAIN; turn++) {
         assert_int_equal(mr_pipeline_enable_device(pipeline, names[turn % 3], false), MR_OK);
@@ -281,9 +257,8 @@ static void devices_come_and_go_while_threads_run(void **state) {
         assert_int_equal(mr_pipeline_enable_device(pipeline, names[turn % 3], true), MR_OK);
         assert_int_equal(mr_pipeline_enable_device(pipeline, names[(turn + 1) % 3], true), MR_OK);
     }
-    mr_summary *sums;
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
-    check(sums, 6000, 2);
+    mr_summary *sums = flow_end(pipeline);
+    flow_expect(sums, 6000, 2);
     assert_int_equal(sums->dropped, 0);
     assert_int_equal(mr_sim_misuses(), 0);
     mr_summary_destroy(&sums);

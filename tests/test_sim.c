@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
+#include "tests/support/quiet.h"
 
 enum { MEGABYTE = 1000000, MOST_NOTES = 64 };
 
@@ -431,12 +431,6 @@ static void what_is_gone_in_flight_is_caught(void **state) {
     end(&f);
 }
 
-static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
-    (void)line;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_engine_takes_its_time),
@@ -453,6 +447,5 @@ int main(void) {
         cmocka_unit_test(two_writers_are_caught),
         cmocka_unit_test(what_is_gone_in_flight_is_caught),
     };
-    mr_log_to(ignore, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

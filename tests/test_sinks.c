@@ -15,6 +15,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "millrace/millrace.h"
+#include "tests/support/temporary.h"
 
 /* ---- a stage that tells fortunes ------------------------------------------------------------------------------- */
 
@@ -132,14 +133,8 @@ static int run(fixture *made, const char *format, mr_frame_function *function, v
 }
 
 static const char *written(fixture *made) {
-    FILE *file = fopen(made->path, "r");
-    assert_non_null(file);
     free(made->text);
-    made->text = calloc(1, 65536);
-    assert_non_null(made->text);
-    size_t bytes = fread(made->text, 1, 65535, file);
-    fclose(file);
-    assert_true(bytes < 65535);
+    made->text = whole_file(made->path);
     return made->text;
 }
 

@@ -8,11 +8,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/base/log.h"
-#include "engine/device/device.h"
 #include "engine/flow/pipeline.h"
-#include "tests/support/flow_stages.h"
+#include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
+#include "tests/support/quiet.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -39,12 +38,9 @@ static void expect_bounds(const mr_pipeline *pipeline, const mr_summary *sums) {
 }
 
 static void run_text(const mr_stage_type *const *types, const char *text, uint64_t seed, uint64_t frames) {
-    mr_summary *sums;
     flow_stages_reset();
     mr_pipeline *pipeline = open_text(types, text, seed);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    mr_summary *sums = flow_run(pipeline);
     assert_int_equal(sums->delivered, frames);
     expect_bounds(pipeline, sums);
     mr_summary_destroy(&sums);
@@ -137,21 +133,14 @@ static void joins_get_both_sides_home(void **state) {
 static void failures_of_one_device_drop_its_frames_only(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        mr_summary *sums;
-        flow_stages_reset();
         mr_pipeline *pipeline =
-            open_text(flow_stage_types(),
-                      HEAD "sources: {a: {type: count, frames: 60}}\n"
+            flow_open(HEAD "sources: {a: {type: count, frames: 60}}\n"
                            "stages:\n"
                            "  one: {type: scale, input: a, device: [sim:0, \"sim:1?fail_every=7\"]}\n"
-                           "  out: {type: collect, input: one}\n", seed);
-        assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-        assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-        assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+                           "  out: {type: collect, input: one}\n", seed, 3);
+        mr_summary *sums = flow_run(pipeline);
         assert_true(sums->dropped > 0 && sums->delivered >= 40);
-        assert_int_equal(sums->delivered + sums->dropped, 60);
-        for (size_t i = 0; i < collection_count; i++)
-            assert_int_equal(collection[i].value, collection[i].identity.seq);
+        flow_expect(sums, 60, 0);
         mr_summary_destroy(&sums);
         mr_pipeline_destroy(&pipeline);
     }
@@ -163,11 +152,8 @@ static void failures_of_one_device_drop_its_frames_only(void **state) {
 #define FOLDER "/usr/share/doc/opencv-doc/examples/data"
 
 static uint64_t count_frames(const char *text) {
-    mr_summary *sums;
     mr_pipeline *pipeline = open_text(mr_stage_types(), text, 0);
-    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
-    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    mr_summary *sums = flow_run(pipeline);
     uint64_t frames = sums->delivered;
     expect_bounds(pipeline, sums);
     mr_summary_destroy(&sums);
@@ -227,24 +213,6 @@ static void a_kept_frame_outlives_its_device(void **state) {
     assert_int_equal(kept->plane[0].buffer->memory, MR_MEMORY_PINNED);
     assert_true(*(const float *)(const void *)kept->plane[0].data == 7);
     mr_frame_unref(&kept);
-}
-
-static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)context;
-    (void)level;
-    (void)line;
-}
-
-static int be_quiet(void **state) {
-    (void)state;
-    mr_log_to(ignore, NULL);
-    return 0;
-}
-
-/* Whatever ran on simulated devices touched only what it might, and behind the events of what it read. */
-static int expect_no_misuse(void **state) {
-    (void)state;
-    return mr_sim_misuses() != 0;
 }
 
 int main(void) {

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "millrace/millrace.h"
 #include "tests/support/opened.h"
+#include "tests/support/quiet.h"
 
 enum { SEEDS = 10, FRAMES = 60 };
 static const char *const devices[] = {"cpu", "sim:0"};
@@ -494,16 +494,6 @@ static void stopping_during_the_start_ends_the_run(void **unused) {
 }
 
 /* The failures that these tests bring about would fill the screen. */
-static void ignore(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level, (void)line;
-}
-
-static int be_quiet(void **unused) {
-    (void)unused;
-    mr_log_to(ignore, NULL);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_wake_is_lost_while_stages_open),

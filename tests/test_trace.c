@@ -19,31 +19,8 @@
 #include "engine/base/log.h"
 #include "engine/observe/trace.h"
 #include "millrace/status.h"
-
-static char path[] = "/tmp/millrace-trace-XXXXXX";
-
-static int make_path(void **state) {
-    (void)state;
-    strcpy(path + sizeof path - 7, "XXXXXX");
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state) {
-    (void)state;
-    return unlink(path);
-}
-
-/* The whole file; to be freed. */
-static char *read_file(void) {
-    FILE *stream = fopen(path, "r");
-    assert_non_null(stream);
-    char *text = calloc(1, 1 << 26);
-    assert_non_null(text);
-    size_t bytes = fread(text, 1, (1 << 26) - 1, stream);
-    fclose(stream);
-    return realloc(text, bytes + 1);
-}
+#include "tests/support/quiet.h"
+#include "tests/support/temporary.h"
 
 /* Trees take a time that grows with the square of the events. */
 static void assert_json(const char *text) {
@@ -101,7 +78,7 @@ static void events_are_written_exactly(void **state) {
     mr_trace *trace = NULL;
     mr_track *unused, *worker, *upload, *queue;
     assert_int_equal(mr_clock_create_simulated(&clock, 1000000), MR_OK);
-    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){.path = path, .clock = clock}), MR_OK);
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){.path = temporary_path, .clock = clock}), MR_OK);
     assert_int_equal(mr_trace_add_track(trace, "pipeline", "nothing happens here", &unused), MR_OK);
     assert_int_equal(mr_trace_add_track(trace, "pipeline", "worker \"0\"", &worker), MR_OK);
     assert_int_equal(mr_trace_add_track(trace, "sim:0", "upload", &upload), MR_OK);
@@ -117,7 +94,7 @@ static void events_are_written_exactly(void **state) {
     assert_int_equal(mr_trace_finish(trace), MR_OK);
     mr_trace_destroy(&trace);
     mr_clock_destroy(&clock);
-    char *text = read_file();
+    char *text = whole_file(temporary_path);
     assert_string_equal(text, expected);
     free(text);
 }
@@ -139,17 +116,13 @@ static void *tell(void *context) {
     return NULL;
 }
 
-static void nothing(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level, (void)line;
-}
-
 /* Whatever the writer manages: nothing is told twice, and what is missing is counted. */
 static void threads_lose_only_what_is_counted(void **state) {
     (void)state;
     mr_trace *trace = NULL;
     teller tellers[THREADS];
-    mr_log_to(nothing, NULL);
-    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){path, mr_clock_real(), true}), MR_OK);
+    be_quiet(NULL);
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){temporary_path, mr_clock_real(), true}), MR_OK);
     for (int i = 0; i < THREADS; i++) {
         tellers[i].trace = trace;
         assert_int_equal(mr_trace_add_track(trace, "threads", "teller", &tellers[i].track), MR_OK);
@@ -161,7 +134,7 @@ static void threads_lose_only_what_is_counted(void **state) {
     uint64_t lost = mr_trace_lost(trace);
     mr_trace_destroy(&trace);
     mr_log_to(NULL, NULL);
-    char *text = read_file();
+    char *text = whole_file(temporary_path);
     assert_json(text);
     assert_int_equal(lost_of(text), lost);
     assert_int_equal(count_phase(text, "X") + lost, THREADS * EACH);
@@ -173,13 +146,13 @@ static void alone_nothing_is_lost(void **state) {
     (void)state;
     mr_trace *trace = NULL;
     mr_track *track;
-    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){path, mr_clock_real(), false}), MR_OK);
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){temporary_path, mr_clock_real(), false}), MR_OK);
     assert_int_equal(mr_trace_add_track(trace, "group", "track", &track), MR_OK);
     for (int i = 0; i < MANY; i++)
         mr_trace_value(trace, track, i, i);
     assert_int_equal(mr_trace_finish(trace), MR_OK);
     mr_trace_destroy(&trace);
-    char *text = read_file();
+    char *text = whole_file(temporary_path);
     assert_json(text);
     assert_int_equal(lost_of(text), 0);
     assert_int_equal(count_phase(text, "C"), MANY);
@@ -190,7 +163,7 @@ static void two_traces_of_one_thread_stay_apart(void **state) {
     (void)state;
     mr_trace *first = NULL, *second = NULL;
     mr_track *one, *other;
-    assert_int_equal(mr_trace_create(&first, &(mr_trace_params){path, mr_clock_real(), false}), MR_OK);
+    assert_int_equal(mr_trace_create(&first, &(mr_trace_params){temporary_path, mr_clock_real(), false}), MR_OK);
     assert_int_equal(mr_trace_create(&second, &(mr_trace_params){"/dev/null", mr_clock_real(), false}), MR_OK);
     assert_int_equal(mr_trace_add_track(first, "group", "one", &one), MR_OK);
     assert_int_equal(mr_trace_add_track(second, "group", "other", &other), MR_OK);
@@ -200,7 +173,7 @@ static void two_traces_of_one_thread_stay_apart(void **state) {
     }
     mr_trace_destroy(&second);
     mr_trace_destroy(&first);
-    char *text = read_file();
+    char *text = whole_file(temporary_path);
     assert_json(text);
     assert_int_equal(count_phase(text, "C"), 10);
     assert_null(strstr(text, "other\""));
@@ -213,7 +186,7 @@ static void two_traces_of_one_thread_stay_apart(void **state) {
 static void tell_on(void) {
     mr_trace *trace = NULL;
     mr_track *track;
-    if (mr_trace_create(&trace, &(mr_trace_params){path, mr_clock_real(), true}) ||
+    if (mr_trace_create(&trace, &(mr_trace_params){temporary_path, mr_clock_real(), true}) ||
         mr_trace_add_track(trace, "group", "track", &track))
         _exit(1);
     for (int i = 0;; i++) {
@@ -223,7 +196,7 @@ static void tell_on(void) {
 }
 
 static size_t count_in_file(const char *phase) {
-    char *text = read_file();
+    char *text = whole_file(temporary_path);
     size_t count = count_phase(text, phase);
     free(text);
     return count;
@@ -233,7 +206,7 @@ static size_t count_in_file(const char *phase) {
 static void a_killed_run_leaves_a_trace(void **state) {
     (void)state;
     for (int round = 0; round < 10; round++) {
-        assert_int_equal(truncate(path, 0), 0);
+        assert_int_equal(truncate(temporary_path, 0), 0);
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0)
@@ -243,7 +216,7 @@ static void a_killed_run_leaves_a_trace(void **state) {
         usleep((useconds_t)(3700 * round)); /* into another piece of the file each time */
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
-        char *text = read_file();
+        char *text = whole_file(temporary_path);
         assert_json(text);
         assert_true(count_phase(text, "C") > 0);
         free(text);
@@ -263,7 +236,7 @@ static void what_cannot_be_written_is_told(void **state) {
     assert_string_equal(mr_message(), "cannot write to /dev/full: No space left on device");
     assert_int_equal(mr_trace_finish(trace), MR_ERROR_IO);
     mr_trace_destroy(&trace);
-    params.path = path;
+    params.path = temporary_path;
     assert_int_equal(mr_trace_create(&trace, &params), MR_OK);
     assert_int_equal(mr_trace_create(&again, &params), MR_ERROR_IO);
     mr_trace_destroy(&trace);
@@ -280,14 +253,14 @@ static void a_full_disk_leaves_what_fitted(void **state) {
     limit.rlim_cur = 1000000;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){path, mr_clock_real(), false}), MR_OK);
+    assert_int_equal(mr_trace_create(&trace, &(mr_trace_params){temporary_path, mr_clock_real(), false}), MR_OK);
     assert_int_equal(mr_trace_add_track(trace, "group", "track", &track), MR_OK);
     for (int i = 0; i < MANY; i++)
         mr_trace_value(trace, track, i, i);
     assert_int_equal(mr_trace_finish(trace), MR_ERROR_IO);
     mr_trace_destroy(&trace);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    char *text = read_file();
+    char *text = whole_file(temporary_path);
     assert_json(text);
     size_t count = count_phase(text, "C");
     assert_in_range(count, 5000, MANY / 2);
@@ -295,7 +268,7 @@ static void a_full_disk_leaves_what_fitted(void **state) {
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_path, remove_path)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_temporary, remove_temporary)
     const struct CMUnitTest tests[] = {
         TEST(events_are_written_exactly),
         TEST(threads_lose_only_what_is_counted),

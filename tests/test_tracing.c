@@ -15,26 +15,14 @@
 #include "engine/base/log.h"
 #include "tests/support/flow_stages.h"
 #include "tests/support/opened.h"
-
-static char path[] = "/tmp/millrace-tracing-XXXXXX";
-
-static int make_path(void **state) {
-    (void)state;
-    strcpy(path + sizeof path - 7, "XXXXXX");
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state) {
-    (void)state;
-    return unlink(path);
-}
+#include "tests/support/quiet.h"
+#include "tests/support/temporary.h"
 
 /* ---- running and reading ---- */
 
 static mr_pipeline *start_text(const char *text, uint64_t seed, int workers) {
     const mr_pipeline_params params = {.types = flow_stage_types(), .path = "test.yaml", .text = text, .seed = seed,
-                                       .workers = workers, .trace = path};
+                                       .workers = workers, .trace = temporary_path};
     flow_stages_reset();
     mr_pipeline *pipeline = opened(&params);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
@@ -49,17 +37,6 @@ static mr_pipeline *run_text(const char *text, uint64_t seed, int workers, mr_su
     return pipeline;
 }
 
-static char *read_file(void) {
-    enum { MOST = 1 << 26 };
-    FILE *stream = fopen(path, "r");
-    assert_non_null(stream);
-    char *text = calloc(1, MOST);
-    assert_non_null(text);
-    size_t bytes = fread(text, 1, MOST - 1, stream);
-    fclose(stream);
-    return realloc(text, bytes + 1);
-}
-
 typedef struct events {
     yajl_val root;
     size_t count;
@@ -67,7 +44,7 @@ typedef struct events {
 } events;
 
 static events parse_file(void) {
-    char wrong[256], *text = read_file();
+    char wrong[256], *text = whole_file(temporary_path);
     events got = {.root = yajl_tree_parse(text, wrong, sizeof wrong)};
     if (!got.root)
         fail_msg("not JSON: %s", wrong);
@@ -199,7 +176,7 @@ static void simulated_time_is_written_exactly(void **state) {
     mr_pipeline *pipeline = run_text(one_after_the_other, 1, 1, &sums);
     mr_summary_destroy(&sums);
     mr_pipeline_destroy(&pipeline);
-    char *text = read_file();
+    char *text = whole_file(temporary_path);
     assert_string_equal(text, expected);
     free(text);
 }
@@ -396,10 +373,6 @@ static int open_with(const char *trace, mr_pipeline **pipeline) {
     return status;
 }
 
-static void nothing(void *context, mr_log_level level, const char *line) {
-    (void)context, (void)level, (void)line;
-}
-
 static void a_trace_that_cannot_be_written_fails_the_run(void **state) {
     (void)state;
     mr_pipeline *pipeline = NULL;
@@ -407,7 +380,7 @@ static void a_trace_that_cannot_be_written_fails_the_run(void **state) {
     assert_int_equal(mr_pipeline_start(pipeline), MR_ERROR_IO);
     assert_string_equal(mr_message(), "cannot write to /nowhere/trace.json: No such file or directory");
     mr_pipeline_destroy(&pipeline);
-    mr_log_to(nothing, NULL);
+    be_quiet(NULL);
     flow_stages_reset();
     assert_int_equal(open_with("/dev/full", &pipeline), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
@@ -419,7 +392,7 @@ static void a_trace_that_cannot_be_written_fails_the_run(void **state) {
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_path, remove_path)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_temporary, remove_temporary)
     const struct CMUnitTest tests[] = {
         TEST(simulated_time_is_written_exactly),
         TEST(calls_and_drops_are_those_of_the_summary),

@@ -15,6 +15,7 @@
 
 #include "millrace/status.h"
 #include "tests/support/fakes.h"
+#include "tests/support/temporary.h"
 
 static int is_yaml(const struct dirent *entry) {
     const char *ending = strrchr(entry->d_name, '.');
@@ -41,16 +42,6 @@ static char *complaints(const char *path) {
     return text;
 }
 
-static char *read_whole(const char *path) {
-    char *text = calloc(1, 1 << 16);
-    FILE *file = fopen(path, "r");
-    if (file) {
-        assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
-        fclose(file);
-    }
-    return text;
-}
-
 static void write_whole(const char *path, const char *text) {
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -64,7 +55,7 @@ static bool check(const char *name) {
     char *said = complaints(name);
     if (getenv("MR_TEST_WRITE"))
         write_whole(path, said);
-    char *expected = read_whole(path);
+    char *expected = whole_file(path);
     bool equal = strcmp(said, expected) == 0;
     if (!equal)
         fprintf(stderr, "%s: expected\n%sfound\n%s", name, expected, said);

@@ -1,0 +1,41 @@
+#include "tests/support/flow_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/opened.h"
+
+mr_pipeline *flow_open(const char *text, uint64_t seed, int workers) {
+    const mr_pipeline_params params = {
+        .types = flow_stage_types(), .path = "p.yaml", .text = text, .seed = seed, .workers = workers};
+    flow_stages_reset();
+    return opened(&params);
+}
+
+mr_summary *flow_end(mr_pipeline *pipeline) {
+    mr_summary *summary;
+    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+    assert_true(summary->balanced);
+    assert_int_equal(summary->in_flight, 0);
+    return summary;
+}
+
+mr_summary *flow_run(mr_pipeline *pipeline) {
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    return flow_end(pipeline);
+}
+
+void flow_expect(const mr_summary *summary, uint64_t frames, uint64_t stages) {
+    assert_int_equal(summary->delivered + summary->dropped, frames);
+    assert_int_equal(collection_count, summary->delivered);
+    for (size_t i = 0; i < summary->line_count; i++)
+        assert_string_equal(summary->lines[i].reason, "device error");
+    for (size_t i = 0; i < collection_count; i++) {
+        assert_true(i == 0 || collection[i].identity.seq > collection[i - 1].identity.seq);
+        assert_int_equal(collection[i].value, collection[i].identity.seq + stages);
+    }
+}

@@ -1,0 +1,20 @@
+/* Pipelines of the stage types in flow_stages.h, from the text to the summary. Their file is called p.yaml. */
+#ifndef MILLRACE_TESTS_FLOW_RUN_H
+#define MILLRACE_TESTS_FLOW_RUN_H
+
+#include "tests/support/flow_stages.h"
+
+/* Opens what must be right, and forgets what was collected before. `seed` as in mr_pipeline_params: 0 runs on threads. */
+mr_pipeline *flow_open(const char *text, uint64_t seed, int workers);
+
+/* Waits until a pipeline that was started has ended well. The summary, whose ledger balances with nothing in flight; to
+ * be destroyed before the pipeline. */
+mr_summary *flow_end(mr_pipeline *pipeline);
+/* Starts it before. */
+mr_summary *flow_run(mr_pipeline *pipeline);
+
+/* All of `frames` arrived in order of their numbers, and went through `stages` that add one; but for those that errors
+ * of devices took away. */
+void flow_expect(const mr_summary *summary, uint64_t frames, uint64_t stages);
+
+#endif

@@ -1,0 +1,43 @@
+#include "tests/support/temporary.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+char temporary_path[] = "/tmp/millrace-test-XXXXXX";
+
+int make_temporary(void **state) {
+    (void)state;
+    strcpy(temporary_path + sizeof temporary_path - sizeof "XXXXXX", "XXXXXX");
+    int fd = mkstemp(temporary_path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+int remove_temporary(void **state) {
+    (void)state;
+    return unlink(temporary_path);
+}
+
+char *whole_file(const char *path) {
+    FILE *file = fopen(path, "r");
+    if (!file)
+        fail_msg("there is no %s", path);
+    size_t bytes = 0, room = 1 << 16;
+    char *text = malloc(room);
+    assert_non_null(text);
+    for (size_t got; (got = fread(text + bytes, 1, room - bytes - 1, file)) > 0;) {
+        bytes += got;
+        if (bytes + 1 == room)
+            text = realloc(text, room *= 2);
+        assert_non_null(text);
+    }
+    fclose(file);
+    text[bytes] = '\0';
+    return text;
+}

@@ -1,0 +1,14 @@
+/* One file for the length of a test: set-up and tear-down for cmocka_unit_test_setup_teardown. */
+#ifndef MILLRACE_TESTS_TEMPORARY_H
+#define MILLRACE_TESTS_TEMPORARY_H
+
+/* Makes an empty file, and removes it. */
+int make_temporary(void **state);
+int remove_temporary(void **state);
+/* Its path, between the two. */
+extern char temporary_path[];
+
+/* What is in a file, which must be there, with a null behind it; to be freed. */
+char *whole_file(const char *path);
+
+#endif
