@@ -13,128 +13,102 @@
 /* ---- handshakes ------------------------------------------------------------------------------------------------ */
 
 static void test_handshake(void **state) {
-    (void)state;
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
-    pair_open(&sender, &receiver);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.sender_change, MR_PEER_JOINED);
-    assert_int_equal(s.receiver_change, MR_PEER_JOINED);
+    pair *p = *state;
+    pair_drive(p, S);
+    assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
+    assert_int_equal(p->seen.receiver_change, MR_PEER_JOINED);
     for (uint64_t i = 0; i < 3; i++)
-        pair_offer(sender, i);
+        pair_offer(p->sender, i);
     const mr_cut_item end = {.kind = MR_CUT_END};
-    assert_int_equal(mr_sender_offer(sender, &end, S), MR_OK);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.fresh, 3);
-    assert_int_equal(s.ended, 1);
-    assert_int_equal(mr_sender_unsettled(sender), 3);
-    assert_int_equal(mr_receiver_held(receiver), 3);
-    assert_false(mr_sender_finished(sender));
-    pair_settle_all(receiver, &s, S);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.settled, 3);
-    assert_true(mr_sender_finished(sender));
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    assert_int_equal(mr_sender_offer(p->sender, &end, S), MR_OK);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 3);
+    assert_int_equal(p->seen.ended, 1);
+    assert_int_equal(mr_sender_unsettled(p->sender), 3);
+    assert_int_equal(mr_receiver_held(p->receiver), 3);
+    assert_false(mr_sender_finished(p->sender));
+    pair_settle_all(p, S);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.settled, 3);
+    assert_true(mr_sender_finished(p->sender));
 }
 
-static void assert_rejected(const mr_receiver_params *params, mr_reject_reason reason) {
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
+static void assert_rejected(pair *p, const mr_receiver_params *params, mr_reject_reason reason) {
     const mr_sender_params sending = pair_sender_params();
-    assert_int_equal(mr_sender_create(&sender, &sending), MR_OK);
-    assert_int_equal(mr_receiver_create(&receiver, params), MR_OK);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.sender_change, MR_PEER_REJECTED);
-    assert_int_equal(s.receiver_change, MR_PEER_REJECTED);
-    assert_int_equal(s.reason, reason);
-    assert_int_equal(mr_sender_counts(sender).rejected, 1);
-    pair_drive(sender, receiver, 20 * (int64_t)S, &s);
-    assert_int_equal(mr_sender_counts(sender).rejected, 1); /* it does not come back */
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    pair_open(p, &sending, params);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.sender_change, MR_PEER_REJECTED);
+    assert_int_equal(p->seen.receiver_change, MR_PEER_REJECTED);
+    assert_int_equal(p->seen.reason, reason);
+    assert_int_equal(mr_sender_counts(p->sender).rejected, 1);
+    pair_drive(p, 20 * S);
+    assert_int_equal(mr_sender_counts(p->sender).rejected, 1); /* it does not come back */
 }
 
 static void test_rejected(void **state) {
-    (void)state;
+    pair *p = *state;
     mr_receiver_params params = pair_receiver_params("b");
     params.self.digest[31] = 1;
-    assert_rejected(&params, MR_REJECT_DIGEST);
+    assert_rejected(p, &params, MR_REJECT_DIGEST);
     params = pair_receiver_params("b");
     params.self.cut = "a->c";
-    assert_rejected(&params, MR_REJECT_CUT);
+    assert_rejected(p, &params, MR_REJECT_CUT);
     params = pair_receiver_params("b");
     params.self.formats = "tensors";
-    assert_rejected(&params, MR_REJECT_FORMATS);
+    assert_rejected(p, &params, MR_REJECT_FORMATS);
     char name[MR_PEER_NAME + 1] = {0};
     memset(name, 'x', MR_PEER_NAME);
-    params = pair_receiver_params(name);
-    mr_sender *sender;
-    const mr_sender_params sending = pair_sender_params();
-    assert_int_equal(mr_sender_create(&sender, &sending), MR_OK);
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
                             .hello = {2, 9, "b", 1, 1, {7}, "a->b", "pictures", ""}};
-    pair_seen s = {0};
-    assert_int_equal(mr_sender_receive(sender, 1, &hello, S), MR_OK);
-    pair_drive_sender(sender, NULL, 0, S, &s);
-    assert_int_equal(s.reason, MR_REJECT_VERSION);
+    assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    assert_int_equal(p->seen.reason, MR_REJECT_VERSION);
     hello.hello.oldest_version = 1;
     hello.hello.name = name;
-    assert_int_equal(mr_sender_receive(sender, 1, &hello, S), MR_OK);
-    pair_drive_sender(sender, NULL, 0, S, &s);
-    assert_int_equal(s.reason, MR_REJECT_MALFORMED);
-    mr_sender_destroy(&sender);
+    assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    assert_int_equal(p->seen.reason, MR_REJECT_MALFORMED);
 }
 
 /* So many peers and no more, and of two processes of one name the later one. */
 static void test_peers(void **state) {
-    (void)state;
-    mr_sender *sender;
-    pair_seen s = {0};
-    const mr_sender_params sending = pair_sender_params();
-    assert_int_equal(mr_sender_create(&sender, &sending), MR_OK);
+    pair *p = *state;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .hello = {1, 1, "b", 10, 1, {7}, "a->b", "pictures", ""}};
-    assert_int_equal(mr_sender_receive(sender, 1, &hello, S), MR_OK);
+    assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     hello.hello.name = "c";
-    assert_int_equal(mr_sender_receive(sender, 2, &hello, S), MR_OK);
-    pair_drive_sender(sender, NULL, 0, S, &s);
-    assert_int_equal(s.sender_change, MR_PEER_JOINED);
+    assert_int_equal(mr_sender_receive(p->sender, 2, &hello, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
     hello.hello.name = "d";
-    assert_int_equal(mr_sender_receive(sender, 3, &hello, S), MR_OK);
-    pair_drive_sender(sender, NULL, 0, S, &s);
-    assert_int_equal(s.reason, MR_REJECT_FULL);
+    assert_int_equal(mr_sender_receive(p->sender, 3, &hello, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    assert_int_equal(p->seen.reason, MR_REJECT_FULL);
     hello.hello.name = "c";
     hello.hello.incarnation = 9;
-    assert_int_equal(mr_sender_receive(sender, 4, &hello, S), MR_OK);
-    pair_drive_sender(sender, NULL, 0, S, &s);
-    assert_int_equal(s.reason, MR_REJECT_REPLACED);
+    assert_int_equal(mr_sender_receive(p->sender, 4, &hello, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    assert_int_equal(p->seen.reason, MR_REJECT_REPLACED);
     hello.hello.incarnation = 11;
-    assert_int_equal(mr_sender_receive(sender, 4, &hello, S), MR_OK);
-    pair_drive_sender(sender, NULL, 0, S, &s);
-    assert_int_equal(s.sender_change, MR_PEER_JOINED);
-    assert_int_equal(mr_sender_counts(sender).sessions, 3);
-    mr_sender_destroy(&sender);
+    assert_int_equal(mr_sender_receive(p->sender, 4, &hello, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
+    assert_int_equal(mr_sender_counts(p->sender).sessions, 3);
 }
 
 /* Messages of a session that is no more are refused, counted, and change nothing. */
 static void test_old_sessions(void **state) {
-    (void)state;
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
-    pair_open(&sender, &receiver);
-    pair_drive(sender, receiver, S, &s);
-    pair_offer(sender, 0);
-    pair_drive(sender, receiver, S, &s);
+    pair *p = *state;
+    pair_drive(p, S);
+    pair_offer(p->sender, 0);
+    pair_drive(p, S);
     const mr_settled all = {1, 1, MR_NOTE_DELIVERED, NULL, NULL};
-    mr_cut_message old = {.kind = MR_MESSAGE_REPORT, .session = 99, .number = 1, .report = {.granted_frames = 1000, .granted_bytes = 1000, .progress = 1, .settled = &all,
+    mr_cut_message old = {.kind = MR_MESSAGE_REPORT, .session = 99, .number = 1,
+                          .report = {.granted_frames = 1000, .granted_bytes = 1000, .progress = 1, .settled = &all,
                                      .settled_count = 1}};
-    assert_int_equal(mr_sender_receive(sender, 6, &old, S), MR_OK);
-    pair_drive_sender(sender, NULL, 0, S, &s);
-    assert_int_equal(mr_sender_counts(sender).stale, 1);
-    assert_int_equal(s.settled, 0);
+    assert_int_equal(mr_sender_receive(p->sender, 6, &old, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    assert_int_equal(mr_sender_counts(p->sender).stale, 1);
+    assert_int_equal(p->seen.settled, 0);
     old.session = 101; /* the present one; what was never sent cannot be settled */
     old.number = 3;
     const mr_settled more = {1, 2, MR_NOTE_DELIVERED, NULL, NULL};
@@ -142,98 +116,78 @@ static void test_old_sessions(void **state) {
     int status = MR_OK;
     for (uint64_t number = 1; status == MR_OK && number < 9; number++) {
         old.number = number;
-        status = mr_sender_receive(sender, 5, &old, S);
+        status = mr_sender_receive(p->sender, 5, &old, S);
     }
     assert_int_equal(status, MR_ERROR_PROTOCOL);
-    assert_int_equal(mr_sender_counts(sender).malformed, 1);
-    pair_drive(sender, receiver, 3 * (int64_t)S, &s);
-    pair_settle_all(receiver, &s, 3 * (int64_t)S);
-    pair_drive(sender, receiver, 3 * (int64_t)S, &s);
-    assert_int_equal(s.settled, 1);
-    assert_int_equal(s.fresh, 1);
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    assert_int_equal(mr_sender_counts(p->sender).malformed, 1);
+    pair_drive(p, 3 * S);
+    pair_settle_all(p, 3 * S);
+    pair_drive(p, 3 * S);
+    assert_int_equal(p->seen.settled, 1);
+    assert_int_equal(p->seen.fresh, 1);
 }
 
 /* ---- credit and windows ---------------------------------------------------------------------------------------- */
 
 static void test_windows(void **state) {
-    (void)state;
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
-    pair_open(&sender, &receiver);
+    pair *p = *state;
     mr_cut_item large = pair_frame(0);
     large.bytes = 1001;
-    assert_int_equal(mr_sender_offer(sender, &large, S), MR_ERROR_DATA);
+    assert_int_equal(mr_sender_offer(p->sender, &large, S), MR_ERROR_DATA);
     for (uint64_t i = 0; i < 8; i++)
-        pair_offer(sender, i);
+        pair_offer(p->sender, i);
     const mr_cut_item ninth = pair_frame(8);
-    assert_false(mr_sender_has_room(sender, 10));
-    assert_int_equal(mr_sender_offer(sender, &ninth, S), MR_ERROR_AGAIN);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.fresh, 4); /* as much as was granted */
-    mr_receiver_take(receiver, s.ticket[0]);
-    mr_receiver_take(receiver, s.ticket[1]);
-    mr_receiver_take(receiver, s.ticket[1]);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.fresh, 6);
-    pair_settle_all(receiver, &s, S);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.fresh, 8);
-    assert_int_equal(s.settled, 6);
-    assert_true(mr_sender_has_room(sender, 10));
-    mr_sender_abandon(sender, "given up");
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.settled, 8);
-    assert_int_equal(s.dropped, 2);
-    assert_string_equal(s.why, "given up");
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    assert_false(mr_sender_has_room(p->sender, 10));
+    assert_int_equal(mr_sender_offer(p->sender, &ninth, S), MR_ERROR_AGAIN);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 4); /* as much as was granted */
+    mr_receiver_take(p->receiver, p->seen.ticket[0]);
+    mr_receiver_take(p->receiver, p->seen.ticket[1]);
+    mr_receiver_take(p->receiver, p->seen.ticket[1]);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 6);
+    pair_settle_all(p, S);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 8);
+    assert_int_equal(p->seen.settled, 6);
+    assert_true(mr_sender_has_room(p->sender, 10));
+    mr_sender_abandon(p->sender, "given up");
+    pair_drive(p, S);
+    assert_int_equal(p->seen.settled, 8);
+    assert_int_equal(p->seen.dropped, 2);
+    assert_string_equal(p->seen.why, "given up");
 }
 
 static void test_without_a_bound_on_bytes(void **state) {
-    (void)state;
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
+    pair *p = *state;
     mr_sender_params sending = pair_sender_params();
     mr_receiver_params receiving = pair_receiver_params("b");
     sending.window_bytes = receiving.credit_bytes = UINT64_MAX;
-    assert_int_equal(mr_sender_create(&sender, &sending), MR_OK);
-    assert_int_equal(mr_receiver_create(&receiver, &receiving), MR_OK);
+    pair_open(p, &sending, &receiving);
     for (uint64_t i = 0; i < 20; i++) {
-        pair_offer(sender, i);
-        pair_drive(sender, receiver, S, &s);
-        pair_settle_all(receiver, &s, S);
-        pair_drive(sender, receiver, S, &s);
+        pair_offer(p->sender, i);
+        pair_drive(p, S);
+        pair_settle_all(p, S);
+        pair_drive(p, S);
     }
-    assert_int_equal(s.settled, 20);
-    assert_int_equal(mr_sender_counts(sender).malformed, 0);
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    assert_int_equal(p->seen.settled, 20);
+    assert_int_equal(mr_sender_counts(p->sender).malformed, 0);
 }
 
 static void test_more_than_was_granted(void **state) {
-    (void)state;
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
-    pair_open(&sender, &receiver);
-    pair_drive(sender, receiver, S, &s);
+    pair *p = *state;
+    pair_drive(p, S);
     mr_cut_item item[5];
     for (uint64_t i = 0; i < 5; i++) {
         item[i] = pair_frame(i);
         item[i].position = i + 1;
     }
     mr_cut_message message = {.kind = MR_MESSAGE_ITEMS, .session = 101, .number = 1, .items = {item, 5}};
-    assert_int_equal(mr_receiver_receive(receiver, 0, &message, S), MR_ERROR_PROTOCOL);
+    assert_int_equal(mr_receiver_receive(p->receiver, 0, &message, S), MR_ERROR_PROTOCOL);
     assert_false(item[0].fresh);
-    assert_int_equal(mr_receiver_counts(receiver).malformed, 1);
-    pair_drive(sender, receiver, 3 * (int64_t)S, &s); /* and a new session begins */
-    assert_int_equal(mr_sender_counts(sender).sessions, 2);
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    assert_int_equal(mr_receiver_counts(p->receiver).malformed, 1);
+    pair_drive(p, 3 * S); /* and a new session begins */
+    assert_int_equal(mr_sender_counts(p->sender).sessions, 2);
 }
 
 /* ---- several senders, runs ------------------------------------------------------------------------------------- */
@@ -241,13 +195,12 @@ static void test_more_than_was_granted(void **state) {
 /* Two replicas send the same frame: it is given to the graph once, and both learn what became of it. The end comes
  * when both have ended. */
 static void test_two_senders(void **state) {
-    (void)state;
+    pair *p = *state;
     mr_sender *sender[2];
-    mr_receiver *receiver;
-    pair_seen s = {0};
     mr_receiver_params receiving = pair_receiver_params("b");
     receiving.senders = 2;
-    assert_int_equal(mr_receiver_create(&receiver, &receiving), MR_OK);
+    mr_receiver_destroy(&p->receiver);
+    assert_int_equal(mr_receiver_create(&p->receiver, &receiving), MR_OK);
     const mr_cut_item end = {.kind = MR_CUT_END};
     for (int i = 0; i < 2; i++) {
         mr_sender_params sending = pair_sender_params();
@@ -258,143 +211,122 @@ static void test_two_senders(void **state) {
         assert_int_equal(mr_sender_offer(sender[i], &end, S), MR_OK);
     }
     for (int turn = 0; turn < 6; turn++) {
-        pair_drive_receiver(receiver, sender, S, &s);
+        pair_drive_receiver(p->receiver, sender, S, &p->seen);
         for (uint32_t i = 0; i < 2; i++)
-            pair_drive_sender(sender[i], receiver, i, S, &s);
+            pair_drive_sender(sender[i], p->receiver, i, S, &p->seen);
     }
-    assert_int_equal(s.fresh, 3);
-    assert_int_equal(s.ended, 1);
-    assert_int_equal(mr_receiver_counts(receiver).again, 1);
-    pair_settle_all(receiver, &s, S);
+    assert_int_equal(p->seen.fresh, 3);
+    assert_int_equal(p->seen.ended, 1);
+    assert_int_equal(mr_receiver_counts(p->receiver).again, 1);
+    pair_settle_all(p, S);
     for (int turn = 0; turn < 3; turn++) {
-        pair_drive_receiver(receiver, sender, S, &s);
+        pair_drive_receiver(p->receiver, sender, S, &p->seen);
         for (uint32_t i = 0; i < 2; i++)
-            pair_drive_sender(sender[i], receiver, i, S, &s);
+            pair_drive_sender(sender[i], p->receiver, i, S, &p->seen);
     }
-    assert_int_equal(s.settled, 4);
+    assert_int_equal(p->seen.settled, 4);
     assert_true(mr_sender_finished(sender[0]) && mr_sender_finished(sender[1]));
     mr_sender_destroy(&sender[0]);
     mr_sender_destroy(&sender[1]);
-    mr_receiver_destroy(&receiver);
 }
 
 /* A sender that comes back in the same run sends nothing twice; in a new run the same numbers are other frames. */
 static void test_runs(void **state) {
-    (void)state;
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
-    pair_open(&sender, &receiver);
-    pair_offer(sender, 0);
-    pair_drive(sender, receiver, S, &s);
+    pair *p = *state;
+    pair_offer(p->sender, 0);
+    pair_drive(p, S);
     for (uint64_t run = 1; run < 3; run++) {
         mr_sender_params sending = pair_sender_params();
         sending.self.incarnation += run;
         sending.run = run;
-        mr_sender_destroy(&sender);
-        mr_receiver_lost(receiver, 0, (int64_t)run * 10 * S);
-        assert_int_equal(mr_sender_create(&sender, &sending), MR_OK);
-        pair_offer(sender, 0);
-        pair_drive(sender, receiver, (int64_t)run * 10 * S, &s);
-        assert_int_equal(s.fresh, run);
-        assert_int_equal(s.run, run == 1 ? 0 : run);
+        mr_sender_destroy(&p->sender);
+        mr_receiver_lost(p->receiver, 0, (int64_t)run * 10 * S);
+        assert_int_equal(mr_sender_create(&p->sender, &sending), MR_OK);
+        pair_offer(p->sender, 0);
+        pair_drive(p, (int64_t)run * 10 * S);
+        assert_int_equal(p->seen.fresh, run);
+        assert_int_equal(p->seen.run, run == 1 ? 0 : run);
     }
-    mr_receiver_settle(receiver, s.ticket[0], MR_NOTE_DELIVERED, NULL, NULL, 30 * (int64_t)S);
-    pair_drive(sender, receiver, 22 * (int64_t)S, &s);
-    assert_int_equal(s.settled, 0); /* that was another run's */
-    mr_receiver_settle(receiver, s.ticket[1], MR_NOTE_DELIVERED, NULL, NULL, 22 * (int64_t)S);
-    pair_drive(sender, receiver, 22 * (int64_t)S, &s);
-    assert_int_equal(s.settled, 1);
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    mr_receiver_settle(p->receiver, p->seen.ticket[0], MR_NOTE_DELIVERED, NULL, NULL, 30 * S);
+    pair_drive(p, 22 * S);
+    assert_int_equal(p->seen.settled, 0); /* that was another run's */
+    mr_receiver_settle(p->receiver, p->seen.ticket[1], MR_NOTE_DELIVERED, NULL, NULL, 22 * S);
+    pair_drive(p, 22 * S);
+    assert_int_equal(p->seen.settled, 1);
 }
 
 /* ---- leaving, live --------------------------------------------------------------------------------------------- */
 
 static void test_leaving(void **state) {
-    (void)state;
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
-    pair_open(&sender, &receiver);
+    pair *p = *state;
     for (uint64_t i = 0; i < 8; i++)
-        pair_offer(sender, i);
-    pair_drive(sender, receiver, S, &s);
-    mr_receiver_withdraw(receiver);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.fresh, 4);
-    pair_settle_all(receiver, &s, S);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.settled, 4);
-    assert_int_equal(s.fresh, 4);
-    assert_int_equal(s.sender_change, MR_PEER_LEFT);
-    assert_int_equal(mr_sender_unsettled(sender), 4);
-    mr_receiver_destroy(&receiver);
+        pair_offer(p->sender, i);
+    pair_drive(p, S);
+    mr_receiver_withdraw(p->receiver);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 4);
+    pair_settle_all(p, S);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.settled, 4);
+    assert_int_equal(p->seen.fresh, 4);
+    assert_int_equal(p->seen.sender_change, MR_PEER_LEFT);
+    assert_int_equal(mr_sender_unsettled(p->sender), 4);
+    mr_receiver_destroy(&p->receiver);
     mr_receiver_params another = pair_receiver_params("c"); /* takes what is left */
-    assert_int_equal(mr_receiver_create(&receiver, &another), MR_OK);
-    s.fresh = 0;
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.fresh, 4);
-    mr_sender_close(sender, "the end");
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.receiver_change, MR_PEER_LEFT);
-    pair_drive(sender, receiver, 10 * (int64_t)S, &s);
-    assert_int_equal(s.reason, MR_REJECT_FULL);
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    assert_int_equal(mr_receiver_create(&p->receiver, &another), MR_OK);
+    p->seen.fresh = 0;
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 4);
+    mr_sender_close(p->sender, "the end");
+    pair_drive(p, S);
+    assert_int_equal(p->seen.receiver_change, MR_PEER_LEFT);
+    pair_drive(p, 10 * S);
+    assert_int_equal(p->seen.reason, MR_REJECT_FULL);
 }
 
 /* Live: no room without credit; what was under way when the connection broke is dropped, and packets up to the
  * next key frame with it. */
 static void test_live(void **state) {
-    (void)state;
-    mr_sender *sender;
-    mr_receiver *receiver;
-    pair_seen s = {0};
+    pair *p = *state;
     mr_sender_params sending = pair_sender_params();
     const mr_receiver_params receiving = pair_receiver_params("b");
     sending.live = true;
-    assert_int_equal(mr_sender_create(&sender, &sending), MR_OK);
-    assert_int_equal(mr_receiver_create(&receiver, &receiving), MR_OK);
-    assert_false(mr_sender_has_room(sender, 10));
-    pair_drive(sender, receiver, S, &s);
+    pair_open(p, &sending, &receiving);
+    assert_false(mr_sender_has_room(p->sender, 10));
+    pair_drive(p, S);
     mr_cut_item packet = pair_frame(0);
     packet.packet = packet.key = true;
-    assert_int_equal(mr_sender_offer(sender, &packet, S), MR_OK);
-    pair_drive(sender, receiver, S, &s);
-    assert_int_equal(s.fresh, 1);
+    assert_int_equal(mr_sender_offer(p->sender, &packet, S), MR_OK);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 1);
     packet.key = false;
-    assert_int_equal(mr_sender_offer(sender, &packet, S), MR_OK);
-    pair_drive_sender(sender, NULL, 0, S, &s); /* it does not arrive */
-    mr_receiver_lost(receiver, 0, S);
-    pair_drive(sender, receiver, 3 * (int64_t)S, &s);
-    assert_int_equal(s.dropped, 1);
-    assert_string_equal(s.why, "connection lost");
-    assert_int_equal(mr_sender_offer(sender, &packet, S), MR_OK);
-    pair_drive(sender, receiver, 3 * (int64_t)S, &s);
-    assert_int_equal(s.dropped, 2);
-    assert_string_equal(s.why, "gop");
+    assert_int_equal(mr_sender_offer(p->sender, &packet, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen); /* it does not arrive */
+    mr_receiver_lost(p->receiver, 0, S);
+    pair_drive(p, 3 * S);
+    assert_int_equal(p->seen.dropped, 1);
+    assert_string_equal(p->seen.why, "connection lost");
+    assert_int_equal(mr_sender_offer(p->sender, &packet, S), MR_OK);
+    pair_drive(p, 3 * S);
+    assert_int_equal(p->seen.dropped, 2);
+    assert_string_equal(p->seen.why, "gop");
     packet.key = true;
     packet.identity.seq = 3;
-    assert_int_equal(mr_sender_offer(sender, &packet, S), MR_OK);
-    pair_drive(sender, receiver, 3 * (int64_t)S, &s);
-    assert_int_equal(s.dropped, 2);
-    assert_int_equal(s.fresh, 2);
-    pair_settle_all(receiver, &s, 3 * (int64_t)S);
-    pair_drive(sender, receiver, 3 * (int64_t)S, &s);
-    assert_int_equal(s.settled, 4);
-    mr_sender_destroy(&sender);
-    mr_receiver_destroy(&receiver);
+    assert_int_equal(mr_sender_offer(p->sender, &packet, S), MR_OK);
+    pair_drive(p, 3 * S);
+    assert_int_equal(p->seen.dropped, 2);
+    assert_int_equal(p->seen.fresh, 2);
+    pair_settle_all(p, 3 * S);
+    pair_drive(p, 3 * S);
+    assert_int_equal(p->seen.settled, 4);
 }
 
 int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handshake),     cmocka_unit_test(test_rejected),
-        cmocka_unit_test(test_peers),         cmocka_unit_test(test_old_sessions),
-        cmocka_unit_test(test_windows),       cmocka_unit_test(test_without_a_bound_on_bytes),
-        cmocka_unit_test(test_more_than_was_granted),
-        cmocka_unit_test(test_two_senders),   cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_leaving),       cmocka_unit_test(test_live),
+        TEST(test_handshake), TEST(test_rejected), TEST(test_peers), TEST(test_old_sessions), TEST(test_windows),
+        TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),
+        TEST(test_runs), TEST(test_leaving), TEST(test_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

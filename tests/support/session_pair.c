@@ -3,6 +3,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -11,8 +13,8 @@
 static mr_session_self self_of(const char *name, uint64_t incarnation) {
     mr_session_self self = {.name = name, .incarnation = incarnation, .cut = "a->b", .formats = "pictures",
                             .memory = "", .source_count = 2, .lane_count = 1,
-                            .timing = {.hello_ns = S, .beat_ns = S, .silence_ns = 5 * (int64_t)S,
-                                       .stall_ns = 60 * (int64_t)S, .report_ns = S / 10, .alone_ns = S}};
+                            .timing = {.hello_ns = S, .beat_ns = S, .silence_ns = 5 * S,
+                                       .stall_ns = 60 * S, .report_ns = S / 10, .alone_ns = S}};
     self.digest[0] = 7;
     return self;
 }
@@ -86,20 +88,40 @@ bool pair_drive_receiver(mr_receiver *receiver, mr_sender *const *senders, int64
     return some;
 }
 
-void pair_drive(mr_sender *sender, mr_receiver *receiver, int64_t now_ns, pair_seen *s) {
+void pair_drive(pair *p, int64_t now_ns) {
     bool some = true;
     for (int i = 0; some && i < 100; i++) {
-        some = pair_drive_receiver(receiver, &sender, now_ns, s);
-        some = pair_drive_sender(sender, receiver, 0, now_ns, s) || some;
+        some = pair_drive_receiver(p->receiver, &p->sender, now_ns, &p->seen);
+        some = pair_drive_sender(p->sender, p->receiver, 0, now_ns, &p->seen) || some;
     }
     assert_false(some);
 }
 
-void pair_open(mr_sender **sender, mr_receiver **receiver) {
+void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving) {
+    pair_close(p);
+    assert_int_equal(mr_sender_create(&p->sender, sending), MR_OK);
+    assert_int_equal(mr_receiver_create(&p->receiver, receiving), MR_OK);
+}
+
+void pair_close(pair *p) {
+    mr_sender_destroy(&p->sender);
+    mr_receiver_destroy(&p->receiver);
+}
+
+int pair_set_up(void **state) {
     const mr_sender_params sending = pair_sender_params();
     const mr_receiver_params receiving = pair_receiver_params("b");
-    assert_int_equal(mr_sender_create(sender, &sending), MR_OK);
-    assert_int_equal(mr_receiver_create(receiver, &receiving), MR_OK);
+    pair *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    pair_open(p, &sending, &receiving);
+    *state = p;
+    return 0;
+}
+
+int pair_tear_down(void **state) {
+    pair_close(*state);
+    free(*state);
+    return 0;
 }
 
 void pair_offer(mr_sender *sender, uint64_t seq) {
@@ -107,7 +129,7 @@ void pair_offer(mr_sender *sender, uint64_t seq) {
     assert_int_equal(mr_sender_offer(sender, &item, S), MR_OK);
 }
 
-void pair_settle_all(mr_receiver *receiver, pair_seen *s, int64_t now_ns) {
-    for (int i = 0; i < s->fresh; i++)
-        mr_receiver_settle(receiver, s->ticket[i], MR_NOTE_DELIVERED, NULL, NULL, now_ns);
+void pair_settle_all(pair *p, int64_t now_ns) {
+    for (int i = 0; i < p->seen.fresh; i++)
+        mr_receiver_settle(p->receiver, p->seen.ticket[i], MR_NOTE_DELIVERED, NULL, NULL, now_ns);
 }

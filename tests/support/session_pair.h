@@ -4,7 +4,7 @@
 
 #include "engine/transport/session.h"
 
-enum { S = 1000000000 };
+#define S INT64_C(1000000000) /* a second, in nanoseconds */
 
 /* What came of driving both ends until nothing is left to do. */
 typedef struct pair_seen {
@@ -16,10 +16,21 @@ typedef struct pair_seen {
     const char *why;
 } pair_seen;
 
+typedef struct pair {
+    mr_sender *sender;
+    mr_receiver *receiver;
+    pair_seen seen;
+} pair;
+
 /* A sender "a" for receivers "b" and another, with a window of 8 frames; a receiver with credit for 4. */
 mr_sender_params pair_sender_params(void);
 mr_receiver_params pair_receiver_params(const char *name);
-void pair_open(mr_sender **sender, mr_receiver **receiver);
+/* Both ends anew; what there is of them is destroyed first. */
+void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving);
+void pair_close(pair *p);
+/* Set-up and tear-down of a test: *state is a pair with those parameters. */
+int pair_set_up(void **state);
+int pair_tear_down(void **state);
 
 /* A frame's handle is its number. */
 mr_cut_item pair_frame(uint64_t seq);
@@ -30,8 +41,8 @@ void pair_offer(mr_sender *sender, uint64_t seq);
 bool pair_drive_sender(mr_sender *sender, mr_receiver *receiver, uint32_t index, int64_t now_ns, pair_seen *s);
 bool pair_drive_receiver(mr_receiver *receiver, mr_sender *const *senders, int64_t now_ns, pair_seen *s);
 /* Both ends, until nothing is left to do. */
-void pair_drive(mr_sender *sender, mr_receiver *receiver, int64_t now_ns, pair_seen *s);
+void pair_drive(pair *p, int64_t now_ns);
 /* Delivers all fresh frames that were seen. */
-void pair_settle_all(mr_receiver *receiver, pair_seen *s, int64_t now_ns);
+void pair_settle_all(pair *p, int64_t now_ns);
 
 #endif
