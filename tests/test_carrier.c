@@ -31,6 +31,8 @@ typedef struct end {
     uint32_t send_to;
     mr_buffer *payload;     /* sent with each */
     bool ending, echoes;
+    pthread_t worker;       /* who worked last */
+    int64_t next_ns;        /* when it is to work again; 0: never */
 } end;
 
 static void end_receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
@@ -63,8 +65,10 @@ static void end_lost(void *context, uint32_t route) {
 
 static bool end_work(void *context, int64_t *wake_ns) {
     end *self = context;
-    *wake_ns = INT64_MAX;
     pthread_mutex_lock(&self->lock);
+    *wake_ns = self->next_ns ? self->next_ns : INT64_MAX;
+    self->next_ns = 0;
+    self->worker = pthread_self();
     self->worked++;
     size_t count = self->to_send;
     self->to_send = 0;
@@ -219,6 +223,58 @@ static void test_routes_have_numbers(void **state) {
     end_close(&routers[1]);
 }
 
+static bool worked_here(end *self) {
+    pthread_mutex_lock(&self->lock);
+    bool here = pthread_equal(self->worker, pthread_self());
+    pthread_mutex_unlock(&self->lock);
+    return here;
+}
+
+/* Once the carrier sleeps, who calls does the work; where that has set a time, the carrier's thread heeds it. */
+static void test_a_turn_is_taken(void **state) {
+    char endpoint[128];
+    const char *endpoints[] = {endpoint};
+    end router = {0};
+    (void)state;
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        mr_carrier_take_turn(router.carrier);
+    }
+    assert_true(worked_here(&router));
+    const size_t worked = counted(&router, &router.worked);
+    pthread_mutex_lock(&router.lock);
+    router.next_ns = 1;
+    pthread_mutex_unlock(&router.lock);
+    mr_carrier_take_turn(router.carrier);
+    await(&router, &router.worked, worked + 2);
+    assert_false(worked_here(&router));
+    end_close(&router);
+}
+
+/* What is sent by whoever takes the turn makes nobody deaf for what comes. */
+static void test_messages_come_while_turns_are_taken(void **state) {
+    char endpoint[128];
+    const char *endpoints[] = {endpoint};
+    end router = {.echoes = true}, dealer = {0};
+    (void)state;
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
+    greet(&dealer, 0, &router);
+    const size_t greetings = counted(&router, &router.got);
+    for (int i = 0; i < MESSAGES; i++) {
+        pthread_mutex_lock(&dealer.lock);
+        dealer.to_send++;
+        pthread_mutex_unlock(&dealer.lock);
+        mr_carrier_take_turn(dealer.carrier);
+    }
+    await(&dealer, &dealer.got, greetings + MESSAGES);
+    end_close(&dealer);
+    end_close(&router);
+}
+
 /* A ROUTER learns that a connection is gone when it sends there. */
 static void test_connections_get_lost(void **state) {
     char endpoint[128];
@@ -289,6 +345,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_messages_pass_both_ways, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_routes_have_numbers, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_turn_is_taken, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_messages_come_while_turns_are_taken, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_connections_get_lost, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_too_many_parts, make_folder, remove_folder),
         cmocka_unit_test(test_oldest_route_is_forgotten),

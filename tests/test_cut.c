@@ -69,6 +69,18 @@ static void test_frames_pass_over_tcp(void **state) {
     cut_check_ledger(&b, 500, 500, 0, 0);
 }
 
+/* What is too long for the socket beside ZeroMQ goes through ZeroMQ, in between what is not. */
+static void test_frames_pass_in_order_on_two_ways(void **state) {
+    node_report a, b;
+    (void)state;
+    run_two(cut_pipeline("  n: {type: count, frames: 2000}\n", "  loaded: {type: load, input: n}\n", "loaded",
+                         "  a: {stages: [loaded]}\n  b: {stages: [kept]}\n"),
+            &a, &b);
+    cut_check_record("n", 2000, 1, 1000, true);
+    cut_check_ledger(&a, 2000, 2000, 0, 0);
+    cut_check_ledger(&b, 2000, 2000, 0, 0);
+}
+
 /* What becomes of frames on the other side stands in the ledger of the source's node, with the stage over there. */
 static void test_outcomes_come_back(void **state) {
     node_report a, b;
@@ -255,6 +267,7 @@ static void test_strangers_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_frames_pass_in_order, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_outcomes_come_back, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_a_loss_is_told, cut_make_folder, cut_remove_folder),

@@ -1,5 +1,5 @@
 /* Frames that cross a cut in shared memory: from the wire's writer to its reader, with the two ends that lend and
- * borrow. */
+ * borrow; and messages that go beside ZeroMQ. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,15 +7,19 @@
 #include <cmocka.h>
 
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/log.h"
 #include "engine/data/pool.h"
 #include "engine/device/device.h"
 #include "engine/transport/cut_share.h"
+#include "engine/transport/shm.h"
+#include "engine/transport/shm_socket.h"
 #include "millrace/status.h"
 
-enum { WIDTH = 128, HEIGHT = 96, SLOTS = 3, ROUTE = 7 };
+enum { WIDTH = 128, HEIGHT = 96, SLOTS = 3, SESSION = 7 };
 
 static const mr_format picture = {
     .payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_I420, .width = WIDTH, .height = HEIGHT};
@@ -59,12 +63,12 @@ static void close_fixture(fixture *f) {
 }
 
 static mr_action change(uint32_t peer, mr_peer_change what, const char *memory) {
-    return (mr_action){.kind = MR_ACTION_PEER, .peer = peer, .of = {.change = what, .memory = memory}};
+    return (mr_action){.kind = MR_ACTION_PEER, .peer = peer, .of = {.change = what, .session = peer, .memory = memory}};
 }
 
 /* As the session tells it: the giving side hears of the peer first. */
 static void join(fixture *f) {
-    const mr_action come = change(ROUTE, MR_PEER_JOINED, mr_cut_borrower_text(f->borrower));
+    const mr_action come = change(SESSION, MR_PEER_JOINED, mr_cut_borrower_text(f->borrower));
     const mr_action welcome = change(0, MR_PEER_JOINED, mr_cut_lender_text(f->lender));
     mr_cut_lender_note(f->lender, &come);
     mr_cut_borrower_note(f->borrower, &welcome);
@@ -98,7 +102,7 @@ static mr_frame *cross(fixture *f, mr_frame *frame, size_t *payload) {
     const mr_wire_part *parts;
     mr_cut_message got;
     size_t count;
-    mr_cut_lender_aim(f->lender, ROUTE);
+    mr_cut_lender_aim(f->lender, SESSION);
     assert_int_equal(mr_wire_write(f->writer, &sent, 0, &parts, &count), MR_OK);
     *payload = 0;
     for (size_t i = 1; i < count; i++)
@@ -133,7 +137,6 @@ static void a_picture_stays_where_it_lies(void **state) {
         assert_int_equal(mr_pool_free_count(f.pool), SLOTS - 1);
         mr_frame_unref(&got);
         mr_cut_lender_work(f.lender, true);
-        mr_cut_borrower_work(f.borrower);
         assert_int_equal(mr_pool_free_count(f.pool), SLOTS);
     }
     close_fixture(&f);
@@ -148,7 +151,7 @@ static void what_cannot_be_shared_crosses_inline(void **state) {
         open_fixture(&f, turn == 2 ? MR_MEMORY_HOST : MR_MEMORY_SHARED);
         if (turn)
             join(&f);
-        const mr_action gone = change(ROUTE, MR_PEER_SILENT, NULL);
+        const mr_action gone = change(SESSION, MR_PEER_SILENT, NULL);
         if (turn == 1)
             mr_cut_lender_note(f.lender, &gone);
         mr_frame *sent = new_picture(&f, 9), *got = cross(&f, sent, &payload);
@@ -168,7 +171,7 @@ static void a_peer_that_comes_again_is_lent_to_again(void **state) {
     join(&f);
     mr_frame *sent = new_picture(&f, 1), *held = cross(&f, sent, &payload);
     mr_frame_unref(&sent);
-    const mr_action silent = change(ROUTE, MR_PEER_SILENT, NULL);
+    const mr_action silent = change(SESSION, MR_PEER_SILENT, NULL);
     mr_cut_lender_note(f.lender, &silent);
     assert_int_equal(mr_pool_free_count(f.pool), SLOTS);
     for (int i = 0; i < 3; i++) {
@@ -197,13 +200,223 @@ static void why_not_is_told_once(void **state) {
     open_fixture(&f, MR_MEMORY_SHARED);
     mr_log_to(count_warnings, NULL);
     const mr_action elsewhere = change(0, MR_PEER_JOINED, "another-host /tmp/shm");
-    const mr_action guest = change(ROUTE, MR_PEER_JOINED, "another-host 00112233445566778899aabbccddeeff");
+    const mr_action guest = change(SESSION, MR_PEER_JOINED, "another-host 00112233445566778899aabbccddeeff");
     for (int i = 0; i < 2; i++) {
         mr_cut_borrower_note(f.borrower, &elsewhere);
         mr_cut_lender_note(f.lender, &guest);
     }
     mr_log_to(NULL, NULL);
     assert_int_equal(warnings, 2);
+    close_fixture(&f);
+}
+
+/* ---- letters ----------------------------------------------------------------------------------------------------- */
+
+enum { MOST_PARTS = MR_WIRE_BLOCKS + 1 };
+
+static mr_cut_message message_of(uint64_t number) {
+    return (mr_cut_message){.kind = MR_MESSAGE_BEAT, .version = 1, .session = SESSION, .number = number};
+}
+
+/* Parts of 0, 1, 2, ... bytes that are all their own number. */
+static void make_parts(mr_wire_part *parts, size_t count) {
+    static uint8_t bytes[MOST_PARTS][MOST_PARTS];
+    for (size_t i = 0; i < count; i++) {
+        memset(bytes[i], (int)i, i);
+        parts[i] = (mr_wire_part){.data = bytes[i], .bytes = i};
+    }
+}
+
+static void a_letter_is_read_as_it_was_written(void **state) {
+    static _Alignas(8) uint8_t note[MR_SHM_NOTE_BYTES];
+    static mr_wire_part parts[MOST_PARTS];
+    static mr_letter letter;
+    const mr_cut_message message = message_of(UINT64_MAX);
+    (void)state;
+    make_parts(parts, MOST_PARTS);
+    for (size_t count = 1; count <= MOST_PARTS; count++) {
+        size_t bytes = 0, again = 0;
+        assert_int_equal(mr_letter_write(note, sizeof note, &message, parts, count, &bytes), MR_OK);
+        assert_int_equal(mr_letter_write(note, bytes, &message, parts, count, &again), MR_OK);
+        assert_int_equal(again, bytes);
+        assert_int_equal(mr_letter_write(note, bytes - 1, &message, parts, count, &again), MR_ERROR_AGAIN);
+        assert_int_equal(mr_letter_write(note, bytes, &message, parts, count, &again), MR_OK);
+        assert_int_equal(mr_letter_read(note, bytes, &letter), MR_OK);
+        assert_int_equal(letter.session, SESSION);
+        assert_int_equal(letter.number, UINT64_MAX);
+        assert_int_equal(letter.count, count);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(letter.parts[i].bytes, i);
+            assert_int_equal((uintptr_t)letter.parts[i].data % 8, 0);
+            assert_memory_equal(letter.parts[i].data, parts[i].data, i);
+        }
+    }
+}
+
+/* Notes of every length in blocks of their own, so that a sanitizer sees who reads beyond; and with each of their sizes
+ * and their count beyond what there is. */
+static void what_is_no_letter_is_refused(void **state) {
+    static uint8_t note[4096];
+    static mr_wire_part parts[MOST_PARTS];
+    static mr_letter letter;
+    const mr_cut_message message = message_of(1);
+    size_t bytes;
+    (void)state;
+    make_parts(parts, 20);
+    assert_int_equal(mr_letter_write(note, sizeof note, &message, parts, 20, &bytes), MR_OK);
+    for (size_t length = 0; length < bytes; length++) {
+        uint8_t *cut = malloc(length + 1);
+        memcpy(cut, note, length);
+        assert_int_equal(mr_letter_read(cut, length, &letter), MR_ERROR_PROTOCOL);
+        free(cut);
+    }
+    static const uint64_t wrong[] = {0, MOST_PARTS + 1, 1 << 20, UINT64_MAX / 8 + 1, UINT64_MAX - 6, UINT64_MAX};
+    for (size_t at = 2 * sizeof(uint64_t); at < (3 + 20) * sizeof(uint64_t); at += sizeof(uint64_t))
+        for (size_t i = at > 2 * sizeof(uint64_t); i < sizeof wrong / sizeof *wrong; i++) {
+            uint8_t *damaged = malloc(bytes);
+            memcpy(damaged, note, bytes);
+            memcpy(damaged + at, &wrong[i], sizeof wrong[i]);
+            assert_int_equal(mr_letter_read(damaged, bytes, &letter), MR_ERROR_PROTOCOL);
+            free(damaged);
+        }
+    assert_int_equal(mr_letter_read(note, bytes + 8, &letter), MR_ERROR_PROTOCOL);
+    assert_string_equal(mr_message(), "shared memory: the producer sends a note that is no message");
+}
+
+static bool is_ringing(const fixture *f) {
+    return poll(&(struct pollfd){.fd = mr_cut_borrower_fd(f->borrower), .events = POLLIN}, 1, 0) == 1;
+}
+
+static bool post(fixture *f, uint64_t number, size_t bytes) {
+    static uint8_t payload[2 * MR_SHM_NOTE_BYTES];
+    const mr_cut_message message = message_of(number);
+    const mr_wire_part parts[] = {{.data = payload, .bytes = 100}, {.data = payload, .bytes = bytes}};
+    mr_cut_lender_aim(f->lender, SESSION);
+    return mr_cut_lender_post(f->lender, &message, parts, 2);
+}
+
+static void expect_letter(fixture *f, uint64_t number, size_t bytes) {
+    const mr_letter *letter = NULL;
+    for (int again = 0; again < 2; again++) {
+        assert_true(mr_cut_borrower_next(f->borrower, 0, &letter));
+        assert_int_equal(letter->session, SESSION);
+        assert_int_equal(letter->number, number);
+        assert_int_equal(letter->count, 2);
+        assert_int_equal(letter->parts[1].bytes, bytes);
+    }
+    mr_cut_borrower_take(f->borrower, 0);
+}
+
+static void letters_go_to_a_peer_that_is_attached(void **state) {
+    (void)state;
+    fixture f;
+    const mr_letter *letter;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    assert_false(post(&f, 1, 1));
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    join(&f);
+    mr_cut_borrower_rest(f.borrower);
+    /* What is said to begin with is of the other way: a handshake, and the ring that comes before all letters. */
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(is_ringing(&f));
+    assert_false(post(&f, 0, 1));
+    assert_false(post(&f, 1, MR_SHM_NOTE_BYTES));
+    assert_false(is_ringing(&f));
+    assert_true(post(&f, 1, 7));
+    assert_true(is_ringing(&f));
+    expect_letter(&f, 1, 7);
+    assert_false(is_ringing(&f));
+    /* One that waits for its turn keeps nobody awake. */
+    assert_true(post(&f, 3, 8));
+    assert_true(post(&f, 4, 9));
+    assert_true(mr_cut_borrower_next(f.borrower, 0, &letter));
+    mr_cut_borrower_rest(f.borrower);
+    assert_false(is_ringing(&f));
+    expect_letter(&f, 3, 8);
+    mr_cut_borrower_rest(f.borrower);
+    assert_true(is_ringing(&f));
+    expect_letter(&f, 4, 9);
+    close_fixture(&f);
+}
+
+static int crowded;
+
+static void count_crowded(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    crowded += level == MR_LOG_INFO && strstr(line, "a->b: the socket beside ZeroMQ is full") != NULL;
+}
+
+/* A taker that reads nothing fills the socket; what then goes the other way is not lost, and what is there stays. */
+static void a_full_socket_sends_letters_the_other_way(void **state) {
+    (void)state;
+    fixture f;
+    const mr_letter *letter;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    join(&f);
+    crowded = 0;
+    mr_log_set_level(MR_LOG_INFO);
+    mr_log_to(count_crowded, NULL);
+    for (int turn = 1; turn <= 2; turn++) {
+        uint64_t count = 0;
+        while (post(&f, count + 1, 1000))
+            assert_in_range(++count, 1, 100000);
+        assert_false(post(&f, count + 1, 1000));
+        for (uint64_t i = 1; i <= count; i++)
+            expect_letter(&f, i, 1000);
+        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    }
+    mr_log_to(NULL, NULL);
+    mr_log_set_level(MR_LOG_WARNING);
+    assert_int_equal(crowded, 1);
+    close_fixture(&f);
+}
+
+/* What has arrived before the giving side ended is still there; its end keeps nobody awake. */
+static void letters_outlive_their_sender(void **state) {
+    (void)state;
+    fixture f;
+    const mr_letter *letter;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    join(&f);
+    assert_true(post(&f, 1, 5));
+    assert_true(post(&f, 2, 6));
+    mr_cut_lender_destroy(&f.lender);
+    expect_letter(&f, 1, 5);
+    expect_letter(&f, 2, 6);
+    for (int i = 0; i < 2; i++)
+        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    mr_cut_borrower_rest(f.borrower);
+    assert_false(is_ringing(&f));
+    close_fixture(&f);
+}
+
+/* A giving side that is none, and what it sends. */
+static void a_note_that_is_no_letter_ends_them(void **state) {
+    (void)state;
+    fixture f;
+    const mr_letter *letter;
+    char path[108], text[MR_SHM_TEXT];
+    int listener, fd;
+    mr_shm_offer offer = {.path = ""};
+    open_fixture(&f, MR_MEMORY_SHARED);
+    assert_int_equal(mr_shm_listen("/tmp", path, &listener), MR_OK);
+    memcpy(offer.path, path, sizeof path);
+    mr_shm_host(offer.host);
+    const mr_action welcome = change(0, MR_PEER_JOINED, mr_shm_offer_print(&offer, text));
+    mr_cut_borrower_note(f.borrower, &welcome);
+    assert_int_equal(mr_shm_accept(listener, &fd), MR_OK);
+    const mr_shm_message note = {.kind = MR_SHM_NOTE};
+    assert_int_equal(mr_shm_send(fd, &note, "garbage", 7, NULL, 0), MR_OK);
+    assert_int_equal(mr_shm_send(fd, &note, "more of it", 10, NULL, 0), MR_OK);
+    mr_cut_borrower_rest(f.borrower);
+    assert_true(is_ringing(&f));
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    mr_cut_borrower_rest(f.borrower);
+    assert_false(is_ringing(&f));
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    close(fd);
+    close(listener);
+    mr_shm_unlisten(path);
     close_fixture(&f);
 }
 
@@ -223,8 +436,13 @@ static void a_cut_that_is_inline_shares_nothing(void **state) {
     mr_cut_lender_note(lender, &joined);
     mr_cut_borrower_note(borrower, &joined);
     mr_cut_lender_work(lender, true);
-    mr_cut_borrower_work(borrower);
+    mr_cut_borrower_rest(borrower);
     mr_cut_lender_aim(lender, 0);
+    const mr_letter *letter;
+    const mr_cut_message message = message_of(1);
+    assert_false(mr_cut_lender_post(lender, &message, NULL, 0));
+    assert_false(mr_cut_borrower_next(borrower, 0, &letter));
+    assert_int_equal(mr_cut_borrower_fd(borrower), -1);
     mr_cut_borrower_aim(borrower, 0);
     mr_cut_lender_destroy(&lender);
     mr_cut_borrower_destroy(&borrower);
@@ -236,6 +454,12 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_shared_crosses_inline),
         cmocka_unit_test(a_peer_that_comes_again_is_lent_to_again),
         cmocka_unit_test(why_not_is_told_once),
+        cmocka_unit_test(a_letter_is_read_as_it_was_written),
+        cmocka_unit_test(what_is_no_letter_is_refused),
+        cmocka_unit_test(letters_go_to_a_peer_that_is_attached),
+        cmocka_unit_test(a_full_socket_sends_letters_the_other_way),
+        cmocka_unit_test(letters_outlive_their_sender),
+        cmocka_unit_test(a_note_that_is_no_letter_ends_them),
         cmocka_unit_test(a_cut_that_is_inline_shares_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

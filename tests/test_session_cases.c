@@ -95,6 +95,23 @@ static void test_peers(void **state) {
     assert_int_equal(mr_sender_counts(p->sender).sessions, 3);
 }
 
+/* Where messages come two ways: one that others come before can wait for them; what is known, or of no session, need
+ * not. */
+static void test_which_message_is_next(void **state) {
+    pair *p = *state;
+    assert_true(mr_receiver_may_hear(p->receiver, 0, 101, 9));
+    pair_drive(p, S);
+    assert_true(mr_receiver_may_hear(p->receiver, 0, 101, 1));
+    assert_false(mr_receiver_may_hear(p->receiver, 0, 101, 2));
+    assert_true(mr_receiver_may_hear(p->receiver, 0, 99, 2));
+    pair_offer(p->sender, 0);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 1);
+    assert_true(mr_receiver_may_hear(p->receiver, 0, 101, 1));
+    assert_true(mr_receiver_may_hear(p->receiver, 0, 101, 2));
+    assert_false(mr_receiver_may_hear(p->receiver, 0, 101, 3));
+}
+
 /* Messages of a session that is no more are refused, counted, and change nothing. */
 static void test_old_sessions(void **state) {
     pair *p = *state;
@@ -324,7 +341,8 @@ static void test_live(void **state) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_handshake), TEST(test_rejected), TEST(test_peers), TEST(test_old_sessions), TEST(test_windows),
+        TEST(test_handshake), TEST(test_rejected), TEST(test_peers), TEST(test_old_sessions),
+        TEST(test_which_message_is_next), TEST(test_windows),
         TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),
         TEST(test_runs), TEST(test_leaving), TEST(test_live),
     };

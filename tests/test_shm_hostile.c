@@ -95,9 +95,8 @@ static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t
     assert_int_equal(mr_shm_import_open(&import, &offer, &guest), MR_OK);
     assert_int_equal(mr_shm_accept(listener, &fd), MR_OK);
     assert_int_equal(mr_shm_send(fd, message, NULL, 0, fds, count), MR_OK);
-    uint64_t order;
     size_t bytes;
-    assert_int_equal(mr_shm_import_fetch(import, &order, NULL, 0, &bytes), status);
+    assert_int_equal(mr_shm_import_fetch(import, NULL, 0, &bytes), status);
     char gone[64];
     assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), sizeof(mr_shm_message) + MR_SHM_TOKEN_BYTES);
     assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), 0);
@@ -331,9 +330,8 @@ static void a_consumer_without_descriptors_hangs_up(void **state) {
     struct rlimit before, none;
     shm_ends_begin(&ends);
     mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
-    uint64_t order;
     size_t bytes;
-    assert_int_equal(mr_shm_import_fetch(ends.import, &order, NULL, 0, &bytes), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
     mr_shm_reference reference = shm_ends_lend(&ends, sent);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;

@@ -261,9 +261,8 @@ static void a_killed_producer_harms_nobody(void **state) {
         }
         assert_int_equal(waitpid(child, &ended, 0), child);
         assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
-        uint64_t order;
         size_t bytes;
-        assert_int_equal(mr_shm_import_fetch(import, &order, NULL, 0, &bytes), MR_ERROR_UNAVAILABLE);
+        assert_int_equal(mr_shm_import_fetch(import, NULL, 0, &bytes), MR_ERROR_UNAVAILABLE);
         mr_shm_import_close(&import);
         if (held)
             assert_true(is_filled(held, last.number));

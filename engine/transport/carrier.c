@@ -34,6 +34,8 @@ struct mr_carrier {
     mr_routes routes;
     int event;
     atomic_bool woken, asleep;
+    pthread_mutex_t duty;   /* held by whoever uses the sockets and calls the owner: the thread, unless it sleeps */
+    int64_t wake_ns;        /* when it is to work again at the latest */
     pthread_t thread;
     bool running;
     /* the message that is being received */
@@ -224,17 +226,20 @@ static bool has_message(const mr_carrier *carrier) {
 static void wait_until(mr_carrier *carrier, int64_t wake_ns) {
     int64_t left_ns = wake_ns == INT64_MAX ? 0 : wake_ns - mr_clock_now_ns(mr_clock_real());
     const struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
-    if (left_ns >= 0)
-        ppoll(carrier->polled, carrier->polled_count, wake_ns == INT64_MAX ? NULL : &left, NULL);
+    if (left_ns < 0)
+        return;
+    pthread_mutex_unlock(&carrier->duty);
+    ppoll(carrier->polled, carrier->polled_count, wake_ns == INT64_MAX ? NULL : &left, NULL);
+    pthread_mutex_lock(&carrier->duty);
 }
 
 /* Who wakes notes that first and then looks whether it sleeps; here it is the other way round. */
-static void sleep_until(mr_carrier *carrier, int64_t wake_ns) {
+static void sleep_a_while(mr_carrier *carrier) {
     struct pollfd *event = &carrier->polled[carrier->params.socket_count];
     event->revents = 0;
     atomic_store(&carrier->asleep, true);
     if (!atomic_load(&carrier->woken) && !has_message(carrier))
-        wait_until(carrier, wake_ns);
+        wait_until(carrier, carrier->wake_ns);
     atomic_store(&carrier->asleep, false);
     if (event->revents & POLLIN) {
         uint64_t count;
@@ -245,15 +250,16 @@ static void sleep_until(mr_carrier *carrier, int64_t wake_ns) {
 
 static void *run(void *context) {
     mr_carrier *carrier = context;
-    int64_t wake_ns = INT64_MAX;
-    for (;;) {
+    pthread_mutex_lock(&carrier->duty);
+    for (bool goes_on = true; goes_on;) {
         atomic_store(&carrier->woken, false);
         bool more = receive_some(carrier);
-        if (!carrier->params.work(carrier->params.context, &wake_ns))
-            return NULL;
-        if (!more)
-            sleep_until(carrier, wake_ns);
+        goes_on = carrier->params.work(carrier->params.context, &carrier->wake_ns);
+        if (goes_on && !more)
+            sleep_a_while(carrier);
     }
+    pthread_mutex_unlock(&carrier->duty);
+    return NULL;
 }
 
 void mr_carrier_wake(mr_carrier *carrier) {
@@ -262,6 +268,21 @@ void mr_carrier_wake(mr_carrier *carrier) {
     uint64_t one = 1;
     ssize_t written = write(carrier->event, &one, sizeof one);
     (void)written; /* It cannot be full: one is written for one sleep. */
+}
+
+/* Sending may make a socket forget that its descriptor was to tell of a message; so the thread is woken where one is
+ * there, or where it sleeps for too long by what the work has changed. */
+void mr_carrier_take_turn(mr_carrier *carrier) {
+    if (!atomic_load(&carrier->asleep) || pthread_mutex_trylock(&carrier->duty)) {
+        mr_carrier_wake(carrier);
+        return;
+    }
+    const int64_t until_ns = carrier->wake_ns;
+    bool goes_on = carrier->params.work(carrier->params.context, &carrier->wake_ns);
+    bool wake = !goes_on || carrier->wake_ns < until_ns || has_message(carrier);
+    pthread_mutex_unlock(&carrier->duty);
+    if (wake)
+        mr_carrier_wake(carrier);
 }
 
 void mr_carrier_watch(mr_carrier *carrier, int fd) {
@@ -342,6 +363,8 @@ int mr_carrier_open(mr_carrier **carrier, const mr_carrier_params *params) {
     made->params = *params;
     made->routed = params->sockets[0].type == ZMQ_ROUTER;
     made->event = -1;
+    made->wake_ns = INT64_MAX;
+    pthread_mutex_init(&made->duty, NULL);
     int status = open_all(made);
     made->params.sockets = NULL;
     if (status)
@@ -361,6 +384,7 @@ void mr_carrier_close(mr_carrier **carrier, int linger_ms) {
         mr_zmq_close(&gone->sockets[i], linger_ms);
     if (gone->event >= 0)
         close(gone->event);
+    pthread_mutex_destroy(&gone->duty);
     mr_routes_fini(&gone->routes);
     mr_free(gone->sockets);
     mr_free(gone->polled);

@@ -5,8 +5,9 @@
  * connect, whose routes are 0, 1, ... Nothing waits for a peer: what cannot be sent at once is lost, without a word,
  * which the protocol above is made for; it has credit, so that queues need no limit of their own.
  *
- * All of the owner's functions are called on the carrier's thread. mr_carrier_wake may be called by any thread; it costs
- * a system call only where the carrier sleeps. */
+ * All of the owner's functions are called on the carrier's thread, or, `work` and what it brings about, by whoever takes
+ * its turn while it sleeps: by one thread at a time. mr_carrier_wake may be called by any thread; it costs a system call
+ * only where the carrier sleeps. */
 #ifndef MILLRACE_TRANSPORT_CARRIER_H
 #define MILLRACE_TRANSPORT_CARRIER_H
 
@@ -38,6 +39,9 @@ void mr_carrier_watch(mr_carrier *carrier, int fd);
 /* Starts the thread. MR_ERROR_MEMORY. */
 int mr_carrier_begin(mr_carrier *carrier);
 void mr_carrier_wake(mr_carrier *carrier);
+/* The same, but where it sleeps the caller does the work itself, at once, and lets it sleep on. Any thread but its own
+ * that holds no lock which `work` may take. */
+void mr_carrier_take_turn(mr_carrier *carrier);
 /* On its thread: sends a message, whose parts with buffers are referred to until they are out. Where the route is gone,
  * `lost` is called by the way. */
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);

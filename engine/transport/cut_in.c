@@ -20,6 +20,9 @@ enum { CREDIT_WINDOWS = 2 };
 enum { FAREWELL_SILENCES = 10 };
 /* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
 enum { REMEMBERED_WINDOWS = 4, REMEMBERED = 4096 };
+/* Letters of one giving side that are read in a row: more than its socket has room for, so that all are read that were
+ * sent before a certain moment. */
+enum { MOST_LETTERS = 4096 };
 
 /* What waits for room in the inlet. */
 typedef struct waiting {
@@ -222,8 +225,7 @@ static void take_item(cut_in *in, size_t giver, const mr_cut_item *taken, int64_
     }
 }
 
-static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
-    cut_in *in = context;
+static void hear(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t count) {
     int64_t now_ns = in->heard_ns = now();
     mr_cut_message message;
     mr_cut_borrower_aim(in->borrower, route);
@@ -237,6 +239,25 @@ static void receive(void *context, uint32_t route, const mr_wire_part *parts, si
         mr_cut_tell_refused(&in->teller, route, now_ns);
     for (size_t i = 0; !status && message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
         take_item(in, route, &message.items.item[i], now_ns);
+}
+
+/* What has come beside ZeroMQ, up to a letter that others come before, which are on their way through ZeroMQ. */
+static void hear_letters(cut_in *in, uint32_t route) {
+    const mr_letter *letter;
+    for (int i = 0; i < MOST_LETTERS; i++) {
+        if (!mr_cut_borrower_next(in->borrower, route, &letter) ||
+            !mr_receiver_may_hear(in->receiver, route, letter->session, letter->number))
+            return;
+        hear(in, route, letter->parts, letter->count);
+        mr_cut_borrower_take(in->borrower, route);
+    }
+}
+
+/* Letters that were sent before the message are here. */
+static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
+    cut_in *in = context;
+    hear_letters(in, route);
+    hear(in, route, parts, count);
 }
 
 static void lost(void *context, uint32_t route) {
@@ -346,10 +367,11 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
 
 static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
-    int64_t now_ns = now();
     bool closing = atomic_load(&in->closing);
+    for (uint32_t i = 0; i < in->cut->connect_count; i++)
+        hear_letters(in, i);
+    int64_t now_ns = now();
     *wake_ns = INT64_MAX;
-    mr_cut_borrower_work(in->borrower);
     watch_end(in, now_ns);
     for (uint32_t s = 0; s < in->lane_count; s++) {
         if (in->lanes[s].first)
@@ -369,6 +391,7 @@ static bool work(void *context, int64_t *wake_ns) {
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, in->cut->connect[0], now_ns));
     watch_giver(in, now_ns, wake_ns);
     watch_farewell(in, now_ns, wake_ns);
+    mr_cut_borrower_rest(in->borrower);
     return !closing;
 }
 
@@ -459,6 +482,7 @@ static int open(mr_stage *self) {
     in->has_task = true;
     int status = create_parts(in);
     if (!status) {
+        mr_carrier_watch(in->carrier, mr_cut_borrower_fd(in->borrower));
         mr_arrivals_attach(in->arrivals, in->carrier);
         mr_graph_hold(in->instance->graph);
         in->holding = true;

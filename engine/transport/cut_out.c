@@ -2,8 +2,9 @@
  *
  * The stage's entry puts frames into a list, as long as there is room in the window, and parks where there is none. The
  * carrier's thread feeds them to the session, sends what that says, and, when it hears what became of a frame, notes
- * it on the receipt. The entry lets the end of the last source pass only once all is settled and the other side knows
- * of the end, since the graph ends then. */
+ * it on the receipt. A frame that comes after a pause is not worth waking that thread for: the entry takes its turn. The
+ * entry lets the end of the last source pass only once all is settled and the other side knows of the end, since the
+ * graph ends then. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -20,6 +21,8 @@ enum { LIVE_FRAMES = 2 };
  * others' hands must not cost a frame. */
 enum { DEATHS = 2 };
 enum { LINGER_MS = 1000 };
+/* Frames that come closer together than that are gathered by the carrier's thread: each by itself would cost more. */
+static const int64_t PAUSE_NS = 200000;
 
 static const char NO_TAKER[] = "no taker", STOPPED[] = "stopped", DONE_BEFORE[] = "done before";
 
@@ -34,6 +37,7 @@ typedef struct cut_out {
     mr_instance *instance;
     mr_carrier *carrier;
     size_t ends_left;        /* the entry's: sources that have not ended */
+    int64_t given_ns;        /* the entry's: when it gave the last item */
 
     pthread_mutex_t lock;    /* guards what follows, up to the blank line */
     bool locking;            /* it was made */
@@ -93,6 +97,16 @@ static bool is_deserted(cut_out *out) {
     return deserted;
 }
 
+/* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
+static void call_carrier(cut_out *out) {
+    const int64_t now_ns = now(), pause_ns = now_ns - out->given_ns;
+    out->given_ns = now_ns;
+    if (pause_ns < PAUSE_NS || out->cut->compression != MR_CUT_PLAIN)
+        mr_carrier_wake(out->carrier);
+    else
+        mr_carrier_take_turn(out->carrier);
+}
+
 /* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
 static int give(cut_out *out, const mr_cut_item *item) {
     bool frame = item->kind == MR_CUT_FRAME;
@@ -107,7 +121,7 @@ static int give(cut_out *out, const mr_cut_item *item) {
     out->parked |= status == MR_ERROR_AGAIN;
     pthread_mutex_unlock(&out->lock);
     if (!status)
-        mr_carrier_wake(out->carrier);
+        call_carrier(out);
     return status;
 }
 
@@ -217,10 +231,10 @@ static void set_aside(cut_out *out, const mr_action *action, int64_t now_ns) {
 static void send(cut_out *out, const mr_action *action, int64_t now_ns) {
     const mr_wire_part *parts;
     size_t count;
-    mr_cut_lender_aim(out->lender, action->peer);
+    mr_cut_lender_aim(out->lender, action->message.session);
     if (mr_wire_write(out->writer, &action->message, now_ns, &parts, &count))
         mr_cut_tell_refused(&out->teller, action->peer, now_ns);
-    else
+    else if (!mr_cut_lender_post(out->lender, &action->message, parts, count))
         mr_carrier_send(out->carrier, action->peer, parts, count);
 }
 

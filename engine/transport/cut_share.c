@@ -1,7 +1,10 @@
 #include "engine/transport/cut_share.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
@@ -18,16 +21,17 @@ static void tell(const mr_cut *cut, bool *told) {
 /* ---- the giving side ------------------------------------------------------------------------------------------- */
 
 typedef struct lent_to {
-    uint32_t route;
+    uint64_t session;
     mr_shm_peer *peer; /* NULL: the place is free */
 } lent_to;
 
 struct mr_cut_lender {
     const mr_cut *cut;
-    bool told, lent; /* for the log */
+    bool told, lent, crowded; /* for the log */
     mr_shm_export *export;
     char text[MR_SHM_TEXT];
     mr_shm_peer *aim;
+    uint8_t note[MR_SHM_NOTE_BYTES];
     size_t count;
     lent_to peers[];
 };
@@ -76,36 +80,36 @@ void mr_cut_lender_work(mr_cut_lender *lender, bool sleeps) {
         mr_shm_export_drive(lender->export, sleeps);
 }
 
-/* The place of a route, or of nobody. */
-static lent_to *place_of(mr_cut_lender *lender, uint32_t route, bool taken) {
+/* The place of a session, or of none. */
+static lent_to *place_of(mr_cut_lender *lender, uint64_t session, bool taken) {
     for (size_t i = 0; i < lender->count; i++)
-        if (taken ? lender->peers[i].peer && lender->peers[i].route == route : !lender->peers[i].peer)
+        if (taken ? lender->peers[i].peer && lender->peers[i].session == session : !lender->peers[i].peer)
             return &lender->peers[i];
     return NULL;
 }
 
-static void admit(mr_cut_lender *lender, uint32_t route, const char *memory) {
+static void admit(mr_cut_lender *lender, uint64_t session, const char *memory) {
     mr_shm_guest guest;
-    lent_to *place = place_of(lender, route, false);
+    lent_to *place = place_of(lender, session, false);
     if (!place || !memory || !*memory)
         return;
-    place->route = route;
+    place->session = session;
     if (mr_shm_guest_parse(memory, &guest) || mr_shm_export_invite(lender->export, &guest, &place->peer))
         tell(lender->cut, &lender->told);
 }
 
 void mr_cut_lender_note(mr_cut_lender *lender, const mr_action *action) {
-    lent_to *place = lender ? place_of(lender, action->peer, true) : NULL;
+    lent_to *place = lender ? place_of(lender, action->of.session, true) : NULL;
     if (place) {
         lender->aim = NULL;
         mr_shm_export_drop(lender->export, &place->peer);
     }
     if (lender && action->of.change == MR_PEER_JOINED)
-        admit(lender, action->peer, action->of.memory);
+        admit(lender, action->of.session, action->of.memory);
 }
 
-void mr_cut_lender_aim(mr_cut_lender *lender, uint32_t route) {
-    lent_to *place = lender ? place_of(lender, route, true) : NULL;
+void mr_cut_lender_aim(mr_cut_lender *lender, uint64_t session) {
+    lent_to *place = lender ? place_of(lender, session, true) : NULL;
     if (lender)
         lender->aim = place ? place->peer : NULL;
 }
@@ -127,28 +131,61 @@ bool mr_cut_lend(void *context, mr_buffer *buffer, size_t offset, size_t bytes, 
     return true;
 }
 
+/* A full socket is no fault: the taker is behind, and ZeroMQ keeps what its credit allows. */
+static void tell_crowded(mr_cut_lender *lender) {
+    if (!lender->crowded)
+        mr_log(MR_LOG_INFO, "%s: the socket beside ZeroMQ is full: messages go through ZeroMQ where it is", lender->cut->name);
+    lender->crowded = true;
+}
+
+bool mr_cut_lender_post(mr_cut_lender *lender, const mr_cut_message *message, const mr_wire_part *parts, size_t count) {
+    size_t bytes;
+    if (!lender || !lender->aim || !message->number ||
+        mr_letter_write(lender->note, sizeof lender->note, message, parts, count, &bytes))
+        return false;
+    if (!mr_shm_export_post(lender->export, lender->aim, lender->note, bytes))
+        return true;
+    if (mr_shm_export_attached(lender->export, lender->aim))
+        tell_crowded(lender);
+    return false;
+}
+
 /* ---- the taking side ------------------------------------------------------------------------------------------- */
+
+/* What one giving side shares. */
+typedef struct lender_seen {
+    mr_shm_import *import; /* NULL: nothing comes from there but through ZeroMQ */
+    bool over;             /* it will say nothing more */
+    bool watched;          /* its descriptor is among those that are waited for */
+    bool here;             /* a letter is here, and not taken */
+    mr_letter letter;
+    _Alignas(8) uint8_t note[MR_SHM_NOTE_BYTES];
+} lender_seen;
 
 struct mr_cut_borrower {
     const mr_cut *cut;
     bool told;
+    int poll;
     mr_shm_guest guest;
     char text[MR_SHM_TEXT];
     uint32_t aim;
     size_t count;
-    mr_shm_import *imports[]; /* by route; NULL: nothing comes from there but inline */
+    lender_seen lenders[]; /* by route */
 };
 
 int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut) {
     *borrower = NULL;
     if (!cut->shared_memory)
         return MR_OK;
-    mr_cut_borrower *made = mr_calloc(1, sizeof *made + cut->connect_count * sizeof(mr_shm_import *));
+    mr_cut_borrower *made = mr_calloc(1, sizeof *made + cut->connect_count * sizeof *made->lenders);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %s", cut->name);
     made->cut = cut;
     made->count = cut->connect_count;
-    if (mr_shm_guest_make(&made->guest)) {
+    made->poll = epoll_create1(EPOLL_CLOEXEC);
+    if (made->poll < 0)
+        mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: epoll_create1: %s", strerror(errno));
+    if (made->poll < 0 || mr_shm_guest_make(&made->guest)) {
         tell(cut, &made->told);
         mr_cut_borrower_destroy(&made);
         return MR_OK;
@@ -158,13 +195,30 @@ int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut) {
     return MR_OK;
 }
 
+static void watch(const mr_cut_borrower *borrower, lender_seen *from, bool watched) {
+    struct epoll_event event = {.events = EPOLLIN};
+    /* Where it cannot be watched its letters are read when something else wakes the thread: beats, at the latest. */
+    if (watched != from->watched)
+        epoll_ctl(borrower->poll, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, mr_shm_import_fd(from->import), &event);
+    from->watched = watched;
+}
+
+static void close_lender(const mr_cut_borrower *borrower, lender_seen *from) {
+    if (from->import)
+        watch(borrower, from, false);
+    mr_shm_import_close(&from->import);
+    from->over = from->here = false;
+}
+
 void mr_cut_borrower_destroy(mr_cut_borrower **borrower) {
     mr_cut_borrower *gone = *borrower;
     *borrower = NULL;
     if (!gone)
         return;
     for (size_t i = 0; i < gone->count; i++)
-        mr_shm_import_close(&gone->imports[i]);
+        close_lender(gone, &gone->lenders[i]);
+    if (gone->poll >= 0)
+        close(gone->poll);
     mr_free(gone);
 }
 
@@ -172,25 +226,54 @@ const char *mr_cut_borrower_text(const mr_cut_borrower *borrower) {
     return borrower ? borrower->text : "";
 }
 
-/* What is heard here is of pools that have gone; that a giving side is gone, its session tells. */
-void mr_cut_borrower_work(mr_cut_borrower *borrower) {
-    uint64_t order;
+int mr_cut_borrower_fd(const mr_cut_borrower *borrower) {
+    return borrower ? borrower->poll : -1;
+}
+
+/* That a giving side is gone, its session tells; one that breaks the rules here is not listened to here any more. */
+static bool fetch(const mr_cut_borrower *borrower, lender_seen *from) {
     size_t bytes;
-    for (size_t i = 0; borrower && i < borrower->count; i++)
-        if (borrower->imports[i])
-            mr_shm_import_fetch(borrower->imports[i], &order, NULL, 0, &bytes);
+    int status = mr_shm_import_fetch(from->import, from->note, sizeof from->note, &bytes);
+    if (!status)
+        status = mr_letter_read(from->note, bytes, &from->letter);
+    from->here = status == MR_OK;
+    from->over = status && status != MR_ERROR_AGAIN;
+    if (from->over && status != MR_ERROR_UNAVAILABLE)
+        mr_log(MR_LOG_WARNING, "%s: %s", borrower->cut->name, mr_message());
+    return from->here;
+}
+
+bool mr_cut_borrower_next(mr_cut_borrower *borrower, uint32_t route, const mr_letter **letter) {
+    lender_seen *from = borrower && route < borrower->count ? &borrower->lenders[route] : NULL;
+    if (!from || !from->import || (!from->here && (from->over || !fetch(borrower, from))))
+        return false;
+    *letter = &from->letter;
+    return true;
+}
+
+void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route) {
+    borrower->lenders[route].here = false;
+}
+
+/* One that is over would be readable for ever, and so would one whose next letter waits for its turn. */
+void mr_cut_borrower_rest(mr_cut_borrower *borrower) {
+    for (size_t i = 0; borrower && i < borrower->count; i++) {
+        lender_seen *from = &borrower->lenders[i];
+        if (from->import)
+            watch(borrower, from, !from->over && !from->here);
+    }
 }
 
 void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action) {
     if (!borrower || action->peer >= borrower->count)
         return;
-    mr_shm_import **import = &borrower->imports[action->peer];
+    lender_seen *from = &borrower->lenders[action->peer];
     const char *memory = action->of.memory;
     mr_shm_offer offer;
-    mr_shm_import_close(import);
+    close_lender(borrower, from);
     if (action->of.change != MR_PEER_JOINED || !memory || !*memory)
         return;
-    if (mr_shm_offer_parse(memory, &offer) || mr_shm_import_open(import, &offer, &borrower->guest))
+    if (mr_shm_offer_parse(memory, &offer) || mr_shm_import_open(&from->import, &offer, &borrower->guest))
         tell(borrower->cut, &borrower->told);
 }
 
@@ -207,7 +290,7 @@ int mr_cut_borrow(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_
                                    .lease = slot->lease,
                                    .offset = slot->offset,
                                    .bytes = bytes};
-    if (borrower->aim >= borrower->count || !borrower->imports[borrower->aim])
+    if (borrower->aim >= borrower->count || !borrower->lenders[borrower->aim].import)
         return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, which is not shared");
-    return mr_shm_import_take(borrower->imports[borrower->aim], &lent, buffer);
+    return mr_shm_import_take(borrower->lenders[borrower->aim].import, &lent, buffer);
 }

@@ -1,11 +1,17 @@
 /* Shared memory under a cut: the giving side lends slots to takers of this host, the taking side borrows them. Used on
- * the carrier's thread. What cannot be shared crosses inline; why is told once. Internal to engine. */
+ * the carrier's thread. What cannot be shared crosses inline; why is told once. Internal to engine.
+ *
+ * Messages to takers of this host go over the same unix socket, as letters (shm_letter.h): one wake-up of the other
+ * process, where ZeroMQ has three. Those that find no room there, or are too long for it, go through ZeroMQ. So a session
+ * has two ways, each of which keeps its messages whole and in order; their numbers put both in one. A letter whose turn
+ * has not come waits for what is on its way through ZeroMQ; and since a letter has arrived when it was sent, whoever
+ * has read all letters before a message of ZeroMQ's misses none that was sent before it. */
 #ifndef MILLRACE_TRANSPORT_CUT_SHARE_H
 #define MILLRACE_TRANSPORT_CUT_SHARE_H
 
 #include "engine/transport/cut.h"
 #include "engine/transport/session.h"
-#include "engine/transport/wire.h"
+#include "engine/transport/shm_letter.h"
 
 /* ---- the giving side ------------------------------------------------------------------------------------------- */
 
@@ -22,10 +28,12 @@ int mr_cut_lender_fd(const mr_cut_lender *lender);
 void mr_cut_lender_work(mr_cut_lender *lender, bool sleeps);
 /* A peer came or went. */
 void mr_cut_lender_note(mr_cut_lender *lender, const mr_action *action);
-/* Whom the message is for that is written next. */
-void mr_cut_lender_aim(mr_cut_lender *lender, uint32_t route);
+/* Of which session the message is that is written next. */
+void mr_cut_lender_aim(mr_cut_lender *lender, uint64_t session);
 /* mr_wire_writer_params.share, with the lender as context. */
 bool mr_cut_lend(void *lender, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
+/* Sends a message to whom mr_cut_lender_aim has said as a letter. False: it must go through ZeroMQ. */
+bool mr_cut_lender_post(mr_cut_lender *lender, const mr_cut_message *message, const mr_wire_part *parts, size_t count);
 
 /* ---- the taking side ------------------------------------------------------------------------------------------- */
 
@@ -36,8 +44,13 @@ int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut);
 /* Buffers that were borrowed live on. */
 void mr_cut_borrower_destroy(mr_cut_borrower **borrower);
 const char *mr_cut_borrower_text(const mr_cut_borrower *borrower);
-/* Hears what the giving sides have said; now and then. */
-void mr_cut_borrower_work(mr_cut_borrower *borrower);
+/* Readable when there are letters, but for giving sides whose next one waits for its turn; -1 without. */
+int mr_cut_borrower_fd(const mr_cut_borrower *borrower);
+/* The next letter of that giving side, until mr_cut_borrower_take: the same each time. False: none is there. */
+bool mr_cut_borrower_next(mr_cut_borrower *borrower, uint32_t route, const mr_letter **letter);
+void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route);
+/* To be called before the thread waits for the descriptor. */
+void mr_cut_borrower_rest(mr_cut_borrower *borrower);
 void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action);
 /* Whom the message came from that is read next. */
 void mr_cut_borrower_aim(mr_cut_borrower *borrower, uint32_t route);

@@ -229,6 +229,11 @@ static void hear_bye(mr_receiver *receiver, origin *from, const mr_cut_message *
     from->hello_ns = receiver->now_ns + receiver->params.self.timing.hello_ns;
 }
 
+bool mr_receiver_may_hear(const mr_receiver *receiver, uint32_t sender, uint64_t session, uint64_t number) {
+    const origin *from = &receiver->origins[sender];
+    return from->state != SENDER_THERE || session != from->session || number <= from->heard_number + 1;
+}
+
 int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns) {
     origin *from = &receiver->origins[sender];
     receiver->now_ns = from->line_ns = now_ns;

@@ -32,6 +32,7 @@ static void tell(mr_sender *sender, const peer *p, mr_peer_change change, const 
     event *e = sender_event(sender, MR_ACTION_PEER, p->route);
     e->action.of.change = change;
     e->action.of.incarnation = p->incarnation;
+    e->action.of.session = p->session;
     copy_text(e->name, sizeof e->name, p->name);
     copy_text(e->text, sizeof e->text, text);
 }
@@ -48,9 +49,9 @@ static void reject(mr_sender *sender, uint32_t route, uint64_t session, uint64_t
 void sender_end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text) {
     if (!p->session)
         return;
+    tell(sender, p, change, text);
     p->session = 0;
     p->resumed = false;
-    tell(sender, p, change, text);
 }
 
 /* ---- hello ----------------------------------------------------------------------------------------------------- */

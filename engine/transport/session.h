@@ -120,6 +120,7 @@ typedef struct mr_action {
         mr_reject_reason reason; /* of REJECTED */
         const char *name;        /* the peer's; "" where it is not known */
         uint64_t incarnation;
+        uint64_t session;        /* sender: that began or is over; 0: none */
         const char *memory;      /* of JOINED: what the peer says of shared memory */
         const char *text;        /* for people */
     } of;               /* PEER */
@@ -207,6 +208,9 @@ typedef struct mr_receiver_params {
 int mr_receiver_create(mr_receiver **receiver, const mr_receiver_params *params);
 void mr_receiver_destroy(mr_receiver **receiver);
 
+/* Where a transport has two ways: false where other messages come before the one of that session and number, so that a
+ * gap would be seen. They may come the other way yet. */
+bool mr_receiver_may_hear(const mr_receiver *receiver, uint32_t sender, uint64_t session, uint64_t number);
 /* A message has come from that sender. Of ITEMS, those that are `fresh` are then to be given to the graph, in order;
  * all frames are the caller's. On failure none is. */
 int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns);

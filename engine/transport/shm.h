@@ -108,11 +108,11 @@ void mr_shm_export_recall(mr_shm_export *export, mr_shm_peer *peer, const mr_shm
 /* Leases that the peer holds. */
 size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer);
 
-/* Sends a small message over the unix socket itself, which wakes the consumer directly, where ZeroMQ wakes two
- * threads of its own on the way. `order` goes with it (how many messages went the other way before it, so that the
- * consumer can put both in one order: a note has arrived when this returns). MR_ERROR_AGAIN: not attached, or no
- * room; go the other way. */
-int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, uint64_t order, const void *data, size_t bytes);
+/* Sends a note, a small message, over the unix socket itself, which wakes the consumer directly, where ZeroMQ wakes two
+ * threads of its own on the way. The system keeps what the consumer has not fetched, within the bound of the socket,
+ * whole and in order, and neither end can change it. A note has arrived when this returns. MR_ERROR_AGAIN: not attached,
+ * or no room; go the other way. */
+int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, const void *data, size_t bytes);
 
 /* ---- the consumer ---------------------------------------------------------------------------------------------- */
 
@@ -133,6 +133,6 @@ int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *referenc
 
 /* The next note, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message: none now;
  * MR_ERROR_UNAVAILABLE: the producer is gone; MR_ERROR_PROTOCOL. */
-int mr_shm_import_fetch(mr_shm_import *import, uint64_t *order, void *data, size_t room, size_t *bytes);
+int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes);
 
 #endif

@@ -436,8 +436,8 @@ size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer) {
     return count;
 }
 
-int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, uint64_t order, const void *data, size_t bytes) {
-    const mr_shm_message note = {.kind = MR_SHM_NOTE, .a = order};
+int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, const void *data, size_t bytes) {
+    const mr_shm_message note = {.kind = MR_SHM_NOTE};
     if (bytes > MR_SHM_NOTE_BYTES)
         return MR_ERROR_AGAIN;
     pthread_mutex_lock(&export->lock);

@@ -296,7 +296,7 @@ int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *referenc
 
 /* ---- notes ----------------------------------------------------------------------------------------------------- */
 
-int mr_shm_import_fetch(mr_shm_import *import, uint64_t *order, void *data, size_t room, size_t *bytes) {
+int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes) {
     mr_shm_received got;
     int status;
     pthread_mutex_lock(&import->lock);
@@ -306,7 +306,6 @@ int mr_shm_import_fetch(mr_shm_import *import, uint64_t *order, void *data, size
     pthread_mutex_unlock(&import->lock);
     if (status)
         return status;
-    *order = got.message.a;
     *bytes = got.bytes;
     return MR_OK;
 }

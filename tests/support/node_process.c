@@ -109,10 +109,11 @@ static const mr_stage_type record = {
 static const mr_stage_type *const *all_types(void) {
     static const mr_stage_type *types[MOST_TYPES + 1];
     size_t count = 0;
-    for (const mr_stage_type *const *type = flow_stage_types(); *type && count < MOST_TYPES - 3; type++)
+    for (const mr_stage_type *const *type = flow_stage_types(); *type && count < MOST_TYPES - 4; type++)
         types[count++] = *type;
     types[count++] = &node_chew;
     types[count++] = &node_bulk;
+    types[count++] = &node_load;
     types[count] = &record;
     return types;
 }

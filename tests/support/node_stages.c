@@ -1,6 +1,7 @@
 #include "tests/support/node_stages.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +54,38 @@ static int bulk_process(mr_stage *self, mr_io *io) {
     return mr_io_emit(io, 0, frame);
 }
 
+/* Of memory that nobody can share: the frame's number and a thousand, and with every third frame much more. */
+static int add_load(mr_io *io, mr_frame *frame) {
+    mr_result *result;
+    const int64_t count = frame->identity.seq % 3 ? 1 : 10000;
+    const size_t bytes = (size_t)count * sizeof(int64_t);
+    int64_t *data = calloc(1, bytes);
+    mr_buffer *buffer = data ? mr_buffer_wrap(data, bytes, free, data) : NULL;
+    if (!buffer)
+        return free(data), MR_ERROR_MEMORY;
+    *data = (int64_t)frame->identity.seq + 1000;
+    int status = mr_io_add_result(io, frame, MR_RESULT_TENSOR, 0, &result);
+    if (status)
+        return mr_buffer_unref(&buffer), status;
+    result->name = "load";
+    result->format = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){count});
+    result->buffer = buffer;
+    result->data = buffer->data;
+    return MR_OK;
+}
+
+static int load_process(mr_stage *self, mr_io *io) {
+    mr_frame *frame;
+    (void)self;
+    int status = mr_io_derive(io, mr_io_input(io), &frame);
+    if (status)
+        return status;
+    frame->format = mr_io_input(io)->format;
+    if ((status = add_load(io, frame)))
+        return mr_frame_unref(&frame), status;
+    return mr_io_emit(io, 0, frame);
+}
+
 static const mr_port inputs[] = {{.name = "in", .help = "frames"}, {0}};
 static const mr_port outputs[] = {{.name = "out", .help = "frames"}, {0}};
 
@@ -77,4 +110,16 @@ const mr_stage_type node_bulk = {
     .entry = MR_ENTRY_STATELESS,
     .negotiate = bulk_negotiate,
     .process = bulk_process,
+};
+
+static const mr_option no_options[] = {MR_OPTIONS_END};
+
+const mr_stage_type node_load = {
+    .name = "load",
+    .summary = "gives frames a result, and every third one a long one",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = no_options,
+    .entry = MR_ENTRY_STATELESS,
+    .process = load_process,
 };

@@ -5,11 +5,12 @@
  *   bench_pair [--kind picture|result] [--size WIDTHxHEIGHT] [--over ipc|tcp|shared] [--rate N] [--frames N]
  *              [--rounds N] [--only bare|cut]
  *
- * prints one JSON object: for each contestant the medians over the rounds of frames a second and of the microseconds of
- * processor time that both processes together take for a frame, from their start to their end; with --rate, at which
- * frames then leave, also the median of how long one is on its way, in microseconds. `picture`: I420, 1920x1080 unless
- * said; `result`: no payload, a tensor of 1 KiB. `shared`: the cut leaves pictures in shared memory, the bare pair sends
- * them over ipc.
+ * prints one JSON object: for each contestant the medians over the rounds of frames a second, of the microseconds of
+ * processor time that both processes together take for a frame, from their start to their end, and of how often a thread
+ * of theirs has slept for a frame; with --rate, at which frames then leave, also the median of how long one is on its way,
+ * in microseconds: from the stage before the cut to the one behind it, and from the call that sends to the one that
+ * receives. `picture`: I420, 1920x1080 unless said; `result`: no payload, a tensor of 1 KiB. `shared`: the cut leaves
+ * pictures in shared memory, the bare pair sends them over ipc.
  *
  * Both send from a few frames that have been written once, again and again, and both look at nothing of what comes. What
  * the cut does beyond is its own: it gathers results in messages, and keeps the memory of messages that it has received
@@ -42,7 +43,7 @@ typedef struct options {
 } options;
 
 typedef struct turn {
-    double frames_s, cpu_us, way_us;
+    double frames_s, cpu_us, sleeps, way_us;
 } turn;
 
 static options given = {.rounds = 5, .frames = 3000, .width = 1920, .height = 1080, .picture = true};
@@ -53,17 +54,16 @@ static int64_t now_ns(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Waits until frame `seq` is due, where there is a rate. The time at which it leaves. */
-static int64_t await_due(uint64_t seq) {
+/* Waits until frame `seq` is due, where there is a rate. */
+static void await_due(uint64_t seq) {
     static int64_t start_ns;
     if (!given.rate)
-        return 0;
+        return;
     if (!start_ns)
         start_ns = now_ns();
     const int64_t due_ns = start_ns + (int64_t)seq * 1000000000 / given.rate;
     const struct timespec due = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
-    return now_ns();
 }
 
 static int by_number(const void *a, const void *b) {
@@ -131,7 +131,7 @@ static int source_process(mr_stage *self, mr_io *io) {
     int status = mr_io_originate(io, &(mr_identity){.seq = *next}, &frame);
     if (status)
         return status;
-    frame->pts_ns = await_due((*next)++);
+    await_due((*next)++);
     return mr_io_emit(io, 0, frame);
 }
 
@@ -180,6 +180,7 @@ static int fill_process(mr_stage *self, mr_io *io) {
         return status;
     if (given.picture)
         make_real(frame->plane[0].buffer->data, frame->plane[0].buffer->bytes);
+    frame->pts_ns = given.rate ? now_ns() : 0;
     return mr_io_emit(io, 0, frame);
 }
 
@@ -255,8 +256,9 @@ static void free_nothing(void *data, void *hint) {
 static void bare_send(void *socket, const void *id, size_t id_bytes, int seq, uint8_t *ring) {
     uint8_t *payload = ring + (size_t)(seq % RING) * payload_bytes(), envelope[ENVELOPE_BYTES] = {0};
     make_real(payload, payload_bytes());
-    const int64_t left_ns = await_due((uint64_t)seq);
     zmq_msg_t message;
+    await_due((uint64_t)seq);
+    const int64_t left_ns = given.rate ? now_ns() : 0;
     memcpy(envelope, &left_ns, sizeof left_ns);
     zmq_msg_init_data(&message, payload, payload_bytes(), free_nothing, NULL);
     zmq_send(socket, id, id_bytes, ZMQ_SNDMORE);
@@ -342,11 +344,12 @@ static pid_t start(void (*run)(void), bool tells) {
     exit(0);
 }
 
-static double await(pid_t pid) {
+static double await(pid_t pid, double *sleeps) {
     struct rusage used;
     int status;
     if (wait4(pid, &status, 0, &used) != pid || !WIFEXITED(status) || WEXITSTATUS(status))
         exit(1);
+    *sleeps += (double)used.ru_nvcsw;
     return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
            1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
@@ -361,27 +364,30 @@ static turn take_turn(const contestant *of) {
     close(ends[1]);
     if (read(ends[0], &told, sizeof told) != sizeof told)
         exit(1);
-    double cpu_s = await(giver) + await(taker);
+    double sleeps = 0, cpu_s = await(giver, &sleeps) + await(taker, &sleeps);
     close(ends[0]);
     return (turn){.frames_s = 1e9 * (told.frames - 1) / (double)(told.last_ns - told.first_ns),
                   .cpu_us = 1e6 * cpu_s / told.frames,
+                  .sleeps = sleeps / told.frames,
                   .way_us = told.way_us};
 }
 
 static void print_rounds(const contestant *of) {
     for (int i = 0; i < given.rounds; i++)
-        printf("%s[%.0f, %.2f, %.1f]", i ? ", " : "", of->turns[i].frames_s, of->turns[i].cpu_us, of->turns[i].way_us);
+        printf("%s[%.0f, %.2f, %.2f, %.1f]", i ? ", " : "", of->turns[i].frames_s, of->turns[i].cpu_us,
+               of->turns[i].sleeps, of->turns[i].way_us);
 }
 
 static void print(const contestant *of) {
-    double frames[MOST_ROUNDS], cpu[MOST_ROUNDS], way[MOST_ROUNDS];
+    double frames[MOST_ROUNDS], cpu[MOST_ROUNDS], sleeps[MOST_ROUNDS], way[MOST_ROUNDS];
     for (int i = 0; i < given.rounds; i++) {
         frames[i] = of->turns[i].frames_s;
         cpu[i] = of->turns[i].cpu_us;
+        sleeps[i] = of->turns[i].sleeps;
         way[i] = of->turns[i].way_us;
     }
-    printf("\"%s\": {\"frames_s\": %.0f, \"cpu_us\": %.2f", of->name, median(frames, given.rounds),
-           median(cpu, given.rounds));
+    printf("\"%s\": {\"frames_s\": %.0f, \"cpu_us\": %.2f, \"sleeps\": %.2f", of->name, median(frames, given.rounds),
+           median(cpu, given.rounds), median(sleeps, given.rounds));
     if (given.rate)
         printf(", \"way_us\": %.1f", median(way, given.rounds));
     printf(", \"rounds\": [");

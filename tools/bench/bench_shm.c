@@ -119,10 +119,9 @@ static void receive_letter(const bench *b, consumer *c, letter *got) {
         must(zmq_recv(b->socket, got, sizeof *got, 0) == sizeof *got, "zmq_recv");
         return;
     }
-    uint64_t order;
     size_t bytes;
     int status;
-    while ((status = mr_shm_import_fetch(c->import, &order, got, sizeof *got, &bytes)) == MR_ERROR_AGAIN)
+    while ((status = mr_shm_import_fetch(c->import, got, sizeof *got, &bytes)) == MR_ERROR_AGAIN)
         poll(&(struct pollfd){.fd = mr_shm_import_fd(c->import), .events = POLLIN}, 1, -1);
     must(!status, "fetch");
 }
@@ -235,7 +234,7 @@ static void send_letter(const bench *b, producer *p, const letter *sent) {
         must(zmq_send(b->socket, sent, sizeof *sent, 0) >= 0, "zmq_send");
         return;
     }
-    while (mr_shm_export_post(p->export, p->peer, 0, sent, sizeof *sent) == MR_ERROR_AGAIN)
+    while (mr_shm_export_post(p->export, p->peer, sent, sizeof *sent) == MR_ERROR_AGAIN)
         must(mr_shm_export_attached(p->export, p->peer), "the consumer is gone");
 }
 
