@@ -282,7 +282,8 @@ static int run(const arguments *from) {
     audience to = {.pipeline = pipeline, .report = &from->report, .show = wants_progress(from)};
     status = await_end(&to);
     int failed = report(pipeline, from, status);
-    mr_signals_watch(NULL);
+    /* It has ended by itself: who asks it to end from now on gets what it has come to. */
+    mr_signals_end();
     end_audit(pipeline, status);
     if (failed)
         mr_command_failed(failed);
