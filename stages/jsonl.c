@@ -1,6 +1,8 @@
 /* jsonl: one JSON object a frame, one a line. */
+#include <limits.h>
 #include <string.h>
 
+#include "stages/journal.h"
 #include "stages/list.h"
 #include "stages/output.h"
 #include "stages/record.h"
@@ -16,12 +18,31 @@ typedef struct state {
     mr_output output;
     mr_record record;
     mr_written written; /* by an earlier run that this one continues */
+    mr_journal journal; /* open where what is written cannot be read again, and the run may be continued */
 } state;
 
 static int negotiate(mr_negotiation *negotiation) {
     const options *given = negotiation->options;
     negotiation->blocking = mr_output_blocks(given->path);
     return mr_record_check(negotiation, given->features, given->tensors);
+}
+
+static bool is_stream(const char *path) {
+    return strcmp(path, "-") == 0 || mr_output_blocks(path);
+}
+
+/* A record that was begun, and of which nobody knows how far it came, gets a line of its own. */
+static int open_stream(mr_stage *self) {
+    const options *given = self->options;
+    state *at = self->state;
+    bool torn = false;
+    if (mr_stage_checkpoints(self) && !mr_journal_offered())
+        return mr_fail(MR_ERROR_CONFIG, "what was written to %s cannot be continued (--resume): give a file as path",
+                       strcmp(given->path, "-") == 0 ? "standard output" : given->path);
+    int status = mr_output_open(&at->output, given->path);
+    if (!status && mr_stage_checkpoints(self))
+        status = mr_journal_open(&at->journal, self, &at->written, &torn);
+    return !status && torn ? mr_output_write(&at->output, self, "\n", 1) : status;
 }
 
 static int open_sink(mr_stage *self) {
@@ -31,13 +52,13 @@ static int open_sink(mr_stage *self) {
     int status = mr_record_open(&at->record);
     if (status)
         return status;
-    if (mr_stage_checkpoints(self) && strcmp(given->path, "-") == 0)
-        return mr_fail(MR_ERROR_CONFIG, "what was written to standard output cannot be continued (--resume): give a file "
-                       "as path");
     at->written = (mr_written){.self = self, .path = given->path};
-    status = mr_stage_continues(self)
-                 ? mr_output_continue(&at->output, given->path, mr_written_take_line, &at->written)
-                 : mr_output_open(&at->output, given->path);
+    if (is_stream(given->path))
+        status = open_stream(self);
+    else if (mr_stage_continues(self))
+        status = mr_output_continue(&at->output, given->path, mr_written_take_line, &at->written);
+    else
+        status = mr_output_open(&at->output, given->path);
     at->output.full = mr_full_make(self, given->on_full);
     return status;
 }
@@ -49,8 +70,13 @@ static int process(mr_stage *self, mr_io *io) {
     if (mr_written_has(&at->written, &frame->identity))
         return MR_DONE;
     const char *line = mr_record_make(&at->record, self, frame, &bytes);
+    if (bytes > PIPE_BUF)
+        mr_journal_begin(&at->journal);
     int status = mr_output_write(&at->output, self, line, bytes);
-    return status ? mr_output_failed(io, frame, status) : MR_DONE;
+    if (status)
+        return mr_output_failed(io, frame, status);
+    mr_journal_note(&at->journal, &frame->identity);
+    return MR_DONE;
 }
 
 static int sync_sink(mr_stage *self) {
@@ -60,6 +86,7 @@ static int sync_sink(mr_stage *self) {
 
 static void close_sink(mr_stage *self) {
     state *at = self->state;
+    mr_journal_close(&at->journal);
     mr_written_fini(&at->written);
     mr_output_close(&at->output, self);
     mr_record_close(&at->record);

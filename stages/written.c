@@ -132,10 +132,14 @@ int mr_written_take_line(void *context, const char *line, size_t bytes) {
     if (!read_line(&one, line, bytes))
         return mr_fail(MR_ERROR_DATA, "%s:%" PRIu64 ": this is no record of this pipeline, so that it cannot be "
                        "continued", written->path, written->lines);
+    return mr_written_add(written, &one.frame);
+}
+
+int mr_written_add(mr_written *written, const mr_identity *frame) {
     /* Frames of earlier turns do not come again. */
-    if (one.frame.epoch < mr_stage_resume_epoch(written->self, one.frame.source))
+    if (frame->epoch < mr_stage_resume_epoch(written->self, frame->source))
         return MR_OK;
-    bool added = one.frame.sub ? add_part(written, &one.frame) : add_bit(written, &one.frame);
+    bool added = frame->sub ? add_part(written, frame) : add_bit(written, frame);
     return added ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for what %s holds", written->path);
 }
 

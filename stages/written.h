@@ -20,6 +20,8 @@ typedef struct mr_written {
 /* Takes one line of JSON as `jsonl` writes it; an mr_line_function, with an mr_written whose `self` and `path` are set.
  * MR_ERROR_DATA where it is none of this pipeline; MR_ERROR_MEMORY. */
 int mr_written_take_line(void *written, const char *line, size_t bytes);
+/* Adds one frame. MR_ERROR_MEMORY. */
+int mr_written_add(mr_written *written, const mr_identity *frame);
 bool mr_written_has(const mr_written *written, const mr_identity *frame);
 void mr_written_fini(mr_written *written);
 

@@ -215,6 +215,22 @@ static void warn_of_idle(mr_plan_builder *b) {
     }
 }
 
+/* A sink that writes a file or into a pipe, and cannot go on where it was. Each process would say it again. */
+static void warn_of_beginning_anew(mr_plan_builder *b) {
+    for (int v = 0; v < b->count && b->plan->node < 0; v++) {
+        const mr_stage_type *type = b->vertex[v]->type;
+        bool written = false;
+        for (const mr_option *option = type ? type->options : NULL; option && option->name; option++)
+            written |= option->file == MR_FILE_WRITTEN;
+        if (written && !type->outputs && !type->resumes)
+            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, b->vertex[v]->place,
+                        "write with jsonl, which goes on where it was",
+                        "stages.%s: where the node %s dies and is started again, what %s has written cannot be "
+                        "continued, and begins anew", b->vertex[v]->id,
+                        b->plan->nodes[b->plan->vertices[v].node].id, type->name);
+    }
+}
+
 /* A source is read once, whatever number of processes there are. */
 static void refuse_several_readers(mr_plan_builder *b) {
     for (size_t n = 0; n < b->plan->node_count; n++) {
@@ -244,6 +260,7 @@ int mr_plan_assign_nodes(mr_plan_builder *b) {
     choose_node(b);
     count_parts(b, a.owner);
     warn_of_idle(b);
+    warn_of_beginning_anew(b);
     refuse_several_readers(b);
     return MR_OK;
 }

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import threading
 
 import harness
 from harness import MILLRACE, call
@@ -199,11 +200,39 @@ class Nodes(Watched):
         self.assertTrue(ledger["balanced"])
 
     def test_results_on_standard_output(self):
-        """They cannot be continued, and are not."""
         path = self.write(TWO.format(a="frames: 300", b="frames: 200", out='"-"'))
         done = call([MILLRACE, "run", path, "--quiet"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([json.loads(line)["seq"] for line in done.stdout.splitlines()], list(range(300)))
+
+    def test_results_in_a_pipe_go_on(self):
+        """They cannot be read again; but who is started again knows what was written, but for a row that was on its way."""
+        for text in (TWO.format(a="rate: 1000", b="rate: 500", out='"-"'), THREE.format(mode="reliable", out='"-"')):
+            with self.subTest(text.splitlines()[1]):
+                child, rows, kills = self.start(self.write(text), "--json"), [], 3
+                reading = threading.Thread(target=lambda: rows.extend(map(json.loads, child.stdout)))
+                reading.start()
+                for kill in range(kills):
+                    wanted = len(rows) + 100
+                    self.wait_for(lambda: len(rows) >= wanted, "no results")
+                    started = children_of(child.pid)
+                    writer = "left" if "left" in started else "center"
+                    os.kill(started[writer], signal.SIGKILL)
+                    self.wait_for(lambda: children_of(child.pid).get(writer, started[writer]) != started[writer],
+                                  "it is not started again")
+                wanted = len(rows) + 100
+                self.wait_for(lambda: len(rows) >= wanted, "no results")
+                child.send_signal(signal.SIGTERM)
+                child.wait(timeout=PATIENCE)
+                reading.join()
+                err = child.stderr.read()
+                self.assertEqual(child.returncode, 0, err)
+                self.assertNotIn("begins anew", err)
+                ledger = json.loads(next(line for line in err.splitlines() if line.startswith("{")))["ledger"]
+                self.assertTrue(ledger["balanced"], ledger)
+                seen = sorted(row["seq"] for row in rows)
+                self.assertEqual(sorted(set(seen)), list(range(len(set(seen)))))
+                self.assertLessEqual(len(seen) - len(set(seen)), kills)
 
     def test_what_a_live_cut_drops_is_counted(self):
         child = self.start(self.three(mode="live"), "--json")

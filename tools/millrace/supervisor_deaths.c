@@ -145,7 +145,7 @@ static int note_death(mr_child *child, int64_t now_ns) {
 }
 
 static void start_again(mr_supervisor *s, mr_child *child, const char *why, int64_t now_ns) {
-    char text[256];
+    char text[1024];
     int recent = note_death(child, now_ns);
     if (recent >= MR_CHILD_STARTS) {
         child->done = child->given_up = true;
@@ -161,9 +161,11 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     int64_t wait_ns = s->draining ? 0 : first_wait_ns << (recent - 1);
     child->restarts++;
     child->start_ns = now_ns + wait_ns;
-    const char *anew = child->resumes || !mr_resume_concerns(s->how->plan, child->node) ? "" : ", and begins anew";
-    snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s", child->name, why,
-             (double)wait_ns / (double)second_ns, anew);
+    bool anew = !child->resumes && mr_resume_concerns(s->how->plan, child->node);
+    bool told = !anew || child->restarts > 1 || mr_resume_serves(s->how->plan, child->node);
+    snprintf(text, sizeof text, "warning: node %s %s; it is started again in %.1f s%s%s%s", child->name, why,
+             (double)wait_ns / (double)second_ns, anew ? ", and begins anew" : "", told ? "" : ": ",
+             told ? "" : mr_message());
     mr_supervisor_say(s, text);
 }
 

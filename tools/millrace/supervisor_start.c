@@ -34,7 +34,7 @@ static int set_run(bool anew) {
 
 /* In the child; never returns. It gets no signals of the terminal, and ends with who started it. */
 static void become(const mr_supervisor *s, const mr_child *child, int report) {
-    char replica[16], fd[16];
+    char replica[16], fd[16], written[MR_ASIDE + sizeof child->name];
     size_t count = 0;
     while (s->how->command[count])
         count++;
@@ -60,6 +60,10 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
     if (getppid() != s->self)
         _exit(mr_status_exit_code(MR_ERROR_CANCELLED));
     setenv(MR_REPORT_VARIABLE, fd, 1);
+    if (child->resumes && !s->how->resume) {
+        snprintf(written, sizeof written, "%s/%s", s->folder, child->name);
+        setenv("MILLRACE_WRITTEN", written, 1);
+    }
     /* What it gives now is not what it gave before under the same numbers. */
     if (child->restarts && !mr_supervisor_repeats(s, child) && set_run(true))
         _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
