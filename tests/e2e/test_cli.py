@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 
@@ -17,7 +18,10 @@ stages:
   results: {type: jsonl, input: pass, path: "${OUTPUT:--}"}
 """
 SHORT = ENDLESS.replace("rate: 200fps", "frames: 100")
-VERBS = ("run", "check", "plan", "graph", "verify", "devices", "list", "inspect", "schema", "bench", "keygen")
+
+
+def verbs():
+    return re.findall(r"^  (\w+) ", call([MILLRACE, "--help"]).stdout, flags=re.MULTILINE)
 
 
 class Words(Case):
@@ -26,10 +30,13 @@ class Words(Case):
         self.assertEqual(version.returncode, 0)
         self.assertRegex(version.stdout, r"^millrace \d+\.\d+\.\d+\n$")
         self.assertIn("usage: millrace", call([MILLRACE, "--help"]).stdout)
-        for verb in VERBS:
+        self.assertLessEqual({"run", "ctl", "deploy", "keygen"}, set(verbs()))
+        for verb in verbs():
             told = call([MILLRACE, verb, "--help"])
             self.assertEqual(told.returncode, 0, verb)
             self.assertIn(f"usage: millrace {verb}", told.stdout)
+            self.assertRegex(told.stdout, rf"\nExamples:\n\n(  millrace {verb}( .*)?\n)+\n")
+            self.assertNotRegex(told.stdout, r" \n|.{115}", verb)
             self.assertEqual(told.stderr, "")
             self.assertEqual(call([MILLRACE, verb, "--version"]).stdout, version.stdout)
 

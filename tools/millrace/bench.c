@@ -20,9 +20,12 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {"null --workers 1", "paced --sources 200 --json", NULL};
+
 static const mr_usage usage = {
     .verb = "bench",
-    .synopsis = "null | paced | soak [--frames N] [--stages N] [--sources N] [--seconds N] [--workers N] [--json]",
+    .synopsis = "null | paced | soak [--frames N] [--stages N] [--sources N] [--seconds N]\n"
+                "                      [--workers N] [--json]",
     .help = "Measures the engine itself.\n\n"
             "  null               what a frame costs on its way through a stage that does nothing: 1,000,000\n"
             "                     frames through 8 null stages on one worker, the median of 5 runs\n"
@@ -37,6 +40,7 @@ static const mr_usage usage = {
             "  --workers N        threads that run stages\n"
             "  --json             the figures as one JSON object\n",
     .options = options,
+    .examples = examples,
 };
 
 /* Every figure once, for people and for programs. */

@@ -15,6 +15,10 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {
+    "pipelines/*.yaml --deny-warnings",
+    "pipeline.yaml --assume cuda:8x80GiB --set stages.features.device=auto", NULL};
+
 static const mr_usage usage = {
     .verb = "check",
     .synopsis = "PIPELINE.yaml... [--format text|json|github] [--deny-warnings]\n"
@@ -30,6 +34,7 @@ static const mr_usage usage = {
             MR_OVERRIDE_HELP
             MR_OVERRIDE_ASSUMPTIONS_HELP,
     .options = options,
+    .examples = examples,
 };
 
 typedef enum format { TEXT, JSON, GITHUB } format;

@@ -41,15 +41,23 @@ static const char *name_of(const mr_usage *usage, int val) {
     return one->name ? one->name : "?";
 }
 
+static void print_help(const mr_usage *usage) {
+    printf("usage: millrace %s%s%s\n\n%s\n"
+           "  --help             print this\n"
+           "  --version          print the version\n\n"
+           "Examples:\n\n",
+           usage->verb, *usage->synopsis ? " " : "", usage->synopsis, usage->help);
+    for (const char *const *words = usage->examples; *words; words++)
+        printf("  millrace %s%s%s\n", usage->verb, **words ? " " : "", *words);
+    printf("\n\"millrace --help\" tells what exit codes mean.\n");
+}
+
 int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
     opterr = 0;
     int got = getopt_long(argc, argv, ":hV", usage->options, NULL);
     switch (got) {
     case 'h':
-        printf("usage: millrace %s %s\n\n%s\n"
-               "  --help             print this\n"
-               "  --version          print the version\n",
-               usage->verb, usage->synopsis, usage->help);
+        print_help(usage);
         *code = mr_flush_stdout();
         return MR_USAGE_EXIT;
     case 'V':

@@ -31,6 +31,7 @@ typedef struct mr_usage {
     const char *verb;
     const char *synopsis;         /* "PIPELINE.yaml [--set KEY=VALUE]..." */
     const char *help;             /* the rest of --help: what it does, its options */
+    const char *const *examples;  /* command lines behind "millrace VERB"; NULL behind the last */
     const struct option *options; /* with MR_USAGE_COMMON at the end */
 } mr_usage;
 

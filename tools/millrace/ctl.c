@@ -22,6 +22,8 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {"status", "--pid 4711 disable cuda:1", "log debug", NULL};
+
 static const mr_usage usage = {
     .verb = "ctl",
     .synopsis = "[--control PATH | --pid PID] [--json] COMMAND",
@@ -38,6 +40,7 @@ static const mr_usage usage = {
             "  --pid PID          of several runs, the one with that process number\n"
             "  --json             prints the run's answer as it came, one JSON object\n",
     .options = options,
+    .examples = examples,
 };
 
 typedef struct arguments {

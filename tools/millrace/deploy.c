@@ -24,6 +24,10 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {
+    "pipeline.yaml --target systemd --output units",
+    "pipeline.yaml --target kubernetes --image example/millrace:1 --output manifests", NULL};
+
 static const mr_usage usage = {
     .verb = "deploy",
     .synopsis = "PIPELINE.yaml --target slurm|kubernetes|systemd [--output FOLDER] [--image IMAGE]\n"
@@ -36,6 +40,7 @@ static const mr_usage usage = {
             "  --command PATH     slurm, systemd: millrace on the machines where it will run; this one unless said\n"
             MR_OVERRIDE_INPUTS_HELP,
     .options = options,
+    .examples = examples,
 };
 
 typedef struct target {

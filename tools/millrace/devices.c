@@ -7,6 +7,8 @@ enum { JSON = 256 };
 
 static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_COMMON};
 
+static const char *const examples[] = {"", "--json", NULL};
+
 static const mr_usage usage = {
     .verb = "devices",
     .synopsis = "[--json]",
@@ -17,6 +19,7 @@ static const mr_usage usage = {
             "  --json             one JSON object: cpu, cuda (with `devices` and `findings`), sim; sizes in bytes,\n"
             "                     loads in per cent, temperatures in degrees Celsius; null where nothing is known\n",
     .options = options,
+    .examples = examples,
 };
 
 static int print_json(const mr_host *host, const mr_gpus *gpus) {

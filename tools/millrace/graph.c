@@ -26,6 +26,8 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {"pipeline.yaml", "pipeline.yaml --format svg --output pipeline.svg", NULL};
+
 static const mr_usage usage = {
     .verb = "graph",
     .synopsis = "PIPELINE.yaml [--format text|dot|svg] [--output FILE] [--width N] [--ascii]\n"
@@ -44,6 +46,7 @@ static const mr_usage usage = {
             "tell\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP
             MR_OVERRIDE_PLACING_HELP,
     .options = options,
+    .examples = examples,
 };
 
 typedef enum picture { PICTURE_TEXT, PICTURE_DOT, PICTURE_SVG } picture;

@@ -16,6 +16,8 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {"preprocess", "null --json", NULL};
+
 static const mr_usage usage = {
     .verb = "inspect",
     .synopsis = "TYPE... [--json] | --markdown",
@@ -25,6 +27,7 @@ static const mr_usage usage = {
             "  --json             as one JSON array\n"
             "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n",
     .options = options,
+    .examples = examples,
 };
 
 /* ---- what all three forms tell --------------------------------------------------------------------------------- */

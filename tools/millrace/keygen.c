@@ -9,6 +9,8 @@ enum { OUTPUT = 256 };
 
 static const struct option options[] = {{"output", required_argument, NULL, OUTPUT}, MR_USAGE_COMMON};
 
+static const char *const examples[] = {"camera --output keys", NULL};
+
 static const mr_usage usage = {
     .verb = "keygen",
     .synopsis = "[NAME] [--output FOLDER]",
@@ -21,6 +23,7 @@ static const mr_usage usage = {
             "allow-list is a file with the public keys that may connect, one a line; a .pub file is one of a single\n"
             "key.\n",
     .options = options,
+    .examples = examples,
 };
 
 static int check_name(const char *name) {

@@ -10,12 +10,15 @@ enum { JSON = 256 };
 
 static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_COMMON};
 
+static const char *const examples[] = {"", "--json", NULL};
+
 static const mr_usage usage = {
     .verb = "list",
     .synopsis = "[--json]",
     .help = "Lists the stage types: what `type:` may be in a pipeline.\n\n"
             "  --json             as one JSON array\n",
     .options = options,
+    .examples = examples,
 };
 
 const char *mr_type_kind(const mr_stage_type *type) {

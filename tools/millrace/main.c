@@ -37,7 +37,8 @@ static void print_help(FILE *stream) {
         fprintf(stream, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fprintf(stream, "\n\"millrace VERB --help\" tells more about each; --version prints the version.\n"
                     "Exit codes: 0 done, 64 usage, 65 bad data, 66 no such input, 69 not available, 70 internal\n"
-                    "error, 71 out of memory, 74 input or output failed, 77 permission denied, 78 wrong pipeline.\n");
+                    "error, 71 out of memory, 74 input or output failed, 76 protocol not kept to, 77 permission\n"
+                    "denied, 78 wrong pipeline; verify: 1 where values differ.\n");
 }
 
 static int unknown(const char *verb) {

@@ -30,6 +30,11 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {
+    "pipeline.yaml --workers 2",
+    "pipeline.yaml --input lobby.mp4 --profile 30 --json > costs.json",
+    "pipeline.yaml --assume cuda:2x24GiB --set stages.features.device=auto", NULL};
+
 static const mr_usage usage = {
     .verb = "plan",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
@@ -56,6 +61,7 @@ static const mr_usage usage = {
             "                     profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
             "                     rates in frames a second, shares from 0 to 1; null where nothing is known\n",
     .options = options,
+    .examples = examples,
 };
 
 typedef struct arguments {

@@ -45,6 +45,11 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {
+    "pipeline.yaml --input lobby.mp4 --output lobby.jsonl",
+    "pipeline.yaml --set stages.features.batch.size=8 --resume lobby.checkpoint",
+    "pipeline.yaml --node camera --audit /var/log/millrace.jsonl", NULL};
+
 static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
@@ -66,8 +71,8 @@ static const mr_usage usage = {
             "                     chrome://tracing\n"
             "  --resume FILE      keeps a checkpoint in FILE, and goes on from it where it is there: after a crash\n"
             "                     no record is written twice and none is missing\n"
-            "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and what\n"
-            "                     was changed\n"
+            "  --audit FILE       appends to a log, as lines of JSON, what ran, who connected or was refused, and\n"
+            "                     what was changed\n"
             "  --control PATH     where `millrace ctl` reaches this run: a socket in a folder of one's own; \"off\" is\n"
             "                     nowhere. By default $XDG_RUNTIME_DIR/millrace/PID.sock, where there is that folder\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"
@@ -78,6 +83,7 @@ static const mr_usage usage = {
             "deliver what is in flight, with exit code 0; what takes longer than some seconds is dropped and counted.\n"
             "The second one exits at once. Of several failures the exit code is the first one's.\n",
     .options = options,
+    .examples = examples,
 };
 
 typedef mr_run_arguments arguments;

@@ -6,6 +6,8 @@
 
 static const struct option options[] = {MR_USAGE_COMMON};
 
+static const char *const examples[] = {"> millrace.schema.json", NULL};
+
 static const mr_usage usage = {
     .verb = "schema",
     .synopsis = "",
@@ -13,6 +15,7 @@ static const mr_usage usage = {
             "YAML language server completes and checks a pipeline whose first line names the file it is in:\n\n"
             "  # yaml-language-server: $schema=millrace.schema.json\n",
     .options = options,
+    .examples = examples,
 };
 
 int mr_command_schema(int argc, char **argv) {

@@ -32,6 +32,10 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
+static const char *const examples[] = {
+    "pipeline.yaml --input lobby.mp4 --frames 100",
+    "pipeline.yaml --on cpu --against cuda:0 --tolerance 0.0001", NULL};
+
 static const mr_usage usage = {
     .verb = "verify",
     .synopsis = "PIPELINE.yaml [--on DEVICE] [--against DEVICE] [--frames N] [--tolerance T]\n"
@@ -39,9 +43,9 @@ static const mr_usage usage = {
     .help =
         "Runs the pipeline on two devices side by side, with every stage that can be there on the one and on the\n"
         "other, whatever the YAML says, and compares what each stage gives, frame by frame: pictures, tensors,\n"
-        "classes by their index and score. It tells the largest and the mean error, of floats in units in the last\n"
-        "place (ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for being\n"
-        "late: queues block. Memory does not grow with the length of the input.\n\n"
+        "classes by their index and score. It tells the largest and the mean error, of floats in units in the\n"
+        "last place (ULP) too, and the first frame that differs. Nothing is written. No frame is dropped for\n"
+        "being late: queues block. Memory does not grow with the length of the input.\n\n"
         "Both sides decode by software, since the decoder of a GPU lays pictures out in another way; with\n"
         "--set stages.ID.hardware=auto they do as they can, and what comes behind is compared all the same.\n\n"
         "  --on DEVICE        the device whose answers are taken as right; by default cpu\n"
@@ -53,6 +57,7 @@ static const mr_usage usage = {
         "  --json             one JSON object: on, against, tolerance, within, outputs\n\n"
         "Exit code 0 where all is within the tolerance and every frame came on both sides, 1 where not.\n",
     .options = options,
+    .examples = examples,
 };
 
 typedef struct arguments {
