@@ -4,7 +4,6 @@
 #include <libavutil/pixdesc.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"

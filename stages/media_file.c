@@ -3,7 +3,6 @@
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"

@@ -4,7 +4,6 @@
 #include <libavcodec/avcodec.h>
 #include <libavutil/avstring.h>
 #include <libavutil/imgutils.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"

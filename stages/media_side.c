@@ -1,6 +1,5 @@
 #include "stages/media_side.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"

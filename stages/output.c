@@ -208,22 +208,6 @@ size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns) {
     return (size_t)length;
 }
 
-float mr_half_to_float(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 31u, fraction = half & 1023u, bits;
-    if (exponent == 31) {
-        bits = sign | 0x7f800000u | fraction << 13;
-    } else if (exponent) {
-        bits = sign | (exponent + 112) << 23 | fraction << 13;
-    } else {
-        /* Subnormal: fraction x 2^-24 is exact in a float. */
-        float size = (float)fraction / 16777216.0f;
-        return sign ? -size : size;
-    }
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index) {
     union {
         uint16_t half;

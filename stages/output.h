@@ -55,8 +55,6 @@ enum { MR_NUMBER_TEXT = 32 };
 size_t mr_float_text(char text[MR_NUMBER_TEXT], float value);
 /* Nanoseconds as seconds, exactly: "1.033333333", "2"; "" for MR_NO_TIME. Returns the length. */
 size_t mr_seconds_text(char text[MR_NUMBER_TEXT], int64_t time_ns);
-/* IEEE 754 binary16 to binary32, exactly. */
-float mr_half_to_float(uint16_t half);
 /* Element `index` of a dense array as text, as in mr_float_text. */
 size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t *data, size_t index);
 

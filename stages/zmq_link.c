@@ -1,7 +1,6 @@
 #include "stages/zmq_link.h"
 
 #include <errno.h>
-#include <string.h>
 #include <zmq.h>
 
 /* How long a peer that does nothing is waited for before asking whether the run is still wanted. */

@@ -5,9 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/transport/order.h"
 #include "millrace/status.h"

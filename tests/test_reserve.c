@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
-#include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
 #include "tests/support/fakes.h"
 #include "tests/support/flow_run.h"

@@ -46,15 +46,6 @@ static void test_ulps(void **state) {
     assert_true(mr_ulps_f16(0x7e00, 0x7e01) == 0 && isinf(mr_ulps_f16(0x7e00, 0x3c00)));
 }
 
-/* IEEE 754: one, the largest, the smallest normal, the smallest of all, minus two, a third. */
-static void test_halves(void **state) {
-    (void)state;
-    assert_true(mr_half_value(0x3c00) == 1 && mr_half_value(0x7bff) == 65504);
-    assert_true(mr_half_value(0x0400) == ldexp(1, -14) && mr_half_value(0x0001) == ldexp(1, -24));
-    assert_true(mr_half_value(0xc000) == -2 && mr_half_value(0x3555) == 0.333251953125);
-    assert_true(isinf(mr_half_value(0x7c00)) && mr_half_value(0xfc00) < 0 && isnan(mr_half_value(0x7c01)));
-}
-
 static void test_floats(void **state) {
     (void)state;
     const float a[] = {0.5F, 100, 3, (float)INFINITY, (float)NAN, 0},
@@ -159,7 +150,7 @@ static void test_captures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ulps),     cmocka_unit_test(test_halves),        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_ulps),     cmocka_unit_test(test_floats),
         cmocka_unit_test(test_classes),  cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_unlike),
         cmocka_unit_test(test_captures),
     };

@@ -3,8 +3,6 @@
  * choices are made and stages behind a choice are asked once more. Each pass looks at every link once. */
 #include "engine/config/negotiate.h"
 
-#include <string.h>
-
 #include "millrace/status.h"
 
 /* ---- inputs --------------------------------------------------------------------------------------------------- */

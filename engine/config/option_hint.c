@@ -1,5 +1,4 @@
 /* What to write in the place of what is nearly right. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* What an option is, for people (option.h). */
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

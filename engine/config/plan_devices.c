@@ -1,5 +1,4 @@
 /* Which devices there are to plan with, and which of them each stage computes on. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

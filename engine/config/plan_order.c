@@ -1,6 +1,5 @@
 /* The graph's order: cycles, topological order, and which sources reach which vertex. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"

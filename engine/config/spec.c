@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/config/nearest.h"
 #include "engine/config/spec_parser.h"
 #include "millrace/status.h"
 

@@ -45,7 +45,7 @@ mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_place place) {
     return node;
 }
 
-void mr_yaml_append(mr_yaml *parent, mr_yaml *child) {
+static void append(mr_yaml *parent, mr_yaml *child) {
     child->next = NULL;
     if (parent->last)
         parent->last->next = child;
@@ -75,7 +75,7 @@ int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_pla
     if (old)
         replace_child(map, old, value);
     else
-        mr_yaml_append(map, value);
+        append(map, value);
     return MR_OK;
 }
 
@@ -100,7 +100,7 @@ static int place_value(builder *b, mr_yaml *value) {
     }
     mr_yaml *parent = b->open[b->depth - 1];
     if (parent->kind == MR_YAML_LIST) {
-        mr_yaml_append(parent, value);
+        append(parent, value);
         return MR_OK;
     }
     const char *key = b->key[b->depth - 1];

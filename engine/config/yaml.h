@@ -56,6 +56,5 @@ const char *mr_yaml_found(const mr_yaml *node, char *text, size_t bytes);
  * there. */
 mr_yaml *mr_yaml_new(mr_arena *arena, mr_yaml_kind kind, mr_place place);
 int mr_yaml_put(mr_yaml *map, mr_arena *arena, const char *key, mr_place key_place, mr_yaml *value);
-void mr_yaml_append(mr_yaml *parent, mr_yaml *child);
 
 #endif

@@ -7,7 +7,8 @@
 #include "engine/device/device.h"
 #include "millrace/status.h"
 
-bool mr_copy_is_home(const mr_buffer *buffer, const mr_device *device) {
+/* Whether a buffer (NULL: nothing) lies in the memory of `device`, or, with NULL, in the host's. */
+static bool is_home(const mr_buffer *buffer, const mr_device *device) {
     if (!buffer || !device)
         return !buffer || buffer->memory != MR_MEMORY_DEVICE;
     return buffer->memory == MR_MEMORY_DEVICE && buffer->device == device;
@@ -15,13 +16,13 @@ bool mr_copy_is_home(const mr_buffer *buffer, const mr_device *device) {
 
 static bool payload_is_home(const mr_frame *frame, const mr_device *device) {
     for (int i = 0; i < MR_MAX_PLANES; i++)
-        if (!mr_copy_is_home(frame->plane[i].buffer, device))
+        if (!is_home(frame->plane[i].buffer, device))
             return false;
     return true;
 }
 
 static bool result_is_home(const mr_result *result, const mr_device *device) {
-    return result->kind != MR_RESULT_TENSOR || mr_copy_is_home(result->buffer, device);
+    return result->kind != MR_RESULT_TENSOR || is_home(result->buffer, device);
 }
 
 mr_device *mr_copy_device(const mr_frame *frame) {

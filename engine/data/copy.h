@@ -15,8 +15,6 @@ typedef struct mr_copy_options {
 
 extern const mr_stage_type mr_copy_stage;
 
-/* Whether a buffer (NULL: nothing) lies in the memory of `device`, or, with NULL, in the host's. */
-bool mr_copy_is_home(const mr_buffer *buffer, const mr_device *device);
 /* The device in whose memory something of the frame lies; NULL where all of it is in host memory. */
 mr_device *mr_copy_device(const mr_frame *frame);
 /* Bytes of the buffer that a copy of the frame for `device` (NULL: the host) needs; 0 where there is nothing to copy.

@@ -1,6 +1,7 @@
 #include "millrace/format.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 
 /* How the samples of a layout lie: {plane, step, offset} of each component. */
@@ -104,6 +105,14 @@ const char *mr_dtype_name(mr_dtype dtype) {
         [MR_DTYPE_ANY] = "any",  [MR_DTYPE_U8] = "u8",   [MR_DTYPE_F16] = "f16",
         [MR_DTYPE_F32] = "f32",  [MR_DTYPE_I32] = "i32", [MR_DTYPE_I64] = "i64"};
     return names[dtype];
+}
+
+float mr_half_to_float(uint16_t half) {
+    const int exponent = half >> 10 & 31, fraction = half & 1023;
+    const float value = exponent == 0    ? ldexpf((float)fraction, -24)
+                        : exponent == 31 ? (fraction ? NAN : INFINITY)
+                                         : ldexpf((float)(1024 + fraction), exponent - 25);
+    return half & 0x8000 ? -value : value;
 }
 
 const char *mr_payload_name(mr_payload payload) {

@@ -249,14 +249,6 @@ int mr_pool_notify(mr_pool *pool, int count, mr_pool_function *function, void *c
     return MR_OK;
 }
 
-void mr_pool_cancel(mr_pool *pool, void *context) {
-    pthread_mutex_lock(&pool->lock);
-    for (int i = 0; i < pool->waiter_count; i++)
-        if (pool->waiters[i].context == context)
-            pool->waiters[i--] = pool->waiters[--pool->waiter_count];
-    pthread_mutex_unlock(&pool->lock);
-}
-
 int mr_pool_free_count(const mr_pool *pool) {
     mr_pool *locked = (mr_pool *)(uintptr_t)pool;
     pthread_mutex_lock(&locked->lock);

@@ -11,8 +11,6 @@ typedef void mr_pool_function(void *context);
  * MR_POOL_WAITERS at a time; MR_ERROR_UNAVAILABLE beyond. Any thread; the function must not call the pool. */
 enum { MR_POOL_WAITERS = 16 };
 int mr_pool_notify(mr_pool *pool, int free_count, mr_pool_function *function, void *context);
-/* Forgets what waits with that context. */
-void mr_pool_cancel(mr_pool *pool, void *context);
 
 /* A buffer in use will not come back before the end: another may take its place. */
 void mr_pool_replace(mr_pool *pool);

@@ -10,7 +10,6 @@
 #ifndef MILLRACE_DATA_SLAB_H
 #define MILLRACE_DATA_SLAB_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -153,7 +153,7 @@ void mr_store_take_frame(mr_store *store, mr_frame *frame) {
     count_back(store);
 }
 
-void mr_store_take_result(mr_store *store, mr_result *result) {
+static void take_result(mr_store *store, mr_result *result) {
     pthread_mutex_lock(&store->lock);
     result->next = store->results;
     store->results = result;
@@ -172,6 +172,6 @@ void mr_result_unref(mr_result **result) {
         mr_result *gone = next;
         next = gone->next;
         mr_buffer_unref(&gone->buffer);
-        mr_store_take_result(gone->store, gone);
+        take_result(gone->store, gone);
     }
 }

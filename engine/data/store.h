@@ -25,8 +25,7 @@ mr_result *mr_result_ref(mr_result *result);
 /* Drops *result, and all of the list behind it that nobody else holds, and sets it to NULL. */
 void mr_result_unref(mr_result **result);
 
-/* For mr_frame_unref and mr_result_unref: takes back what nobody refers to any more. */
+/* For mr_frame_unref: takes back what nobody refers to any more. */
 void mr_store_take_frame(mr_store *store, mr_frame *frame);
-void mr_store_take_result(mr_store *store, mr_result *result);
 
 #endif

@@ -80,10 +80,6 @@ int mr_executor_worker_here(void) {
     return this_worker ? (int)(this_worker - this_worker->executor->workers) : 0;
 }
 
-bool mr_executor_is_deterministic(const mr_executor *executor) {
-    return executor->random != 0;
-}
-
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
 
 /* Wakes a sleeping worker for a task that was just queued, unless as many are on their way as there are tasks. */

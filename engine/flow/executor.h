@@ -56,7 +56,6 @@ int64_t mr_executor_now_ns(const mr_executor *executor);
 const mr_clock *mr_executor_clock(const mr_executor *executor);
 /* Which worker the caller runs on; 0 where it is none. */
 int mr_executor_worker_here(void);
-bool mr_executor_is_deterministic(const mr_executor *executor);
 /* Deterministic: a manual simulated device whose work mr_executor_drive does when its time comes. At most 64. */
 int mr_executor_add_device(mr_executor *executor, mr_device *device);
 /* Deterministic: runs until there is nothing left to run or to wait for, or until_ns is reached. False where nothing

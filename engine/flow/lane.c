@@ -1,7 +1,5 @@
 #include "engine/flow/lane.h"
 
-#include <string.h>
-
 #include "engine/base/memory.h"
 #include "engine/data/receipt.h"
 #include "engine/flow/ledger.h"

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/data/pool.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/tracing.h"

@@ -1,6 +1,5 @@
 #include "engine/observe/trace_parts.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

@@ -2,7 +2,6 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <time.h>
 #include <cmocka.h>
 

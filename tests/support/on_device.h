@@ -2,6 +2,8 @@
 #ifndef MILLRACE_TESTS_ON_DEVICE_H
 #define MILLRACE_TESTS_ON_DEVICE_H
 
+#include <stdio.h>
+
 #include "engine/device/device.h"
 
 typedef struct on_device {

@@ -1,5 +1,4 @@
 /* A batch script: one step, with a task for each process. Each task finds out which one it is (launch.h). */
-#include <string.h>
 
 #include "tools/millrace/deploy.h"
 

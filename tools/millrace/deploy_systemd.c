@@ -1,5 +1,4 @@
 /* Units: a service for each node, a template where several processes run it, and a target for all of them. */
-#include <string.h>
 
 #include "tools/millrace/deploy.h"
 #include "tools/millrace/run_nodes.h"

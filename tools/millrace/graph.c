@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/flow/pipeline.h"

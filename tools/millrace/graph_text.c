@@ -1,6 +1,5 @@
 /* A graph in the terminal: the widest layout that fits. Where none does, lines are replaced by their names, the
  * longest first: a box then says itself what it takes from. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "millrace/status.h"

@@ -1,6 +1,5 @@
 /* millrace list: the stage types. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/json.h"
 #include "tools/millrace/command.h"

@@ -23,8 +23,6 @@ uint64_t mr_plan_edge_bytes(const mr_plan *plan, const mr_plan_edge *edge);
 double mr_plan_rate(const mr_plan *plan, const mr_plan_vertex *vertex);
 /* "block", "drop-oldest", "drop-newest". */
 const char *mr_plan_policy_name(mr_policy policy);
-/* The only value of bounds; 0 where there are several. */
-int64_t mr_plan_only(mr_bounds bounds);
 
 /* A thread of the process that runs the plan, or several of one name. */
 typedef struct mr_plan_thread {

@@ -1,5 +1,4 @@
 /* What the tables and the JSON of `millrace plan` both tell of a plan. */
-#include <string.h>
 
 #include "engine/config/option.h"
 #include "engine/transport/zmq_socket.h"
@@ -42,10 +41,6 @@ const char *mr_plan_policy_name(mr_policy policy) {
                                         [MR_POLICY_DROP_OLDEST] = "drop-oldest",
                                         [MR_POLICY_DROP_NEWEST] = "drop-newest"};
     return names[policy];
-}
-
-int64_t mr_plan_only(mr_bounds bounds) {
-    return bounds.min == bounds.max ? bounds.max : 0;
 }
 
 int mr_plan_refuse_external(const mr_plan *plan) {

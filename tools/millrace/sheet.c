@@ -1,6 +1,5 @@
 #include "tools/millrace/sheet.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 #include "millrace/status.h"

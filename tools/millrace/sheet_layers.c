@@ -1,6 +1,5 @@
 /* Layers: each box below all that it takes from, as high as there is room for its width. */
 #include <limits.h>
-#include <string.h>
 
 #include "millrace/status.h"
 #include "tools/millrace/sheet_parts.h"

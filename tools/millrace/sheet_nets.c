@@ -1,6 +1,5 @@
 /* From arrows to nets: all output ports that have the same consumers are one net. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "millrace/status.h"
 #include "tools/millrace/sheet_parts.h"

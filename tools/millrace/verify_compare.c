@@ -97,15 +97,6 @@ mr_capture *mr_capture_create(const mr_frame *frame, const char *id, bool payloa
 /* ---- values
  * --------------------------------------------------------------------------------------------------------- */
 
-/* IEEE 754-2008 binary16. */
-double mr_half_value(uint16_t half) {
-    int exponent = half >> 10 & 31, fraction = half & 1023;
-    double value = exponent == 0    ? ldexp(fraction, -24)
-                   : exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
-                                    : ldexp(1024 + fraction, exponent - 25);
-    return half & 0x8000 ? -value : value;
-}
-
 /* Numbers of a sign-and-magnitude format in their order, both zeros at 0. */
 static double in_order(uint32_t bits, uint32_t sign) {
     return bits & sign ? -(double)(bits & ~sign) : (double)bits;
@@ -156,9 +147,9 @@ static void add_f32(mr_error_sum *sum, float a, float b, double tolerance) {
 }
 
 static void add_f16(mr_error_sum *sum, uint16_t a, uint16_t b, double tolerance) {
-    double value = mr_half_value(a);
+    double value = mr_half_to_float(a);
     sum->floats = true;
-    add_value(sum, distance(value, mr_half_value(b)), mr_ulps_f16(a, b), allowed_of(tolerance, value));
+    add_value(sum, distance(value, mr_half_to_float(b)), mr_ulps_f16(a, b), allowed_of(tolerance, value));
 }
 
 /* The difference of two 64-bit numbers need not be one itself. */

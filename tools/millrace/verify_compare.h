@@ -53,7 +53,6 @@ bool mr_compare_parts(const mr_part *a, const mr_part *b, double tolerance, mr_e
 void mr_error_sum_add(mr_error_sum *to, const mr_error_sum *from);
 
 /* One value each, for mr_compare_parts and for tests. */
-double mr_half_value(uint16_t half);
 double mr_ulps_f32(float a, float b);
 double mr_ulps_f16(uint16_t a, uint16_t b);
 

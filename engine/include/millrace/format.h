@@ -120,6 +120,8 @@ int32_t mr_plane_rows(mr_pixel pixel, int plane, int32_t height);
 
 size_t mr_dtype_bytes(mr_dtype dtype);
 const char *mr_dtype_name(mr_dtype dtype);
+/* IEEE 754 binary16 (MR_DTYPE_F16) to binary32, exactly. */
+float mr_half_to_float(uint16_t half);
 const char *mr_payload_name(mr_payload payload);
 
 /* Number of elements and bytes of a tensor whose dimensions are all fixed; 0 where one is not, or the product
