@@ -143,3 +143,15 @@ uint64_t mr_process_peak_bytes(void) {
     getrusage(RUSAGE_SELF, &usage);
     return (uint64_t)usage.ru_maxrss * 1024; /* Linux counts KiB here */
 }
+
+void mr_lock_init(pthread_mutex_t *lock) {
+#ifdef __GLIBC__
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+#else
+    pthread_mutex_init(lock, NULL);
+#endif
+}

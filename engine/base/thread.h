@@ -1,4 +1,4 @@
-/* What the process may use of the machine and what it has used. Any thread may call. */
+/* What the process may use of the machine and what it has used, and locks between its threads. Any thread may call. */
 #ifndef MILLRACE_BASE_THREAD_H
 #define MILLRACE_BASE_THREAD_H
 
@@ -20,5 +20,9 @@ int64_t mr_thread_cpu_ns(void);
 int64_t mr_thread_cpu_of_ns(pthread_t thread);
 /* The most memory that was resident at any time. */
 uint64_t mr_process_peak_bytes(void);
+
+/* A lock that is held for some instructions only: who finds it taken looks again for about as long before he sleeps, since
+ * to sleep and be woken costs a hundred times as much. Where the C library has none such, it is an ordinary one. */
+void mr_lock_init(pthread_mutex_t *lock);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/data/slab.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
@@ -41,7 +42,7 @@ int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t b
     mr_pool *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pool");
-    pthread_mutex_init(&made->lock, NULL);
+    mr_lock_init(&made->lock);
     made->device = mr_device_ref(device);
     made->memory = memory;
     made->bytes = bytes;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
 
@@ -22,7 +23,7 @@ int mr_store_create(mr_store **store) {
     mr_store *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a frame store");
-    pthread_mutex_init(&made->lock, NULL);
+    mr_lock_init(&made->lock);
     *store = made;
     return MR_OK;
 }

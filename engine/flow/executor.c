@@ -1,6 +1,7 @@
 #include "engine/flow/executor.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -38,7 +39,7 @@ int mr_executor_create(mr_executor **executor, int workers, uint64_t seed) {
         mr_free(made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for %d workers", workers);
     }
-    pthread_mutex_init(&made->lock, NULL);
+    mr_lock_init(&made->lock);
     mr_condition_init(&made->work);
     mr_condition_init(&made->timer);
     atomic_init(&made->next_due_ns, INT64_MAX);
@@ -57,6 +58,8 @@ void mr_executor_destroy(mr_executor **executor) {
     if (!gone)
         return;
     mr_executor_stop(gone);
+    while (atomic_load_explicit(&gone->calls, memory_order_acquire))
+        sched_yield(); /* Some other thread is about to return from waking a task. */
     mr_clock_destroy(&gone->clock);
     mr_timers_fini(&gone->timers);
     pthread_cond_destroy(&gone->work);
@@ -82,13 +85,29 @@ int mr_executor_worker_here(void) {
 
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
 
-/* Wakes a sleeping worker for a task that was just queued, unless as many are on their way as there are tasks. */
-static void call_worker(mr_executor *executor) {
-    if (executor->idle > executor->waking && (size_t)executor->waking < executor->queued) {
-        executor->waking++;
-        pthread_cond_signal(&executor->work);
-    } else if (executor->keeper && executor->waking == executor->idle) {
-        pthread_cond_signal(&executor->timer);
+/* What a worker waits for that is to look for work: any that is not on its way already; NULL: there is none. Called with
+ * the lock. */
+static pthread_cond_t *call_idle(mr_executor *executor) {
+    if (executor->idle <= executor->waking)
+        return NULL;
+    executor->waking++;
+    return &executor->work;
+}
+
+/* The same for a task that was just queued, unless as many are on their way as there are tasks. */
+static pthread_cond_t *call_worker(mr_executor *executor) {
+    pthread_cond_t *called = (size_t)executor->waking < executor->queued ? call_idle(executor) : NULL;
+    return called || !executor->keeper || executor->waking != executor->idle ? called : &executor->timer;
+}
+
+/* Who is woken needs the lock first of all, so that is given back before. Until the signal is out the executor stays. */
+static void unlock_and_signal(mr_executor *executor, pthread_cond_t *called) {
+    if (called)
+        atomic_fetch_add_explicit(&executor->calls, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&executor->lock);
+    if (called) {
+        pthread_cond_signal(called);
+        atomic_fetch_sub_explicit(&executor->calls, 1, memory_order_release);
     }
 }
 
@@ -105,8 +124,7 @@ static void append(mr_executor *executor, mr_task *task) {
 static void queue_task(mr_executor *executor, mr_task *task) {
     pthread_mutex_lock(&executor->lock);
     append(executor, task);
-    call_worker(executor);
-    pthread_mutex_unlock(&executor->lock);
+    unlock_and_signal(executor, call_worker(executor));
 }
 
 /* Hands a task that is queued to whoever will run it; `last` puts it behind all others. */
@@ -176,18 +194,14 @@ void mr_executor_note_next_due(mr_executor *executor) {
     atomic_store_explicit(&executor->next_due_ns, mr_timers_next(&executor->timers), memory_order_relaxed);
 }
 
-/* Sees to it that a sleeping worker waits for the timer that is now the earliest. Called with the lock. */
-static void call_keeper(mr_executor *executor) {
-    if (executor->keeper) {
-        pthread_cond_signal(&executor->timer);
-    } else if (executor->idle > executor->waking) {
-        executor->waking++;
-        pthread_cond_signal(&executor->work);
-    }
+/* What a worker waits for that is to wait for the timer that is now the earliest instead. Called with the lock. */
+static pthread_cond_t *call_keeper(mr_executor *executor) {
+    return executor->keeper ? &executor->timer : call_idle(executor);
 }
 
 void mr_task_wake_at(mr_task *task, int64_t time_ns) {
     mr_executor *executor = task->executor;
+    pthread_cond_t *called = NULL;
     pthread_mutex_lock(&executor->lock);
     if (task->thread) {
         task->due_ns = time_ns;
@@ -197,11 +211,11 @@ void mr_task_wake_at(mr_task *task, int64_t time_ns) {
         bool set = mr_timers_set(&executor->timers, task, time_ns);
         mr_executor_note_next_due(executor);
         if (time_ns < before)
-            call_keeper(executor);
+            called = call_keeper(executor);
         if (!set)
             time_ns = INT64_MIN; /* Without memory for a timer, the task polls. */
     }
-    pthread_mutex_unlock(&executor->lock);
+    unlock_and_signal(executor, called);
     if (time_ns == INT64_MIN)
         mr_task_wake(task);
 }
@@ -266,6 +280,7 @@ static void rest(mr_executor *executor) {
 /* The next task from the queue; sleeps until there is one. NULL: the executor is stopping. */
 static mr_task *next_queued(mr_executor *executor) {
     mr_task *task = NULL;
+    pthread_cond_t *called = NULL;
     pthread_mutex_lock(&executor->lock);
     while (!executor->stopping) {
         if (executor->timers.count)
@@ -276,11 +291,8 @@ static mr_task *next_queued(mr_executor *executor) {
     }
     /* Whoever leaves with work while more is queued, or timers wait, sees to it that somebody else looks. */
     if (task && (executor->queued || (executor->timers.count && !executor->keeper)))
-        if (executor->idle > executor->waking) {
-            executor->waking++;
-            pthread_cond_signal(&executor->work);
-        }
-    pthread_mutex_unlock(&executor->lock);
+        called = call_idle(executor);
+    unlock_and_signal(executor, called);
     return task;
 }
 
@@ -291,9 +303,7 @@ static void check_timers(mr_executor *executor) {
         return;
     pthread_mutex_lock(&executor->lock);
     fire_timers(executor, mr_executor_now_ns(executor));
-    if (executor->queued)
-        call_worker(executor);
-    pthread_mutex_unlock(&executor->lock);
+    unlock_and_signal(executor, executor->queued ? call_worker(executor) : NULL);
 }
 
 static void *work(void *context) {

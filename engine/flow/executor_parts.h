@@ -31,7 +31,8 @@ struct mr_executor {
     mr_task *head, *tail;
     size_t queued;
     int idle;          /* workers waiting for work, the timers' keeper not counted */
-    int waking;        /* of them, already signalled */
+    int waking;        /* of them, already signalled, or about to be */
+    atomic_int calls;  /* threads that have yet to send the signal, without the lock */
     bool keeper;       /* one worker waits for the next timer */
     bool stopping;
     mr_timers timers;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 
 enum { BUCKET_BITS = 12 };
 
@@ -36,7 +37,7 @@ int mr_ledger_create(mr_ledger **ledger, size_t source_count) {
         mr_free(made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for the ledger of %zu sources", source_count);
     }
-    pthread_mutex_init(&made->lock, NULL);
+    mr_lock_init(&made->lock);
     made->source_count = source_count;
     *ledger = made;
     return MR_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/flow/lane.h"
 
 struct mr_link {
@@ -45,7 +46,7 @@ int mr_link_create(mr_link **link, const mr_link_params *params) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for the queue of %s", params->stage);
     made->params = *params;
     made->open = params->lane_count;
-    pthread_mutex_init(&made->lock, NULL);
+    mr_lock_init(&made->lock);
     if (create_lanes(made)) {
         mr_link_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for the queue of %s (%zu sources)", params->stage,
@@ -171,7 +172,7 @@ static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
         trace_lane(link, lane_of(link, items[i].source));
 }
 
-bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
+bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     pthread_mutex_lock(&link->lock);
     mr_lane *lane = lane_of(link, item->source);
     bool enters = true, admitted = true;
@@ -179,7 +180,7 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
         enters = --lane->ends_expected == 0; /* The end of one of several producers says nothing to the consumer. */
     else if (item->kind == MR_ITEM_FRAME)
         enters = admitted = admit(link, lane, item, producer);
-    bool news = enters && (link->items == 0 || link->params.wake_always);
+    *news |= enters && (link->items == 0 || link->params.wake_always);
     if (enters) {
         mr_lane_append(lane, item);
         list_lane(link, lane);
@@ -188,8 +189,17 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
     if (link->tracing.trace)
         trace_lane(link, lane);
     pthread_mutex_unlock(&link->lock);
+    return admitted;
+}
+
+void mr_link_tell(mr_link *link) {
+    link->params.wake(link->params.context);
+}
+
+bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
+    bool news = false, admitted = mr_link_put(link, item, producer, &news);
     if (news)
-        link->params.wake(link->params.context);
+        mr_link_tell(link);
     return admitted;
 }
 

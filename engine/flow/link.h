@@ -51,6 +51,10 @@ void mr_link_expect(mr_link *link, uint32_t source);
 /* Moves the item in and returns true; or, where the lane is full and the policy is to block, leaves it untouched,
  * notes `producer` (may be NULL) to be woken when there is room, and returns false. */
 bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer);
+/* The same for one of several items that come at once: the consumer is not woken, but where he would have been *news
+ * becomes true, and mr_link_tell is to be called behind the last of them. */
+bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news);
+void mr_link_tell(mr_link *link);
 /* Takes up to `count` items, lane by lane in turn; returns how many. */
 size_t mr_link_pop(mr_link *link, mr_item *items, size_t count);
 /* Looks at the first item of one source's lane; false where it is empty. Only the consumer takes items, so it

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 
 /* The part of `many` that is reported once nothing more is open. */
 enum { FEW = 2 };
@@ -23,7 +24,7 @@ int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns) {
     mr_arrivals *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for what arrives");
-    pthread_mutex_init(&made->lock, NULL);
+    mr_lock_init(&made->lock);
     made->many = many;
     made->gather_ns = gather_ns;
     made->last = &made->first;

@@ -58,6 +58,7 @@ typedef struct cut_in {
     size_t lane_count;
     lane *lanes;               /* by source */
     waiting *free;
+    bool news;                 /* what takes the frames is to be woken for those that were pushed */
     uint64_t progress;
     int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
     int64_t heard_ns;          /* when anything came last */
@@ -81,12 +82,19 @@ void mr_cut_in_end(mr_instance *instance) {
 }
 
 static bool push(cut_in *in, mr_item *item, uint64_t ticket, bool counted) {
-    if (!mr_link_push(in->instance->ports[0], item, &in->room))
+    if (!mr_link_put(in->instance->ports[0], item, &in->room, &in->news))
         return false;
     if (counted)
         mr_receiver_take(in->receiver, ticket);
     in->progress++;
     return true;
+}
+
+/* Once for all frames of a message. */
+static void tell_news(cut_in *in) {
+    if (in->news)
+        mr_link_tell(in->instance->ports[0]);
+    in->news = false;
 }
 
 static waiting *new_waiting(cut_in *in) {
@@ -239,6 +247,7 @@ static void hear(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t c
         mr_cut_tell_refused(&in->teller, route, now_ns);
     for (size_t i = 0; !status && message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
         take_item(in, route, &message.items.item[i], now_ns);
+    tell_news(in);
 }
 
 /* What has come beside ZeroMQ, up to a letter that others come before, which are on their way through ZeroMQ. */
@@ -378,6 +387,7 @@ static bool work(void *context, int64_t *wake_ns) {
             push_waiting(in, &in->lanes[s]);
         enter_ordered(in, s, now_ns);
     }
+    tell_news(in);
     settle_closed(in, now_ns, wake_ns);
     mr_receiver_progress(in->receiver, in->progress);
     if (closing)

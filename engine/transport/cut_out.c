@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/transport/cut_end.h"
 #include "engine/transport/cut_stages.h"
 #include "engine/transport/dead_letter.h"
@@ -419,7 +420,7 @@ static int open(mr_stage *self) {
     out->teller = mr_cut_teller_of(out->cut);
     out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
     out->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
-    pthread_mutex_init(&out->lock, NULL);
+    mr_lock_init(&out->lock);
     out->locking = true;
     int status = mr_cut_lender_create(&out->lender, out->cut);
     const mr_wire_writer_params writing = {.compression = compressions[out->cut->compression],
