@@ -15,7 +15,7 @@ pipeline: proxied
 sources:
   a: {{type: "null", frames: {frames}}}
 stages:
-  out: {{type: jsonl, input: a, cut: {{checksum: payload, window: 256, heartbeat: 100ms}}}}
+  out: {{type: jsonl, input: a, cut: {{checksum: payload, inline: true, window: 256, heartbeat: 100ms}}}}
 nodes:
   left: {{stages: [], sources: [a], listen: "tcp://127.0.0.1:{here}", address: "tcp://127.0.0.1:{there}"{left}}}
   right: {{stages: [out]{right}}}
