@@ -298,6 +298,8 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     }
     if (*emitted)
         state->last_given = number;
+    else
+        mr_io_skip(io, state->epoch, state->seq);
     bool shared = state->has_following && state->following->reordered_opaque == number;
     if (!shared && state->last_given != number) {
         if (state->verdict == NOT_SELECTED)

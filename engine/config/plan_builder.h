@@ -100,6 +100,27 @@ int mr_plan_splice(mr_plan_builder *builder, const mr_plan_insertion *insertion)
  * output port (the end of a cut) has the output nevertheless, for the link to the other end, but counts none. */
 int mr_plan_repeat(mr_plan_builder *builder, mr_plan_vertex *vertex, const mr_plan_vertex *from, int port);
 
+/* plan_holds.c: how many frames what is behind a cut may hold before it lets go of any. */
+typedef struct mr_plan_holds {
+    int *behind;  /* by vertex: that it, and what comes behind it on one way, may hold */
+    int *before;  /* likewise what comes before it */
+    bool *reached, *leads; /* of the cut that was asked for last: where its frames come; what leads to a join */
+    int *wanted;           /* by vertex: how long its queue must be at least */
+} mr_plan_holds;
+typedef struct mr_plan_hold {
+    int window;  /* so many at least must be able to be under way; 0: any number */
+    int share;   /* of each source; 0: sources need no share of their own */
+    int sources;
+    int join;    /* the first vertex that joins what comes over the cut with what comes another way; -1: none */
+} mr_plan_hold;
+int mr_plan_holds_begin(const mr_plan_builder *builder, mr_plan_holds *holds);
+mr_plan_hold mr_plan_hold_of(const mr_plan_builder *builder, mr_plan_holds *holds, const mr_plan_cut *cut);
+/* Of the cut that was asked for last, whose shares are set: the queues from it to joins must be so long that no
+ * source stands in the way of another there. */
+void mr_plan_note_way(const mr_plan_builder *builder, mr_plan_holds *holds, const mr_plan_cut *cut);
+/* Makes them so long; refuses what the author has made shorter. */
+void mr_plan_lengthen_ways(mr_plan_builder *builder, const mr_plan_holds *holds);
+
 /* plan_endpoints.c: where each process of each node listens, and with which keys; after the cuts were made.
  * MR_ERROR_MEMORY. */
 int mr_plan_assign_endpoints(mr_plan_builder *builder);

@@ -105,19 +105,6 @@ static mr_place place_in_cut(const mr_spec_vertex *reader, const char *key) {
     return said ? said->place : cut ? cut->place : reader->place;
 }
 
-/* How many frames batches may gather on one way behind each vertex, its own included, before any of them is settled.
- * A batch with a timeout leaves without what the window holds back. */
-static void look_behind(const mr_plan_builder *b, int *gathered) {
-    for (int v = b->count - 1; v >= 0; v--) {
-        const mr_plan_vertex *vertex = &b->plan->vertices[v];
-        for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
-            int to = b->link[b->out.item[i]].to;
-            gathered[v] = gathered[to] > gathered[v] ? gathered[to] : gathered[v];
-        }
-        gathered[v] += vertex->batch > 1 && vertex->batch_timeout_ns == 0 ? vertex->batch : 0;
-    }
-}
-
 static void refuse_memory(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut) {
     char text[64];
     mr_plan_error(b, place_in_cut(reader, "memory"), "allow more memory, or take `memory` away",
@@ -125,8 +112,26 @@ static void refuse_memory(mr_plan_builder *b, const mr_spec_vertex *reader, cons
                   mr_value_print_about(cut->frame_bytes, text, sizeof text));
 }
 
-/* A window that is smaller than a batch behind it would never let the batch fill. */
-static void set_window(mr_plan_builder *b, const mr_spec_vertex *reader, mr_cut *cut, int gathered) {
+/* With a smaller window what is behind would wait without end, for a batch, a decoder or a join. */
+static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut, bool by_memory, int said,
+                          const mr_plan_hold *hold) {
+    mr_place place = place_in_cut(reader, by_memory ? "memory" : "window");
+    const char *frames = said == 1 ? "frame" : "frames";
+    if (hold->share > 0)
+        mr_plan_error(b, place, "make it larger",
+                      "stages.%s.cut: %d %s may be under way from \"%s\". It takes %d, %d for each of %d sources: \"%s\" "
+                      "joins what comes this way with what comes another, and would wait without end",
+                      reader->id, said, frames, cut->from_node, hold->window, hold->share, hold->sources,
+                      b->plan->vertices[hold->join].id);
+    else
+        mr_plan_error(b, place, "make it larger, or the batch smaller, or give the batch a timeout",
+                      "stages.%s.cut: %d %s may be under way from \"%s\", and batches and decoders may hold %d before "
+                      "they give any: all would wait without end",
+                      reader->id, said, frames, cut->from_node, hold->window);
+}
+
+static void set_window(mr_plan_builder *b, const mr_spec_vertex *reader, mr_cut *cut, const mr_plan_hold *hold,
+                       bool told) {
     uint64_t room = cut->window_bytes && cut->frame_bytes ? cut->window_bytes / cut->frame_bytes : 0;
     bool by_memory = room > 0 && (cut->window == 0 || room < (uint64_t)cut->window);
     int said = by_memory ? (room < 65536 ? (int)room : 65536) : cut->window;
@@ -134,15 +139,12 @@ static void set_window(mr_plan_builder *b, const mr_spec_vertex *reader, mr_cut 
         refuse_memory(b, reader, cut);
         return;
     }
-    if (said && said < gathered)
-        mr_plan_error(b, place_in_cut(reader, by_memory ? "memory" : "window"),
-                      "make it larger, or the batch smaller, or give the batch a timeout",
-                      "stages.%s.cut: %d frame%s may be under way from \"%s\", and batches behind wait for %d: they "
-                      "would never be full",
-                      reader->id, said, said == 1 ? "" : "s", cut->from_node, gathered);
+    if (said && said < hold->window && !told)
+        refuse_window(b, reader, cut, by_memory, said, hold);
     bool small = cut->frame_bytes < SMALL_BYTES && (cut->frame_bytes || cut->max_message_bytes);
     int usual = small ? MANY_FRAMES : FEW_FRAMES;
-    cut->window = said ? said : usual > gathered ? usual : gathered;
+    cut->window = said ? said : usual > hold->window ? usual : hold->window;
+    cut->share = hold->share > 0 && said ? said / hold->sources : hold->share;
     if (cut->window_bytes == 0)
         cut->window_bytes = cut->frame_bytes * (uint64_t)cut->window;
 }
@@ -158,11 +160,17 @@ static void set_bytes(const mr_plan_vertex *out, mr_cut *cut) {
         cut->frame_bytes = 0;
 }
 
-static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const int *gathered) {
+static const mr_spec_vertex *reader_of(const mr_plan_builder *b, const mr_plan_cut *entry) {
+    return b->vertex[b->link[b->out.item[b->out.start[entry->in]]].to];
+}
+
+/* Of several cuts to one reader, which it has the same wishes for, one complaint is enough. */
+static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const mr_plan_hold *hold) {
     mr_plan_vertex *out = &b->plan->vertices[entry->out], *in = &b->plan->vertices[entry->in];
-    const mr_spec_vertex *reader = b->vertex[b->link[b->out.item[b->out.start[entry->in]]].to];
+    const mr_spec_vertex *reader = reader_of(b, entry);
+    bool told = entry > b->plan->cuts && reader_of(b, entry - 1) == reader;
     set_bytes(out, cut);
-    set_window(b, reader, cut, gathered[entry->in]);
+    set_window(b, reader, cut, hold, told);
     if (cut->frame_bytes == 0)
         cut->max_message_bytes = UNKNOWN_BYTES;
     out->in_flight = cut->window;
@@ -222,25 +230,14 @@ static void check_shared_work(mr_plan_builder *b, int v) {
                   node->replicas, node->id);
 }
 
-/* Frames that a live cut drops for want of a taker leave no mark on the other side. A join of what has gone that way with
- * what has come another would wait for them, and at last everything with it. */
-static void check_joins_behind(mr_plan_builder *b, const mr_plan_cut *cut, bool *behind) {
-    const mr_spec_vertex *reader = b->vertex[b->link[b->out.item[b->out.start[cut->in]]].to];
-    memset(behind, 0, (size_t)b->count * sizeof *behind);
-    behind[cut->in] = true;
-    for (int v = cut->in + 1; v < b->count; v++) {
-        int from_it = 0, all = b->in.start[v + 1] - b->in.start[v];
-        for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
-            from_it += behind[b->link[b->in.item[i]].from];
-        behind[v] = from_it > 0;
-        if (from_it == 0 || from_it == all || b->plan->vertices[v].input_count < 2)
-            continue;
-        mr_plan_error(b, place_in_cut(reader, "mode"), "make the cut reliable, or let all that is joined go through it",
-                      "stages.%s.cut: \"%s\" joins what comes over this live cut with what comes another way, and would "
-                      "wait for what the cut drops",
-                      reader->id, b->plan->vertices[v].id);
-        return;
-    }
+/* Frames that a live cut drops for want of a taker leave no mark on the other side. A join of what has gone that way
+ * with what has come another would wait for them, and at last everything with it. */
+static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
+    const mr_spec_vertex *reader = reader_of(b, cut);
+    mr_plan_error(b, place_in_cut(reader, "mode"), "make the cut reliable, or let all that is joined go through it",
+                  "stages.%s.cut: \"%s\" joins what comes over this live cut with what comes another way, and would wait "
+                  "for what the cut drops",
+                  reader->id, b->plan->vertices[join].id);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
@@ -262,17 +259,20 @@ static int list_cuts(mr_plan_builder *b) {
 }
 
 static int settle_cuts(mr_plan_builder *b) {
-    int *gathered = mr_arena_array(b->arena, (size_t)b->count, sizeof *gathered);
-    bool *behind = mr_arena_array(b->arena, (size_t)b->count, sizeof *behind);
-    if (!gathered || !behind)
+    mr_plan_holds holds;
+    if (mr_plan_holds_begin(b, &holds))
         return MR_ERROR_MEMORY;
-    look_behind(b, gathered);
     for (size_t i = 0; i < b->plan->cut_count; i++) {
+        mr_plan_cut *entry = &b->plan->cuts[i];
+        mr_plan_hold hold = mr_plan_hold_of(b, &holds, entry);
         /* Until the plan is done its cuts are the planner's to write. */
-        settle(b, &b->plan->cuts[i], (mr_cut *)(uintptr_t)b->plan->cuts[i].cut, gathered);
-        if (b->plan->cuts[i].cut->mode == MR_CUT_LIVE)
-            check_joins_behind(b, &b->plan->cuts[i], behind);
+        settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
+        if (hold.join >= 0 && entry->cut->mode == MR_CUT_LIVE)
+            refuse_live(b, entry, hold.join);
+        else if (entry->cut->share > 0)
+            mr_plan_note_way(b, &holds, entry);
     }
+    mr_plan_lengthen_ways(b, &holds);
     return MR_OK;
 }
 

@@ -145,7 +145,7 @@ struct mr_instance {
     const mr_plan_vertex *vertex;
     pthread_mutex_t lock;
     bool shared;             /* several entries: the lock is taken */
-    bool tells_gone;         /* a join comes behind: what goes no further leaves a mark */
+    bool tells_gone;         /* a join comes behind, or what restores order: what goes no further leaves a mark */
     bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are
                                 delivered */
     bool passes_settled;     /* what an earlier run has settled (resume.h) is worked on once more, since it, or what
@@ -227,6 +227,8 @@ int mr_slot_keep_result(mr_slot *slot, mr_result *result);
 int mr_slot_add_mark(mr_slot *slot, const mr_item *mark);
 /* Adds a frame to the slot's inputs, of which it has room for a batch or one for each port. */
 void mr_slot_add_frame(mr_slot *slot, const mr_item *item);
+/* Leaves that mark on all outputs where something behind wants to know. */
+void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone);
 /* Notes what becomes of a frame that goes no further, and leaves a gone mark for joins behind. */
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason);

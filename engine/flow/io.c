@@ -332,6 +332,14 @@ void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason) {
     settle(io, frame, MR_NOTE_ABSORBED, reason);
 }
 
+void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq) {
+    mr_instance *instance = io->instance;
+    mr_item gone = {.kind = MR_ITEM_GONE,
+                    .source = instance->self.source,
+                    .identity = {.source = instance->self.source, .epoch = epoch, .seq = seq}};
+    mr_instance_tell_gone(instance, io->slot, &gone);
+}
+
 void mr_io_wake_at(mr_io *io, int64_t time_ns) {
     atomic_store_explicit(&io->instance->wake_ns, time_ns, memory_order_relaxed);
 }

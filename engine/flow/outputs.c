@@ -67,15 +67,18 @@ void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
     slot->settled[slot->frame_count++] = false;
 }
 
+void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone) {
+    for (size_t port = 0; instance->tells_gone && port < instance->vertex->output_count; port++)
+        mr_slot_add_mark_output(instance, slot, (uint32_t)port, gone);
+}
+
 void mr_instance_settle(mr_instance *instance, mr_slot *slot, const mr_frame *frame, mr_note note, const char *stage,
                         const char *reason) {
     mr_receipt_note(frame->receipt, note, stage, reason);
     /* A packet is numbered otherwise than the pictures that come of it: joins behind do not wait for its number. */
-    if (!instance->tells_gone || frame->format.payload == MR_PAYLOAD_PACKET)
-        return;
     mr_item gone = {.kind = MR_ITEM_GONE, .source = frame->identity.source, .identity = frame->identity};
-    for (size_t port = 0; port < instance->vertex->output_count; port++)
-        mr_slot_add_mark_output(instance, slot, (uint32_t)port, &gone);
+    if (frame->format.payload != MR_PAYLOAD_PACKET)
+        mr_instance_tell_gone(instance, slot, &gone);
 }
 
 void mr_slot_reset(mr_slot *slot) {

@@ -4,6 +4,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
+#include "engine/transport/cut.h"
 
 static bool is_per_source(const mr_plan_vertex *vertex) {
     return !vertex->is_source && vertex->entry == MR_ENTRY_PER_SOURCE;
@@ -195,14 +196,19 @@ static int create_routes(mr_graph *graph) {
     return MR_OK;
 }
 
-/* A stage tells what is gone if a join comes anywhere behind it. Vertices are in topological order. */
+/* Joins, and what puts in order again what several processes give. */
+static bool asks_for_gone(const mr_plan_vertex *vertex) {
+    return vertex->input_count > 1 || mr_cut_restores_order(mr_cut_of(vertex->type, vertex->options));
+}
+
+/* A stage tells what is gone if anything behind it asks. Vertices are in topological order. */
 static void mark_tellers(mr_graph *graph) {
     const mr_plan *plan = graph->plan;
     bool *tells = mr_calloc(plan->vertex_count + 1, sizeof *tells);
     for (size_t v = plan->vertex_count; tells && v-- > 0;)
         for (size_t e = 0; e < plan->edge_count; e++)
             if (plan->edges[e].from == (int)v)
-                tells[v] |= tells[plan->edges[e].to] || plan->vertices[plan->edges[e].to].input_count > 1;
+                tells[v] |= tells[plan->edges[e].to] || asks_for_gone(&plan->vertices[plan->edges[e].to]);
     for (size_t i = 0; tells && i < graph->instance_count; i++)
         graph->instances[i]->tells_gone = tells[graph->instances[i]->vertex - plan->vertices];
     mr_free(tells);

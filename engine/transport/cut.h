@@ -51,13 +51,14 @@ typedef struct mr_cut {
     bool checksum_payload;
     bool shared_memory;            /* on one host payload stays in shared memory */
     int window;                    /* frames that the giving side keeps at most; at least 1 */
+    int share;                     /* of them, that one source may have; 0: as many as there are */
     uint64_t window_bytes;         /* likewise bytes of payload; 0: no bound known */
     uint64_t frame_bytes;          /* most of one frame; 0: not known */
     uint64_t max_message_bytes;    /* of one part of a message: who sends more is cut off */
     int max_peers;                 /* takers at once */
     int takers;                    /* replicas of the taking node: all of them are to see the end; at least 1 */
     const char *listen;            /* giving side: what it binds, "tcp://127.0.0.1:7001", "ipc:///run/x/camera.1" */
-    size_t connect_count;          /* taking side: one for each replica of the giving node */
+    size_t connect_count;          /* that the taking side connects to: one for each replica of the giving node */
     const char *const *connect;
     const char *key;               /* key file of this process's node (0600); NULL: no CURVE */
     size_t allow_count;            /* public keys, or files of them. Giving side: who may connect. Taking side: the
@@ -78,6 +79,12 @@ typedef struct mr_cut {
 extern const mr_stage_type mr_cut_out_stage;
 /* Taking side: one input port, to which the edge of the cut leads, and one output port. */
 extern const mr_stage_type mr_cut_in_stage;
+
+/* Whether frames are put in order again at the taking side: where several processes share the work of the giving
+ * node, and all of it comes to one. Of several takers each gets a part, which nothing can be said of. */
+static inline bool mr_cut_restores_order(const mr_cut *cut) {
+    return cut && cut->connect_count > 1 && cut->takers < 2;
+}
 
 static inline const mr_cut *mr_cut_of(const mr_stage_type *type, const void *options) {
     return type == &mr_cut_out_stage || type == &mr_cut_in_stage ? options : NULL;

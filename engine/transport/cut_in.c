@@ -451,10 +451,9 @@ static int create_session(cut_in *in) {
     return mr_receiver_create(&in->receiver, &params);
 }
 
-/* Of several takers each gets a part, which nothing can be said of. */
 static int create_order(cut_in *in) {
     const mr_cut *cut = in->cut;
-    if (cut->connect_count < 2 || cut->takers > 1)
+    if (!mr_cut_restores_order(cut))
         return MR_OK;
     return mr_order_create(&in->order, cut->source_count, cut->connect_count,
                            PATIENT_SILENCES * mr_cut_times_of(cut).session.silence_ns);

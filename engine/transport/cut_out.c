@@ -44,6 +44,7 @@ typedef struct cut_out {
     bool locking;            /* it was made */
     items offered;           /* given over by the entry */
     uint64_t frames, bytes;  /* given over and not settled */
+    uint32_t *of_source;     /* of these frames, those of each source; NULL: sources have no share of their own */
     bool parked;             /* the entry waits for room, or for the end */
     bool deserted;           /* of a live cut: nobody takes anything */
     bool ending;             /* the last end was given over */
@@ -83,12 +84,14 @@ static int append(items *list, const mr_cut_item *item) {
 
 /* ---- the entry ------------------------------------------------------------------------------------------------- */
 
-static bool has_room(const cut_out *out, uint64_t bytes) {
-    if (out->cut->mode == MR_CUT_LIVE)
+static bool has_room(const cut_out *out, const mr_cut_item *item) {
+    const mr_cut *cut = out->cut;
+    if (cut->mode == MR_CUT_LIVE)
         return out->offered.count < LIVE_FRAMES;
-    if (out->frames >= (uint64_t)out->cut->window)
+    if (out->frames >= (uint64_t)cut->window ||
+        (out->of_source && out->of_source[item->identity.source] >= (uint32_t)cut->share))
         return false;
-    return !out->cut->window_bytes || out->frames == 0 || out->bytes + bytes <= out->cut->window_bytes;
+    return !cut->window_bytes || out->frames == 0 || out->bytes + item->bytes <= cut->window_bytes;
 }
 
 static bool is_deserted(cut_out *out) {
@@ -113,11 +116,13 @@ static int give(cut_out *out, const mr_cut_item *item) {
     bool frame = item->kind == MR_CUT_FRAME;
     int status = MR_ERROR_AGAIN;
     pthread_mutex_lock(&out->lock);
-    if (!frame || has_room(out, item->bytes))
+    if (!frame || has_room(out, item))
         status = append(&out->offered, item);
     if (!status && frame) {
         out->frames++;
         out->bytes += item->bytes;
+        if (out->of_source)
+            out->of_source[item->identity.source]++;
     }
     out->parked |= status == MR_ERROR_AGAIN;
     pthread_mutex_unlock(&out->lock);
@@ -216,6 +221,11 @@ static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *sett
     mr_frame_unref(&frame);
     out->settled_frames++;
     out->settled_bytes += item->bytes;
+    if (out->of_source) {
+        pthread_mutex_lock(&out->lock);
+        out->of_source[item->identity.source]--;
+        pthread_mutex_unlock(&out->lock);
+    }
 }
 
 static void drop(cut_out *out, const mr_cut_item *item, const char *reason, int64_t now_ns) {
@@ -387,6 +397,13 @@ static void lost(void *context, uint32_t route) {
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */
 
+static int create_shares(cut_out *out) {
+    if (out->cut->share == 0)
+        return MR_OK;
+    out->of_source = mr_calloc(out->cut->source_count, sizeof *out->of_source);
+    return out->of_source ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %s", out->self->id);
+}
+
 static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
     mr_session_self self = mr_cut_self(cut, out->instance->vertex);
@@ -430,6 +447,8 @@ static int open(mr_stage *self) {
                                            .codec = mr_cut_codec(out->instance->graph->plan)};
     const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = out};
     if (!status)
+        status = create_shares(out);
+    if (!status)
         status = create_session(out);
     if (!status)
         status = mr_wire_writer_create(&out->writer, &writing);
@@ -470,6 +489,7 @@ static void close_stage(mr_stage *self) {
     mr_wire_writer_destroy(&out->writer);
     mr_wire_reader_destroy(&out->reader);
     mr_cut_lender_destroy(&out->lender);
+    mr_free(out->of_source);
     pthread_mutex_destroy(&out->lock);
 }
 

@@ -85,6 +85,30 @@ nodes:
   near: {stages: [decode]}
   far: {stages: [phash, out]}
 """
+# Ways that part and meet again over cuts, one of them through two processes, which take the sources in turns of their own;
+# of what one source gives every second picture only. Threads of a decoder keep packets back.
+MEETING = """\
+version: 1
+pipeline: meeting
+sources:
+  first: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=8"}}
+  second: {{uri: "lavfi:testsrc2=size=48x64:rate=25:duration=8"}}
+  third: {{uri: "{video}", every: 2}}
+  fourth: {{uri: "lavfi:testsrc=size=96x48:rate=25:duration=8", every: 3}}
+  fifth: {{uri: "lavfi:testsrc2=size=96x32:rate=25:duration=8"}}
+stages:
+  decode: {{input: "sources.*"}}
+  phash: {{input: decode}}
+  histogram: {{input: phash}}
+  sharpness: {{input: decode}}
+  both: {{type: join, join: {{left: histogram, right: sharpness}}}}
+  out: {{type: jsonl, input: both, tensors: true, path: {out}}}
+nodes:
+  camera: {{stages: decode}}
+  left: {{stages: [phash, histogram], replicas: 2}}
+  right: {{stages: sharpness}}
+  center: {{stages: [both, out]}}
+"""
 
 
 class Nodes(Watched):
@@ -127,6 +151,18 @@ class Nodes(Watched):
         self.assertEqual((run.ledger["in"], run.ledger["delivered"]), (300, 300))
         there = nodes_of(run.out)["right"]["summary"]["ledger"]
         self.assertEqual([there["in"], there["dropped"], there["in_flight"], there["balanced"]], [300, [], 0, True])
+
+    def test_ways_that_part_and_meet_again(self):
+        """Every frame of every source finds its other half, however far the ways are out of step."""
+        path = self.write(MEETING.format(out=self.folder / "out.jsonl", video=harness.SAMPLES / "realshort.mp4"))
+        whole = self.run_pipeline(path, "--one-process", "--output", self.folder / "whole.jsonl", rows=False)
+        run = self.run_pipeline(path, rows=False)
+        self.assert_balanced(run)
+        self.assertEqual(run.ledger, {**whole.ledger, **{key: run.ledger[key] for key in
+                                                         ("missing", "missing_frames", "absorbed")}})
+        rows = sorted((self.folder / "out.jsonl").read_text().splitlines())
+        self.assertEqual(rows, sorted((self.folder / "whole.jsonl").read_text().splitlines()))
+        self.assertEqual(len(rows), 3 * 200 + 67 + 18)
 
     def test_a_node_that_there_is_not(self):
         done = call([MILLRACE, "run", self.two(), "--node", "lift"])

@@ -280,6 +280,9 @@ int mr_io_forward(mr_io *io, size_t index);
  * Absorbed: as the author asked (a gate, every: N, a window). Sinks: an input that is neither is delivered. */
 void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
 void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
+/* For stages that number what they make anew: says that no frame with that number will come of those that were taken of
+ * the call's source, so that nothing behind waits for it. */
+void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq);
 
 /* With the answer MR_WAIT: when to be called again. */
 void mr_io_wake_at(mr_io *io, int64_t time_ns);
