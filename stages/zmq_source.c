@@ -36,6 +36,7 @@ int mr_zmq_source_open(mr_stage *self, int type) {
     mr_zmq_source *at = self->state;
     const char *topic = given->topic ? given->topic : "";
     at->topics = type == ZMQ_SUB;
+    at->epoch = mr_stage_first_epoch(self);
     mr_av_log_capture();
     int status = mr_zmq_link_create(&at->socket, self, &given->link, type, given->max_message);
     if (!status && at->topics &&
@@ -259,7 +260,7 @@ static int give(mr_stage *self, mr_io *io, message *got, int status) {
     mr_frame *frame = NULL;
     char why[256];
     snprintf(why, sizeof why, "%s", mr_message());
-    int made = mr_io_originate(io, &(mr_identity){.seq = at->next}, &frame);
+    int made = mr_io_originate(io, &(mr_identity){.epoch = at->epoch, .seq = at->next}, &frame);
     if (made)
         return made;
     at->next++;

@@ -23,6 +23,7 @@ typedef struct mr_zmq_source_options {
 typedef struct mr_zmq_source {
     mr_zmq *socket;
     bool topics;          /* messages begin with one */
+    uint32_t epoch;
     uint64_t next;        /* number of the next frame */
     int64_t ends;         /* that have come */
     int64_t heard_ns;     /* when something came last, on the pipeline's clock */

@@ -124,7 +124,8 @@ static int call_map(mr_stage *self, mr_io *io) {
 /* A frame that the program pushed becomes a source frame. */
 static int call_external(mr_instance *instance, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
-    frame->identity = (mr_identity){.source = instance->self.source, .seq = instance->claimed - 1};
+    frame->identity = (mr_identity){
+        .source = instance->self.source, .epoch = instance->first_epoch, .seq = instance->claimed - 1};
     frame->born_ns = io->now_ns;
     mr_io_set_due(io, frame, io->now_ns);
     int status = mr_ledger_open(instance->graph->ledger, &frame->identity, &frame->receipt);

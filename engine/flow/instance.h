@@ -171,6 +171,7 @@ struct mr_instance {
     size_t in_flight;        /* slots that may hold anything at once: the pools are planned for so many */
     size_t slot_count;       /* at least as many; a power of two */
     mr_slot *slots;
+    uint32_t first_epoch;              /* of a source whose frames are pushed by the program */
     uint64_t freed, pushed, claimed; /* slots, ever; freed <= pushed <= claimed */
     uint64_t released;       /* slots, ever, that hold nothing any more; at least those that are freed */
     bool stuck;              /* an output found no room */

@@ -142,6 +142,8 @@ static int open_part(mr_instance *instance, size_t number) {
 
 int mr_instance_open(mr_instance *instance) {
     int status = MR_OK;
+    if (instance->self.type->external)
+        instance->first_epoch = mr_stage_first_epoch(&instance->self);
     for (size_t i = 0; i < instance->part_count && !status; i++)
         status = open_part(instance, i);
     return status;

@@ -21,20 +21,20 @@ static const char *of_node(const char *option, const char *path, const mr_child 
     return text;
 }
 
-/* A number by which the takers of what a node gives tell one run of it from another. */
-static int set_run(bool anew) {
+/* A number by which the takers of what a node gives tell one run of it from another, unless somebody has said one. */
+static int set_run(void) {
     uint64_t run;
     char text[32];
     if (getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
         return mr_fail(MR_ERROR_INTERNAL, "no random number for the run: %s", strerror(errno));
     snprintf(text, sizeof text, "%016llx", (unsigned long long)run);
-    setenv("MILLRACE_RUN", text, anew);
+    setenv("MILLRACE_RUN", text, 0);
     return MR_OK;
 }
 
 /* In the child; never returns. It gets no signals of the terminal, and ends with who started it. */
 static void become(const mr_supervisor *s, const mr_child *child, int report) {
-    char replica[16], fd[16], written[MR_ASIDE + sizeof child->name];
+    char replica[16], fd[16], epoch[16], written[MR_ASIDE + sizeof child->name];
     size_t count = 0;
     while (s->how->command[count])
         count++;
@@ -64,9 +64,9 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
         snprintf(written, sizeof written, "%s/%s", s->folder, child->name);
         setenv("MILLRACE_WRITTEN", written, 1);
     }
-    /* What it gives now is not what it gave before under the same numbers. */
-    if (child->restarts && !mr_supervisor_repeats(s, child) && set_run(true))
-        _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
+    /* What it gives now, where it cannot give the same again, is not what it gave before under the same numbers. */
+    snprintf(epoch, sizeof epoch, "%d", child->restarts);
+    setenv("MILLRACE_EPOCH", epoch, 1);
     execv("/proc/self/exe", (char *const *)(uintptr_t)command);
     fprintf(stderr, "millrace: error: cannot start the node %s: %s\n", child->name, strerror(errno));
     _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
@@ -119,5 +119,5 @@ int mr_supervisor_environment(mr_supervisor *s) {
         setenv("MILLRACE_RUNTIME", s->folder, 1);
     setenv("MILLRACE_ENDED", s->folder, 1);
     snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint", s->folder);
-    return set_run(false);
+    return set_run();
 }

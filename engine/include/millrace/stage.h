@@ -229,6 +229,10 @@ bool mr_stage_checkpoints(const mr_stage *self);
 bool mr_stage_continues(const mr_stage *self);
 bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
 uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
+/* The epoch in which a source begins that cannot give its frames again (not `repeats`): what it gives now must not be
+ * taken for what a process before it gave under the same numbers. 0 in a first run; later on one for each start, as who
+ * watches over the process says ($MILLRACE_EPOCH); where nobody does, tenths of a second since 2026, which fit until 2039. */
+uint32_t mr_stage_first_epoch(const mr_stage *self);
 /* The name of a source by its position, and the position of a name; MR_SOURCE_NONE where there is none. */
 uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
 const char *mr_stage_source_id(const mr_stage *self, uint32_t source);

@@ -1,0 +1,84 @@
+"""Nodes that read what cannot be read again, killed with others at once: what comes then is new, whatever its numbers, and
+nothing of it is taken for what was there before."""
+import itertools
+import json
+import os
+import signal
+import sys
+
+import harness
+from watched import PATIENCE, Watched, children_of
+
+try:
+    import zmq
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+FED = """\
+version: 1
+pipeline: fed
+workers: 1
+sources:
+  app: {{type: zmq.pull, endpoint: "{endpoint}", format: u8 4}}
+stages:
+  first: {{type: "null", input: app}}
+  second: {{type: "null", input: first}}
+  out: {{type: jsonl, input: second, features: true, path: {out}}}
+nodes:
+  camera: {{stages: first}}
+  worker: {{stages: second}}
+  center: {{stages: out}}
+"""
+SOME = 30
+
+
+class Epochs(Watched):
+    def setUp(self):
+        super().setUp()
+        context = zmq.Context()
+        self.addCleanup(context.destroy, linger=0)
+        endpoint = f"ipc://{self.folder}/app"
+        self.app = context.socket(zmq.PUSH)
+        self.app.setsockopt(zmq.SNDTIMEO, PATIENCE * 1000)
+        self.app.connect(endpoint)
+        self.numbers = itertools.count()
+        self.path = self.write(FED.format(endpoint=endpoint, out=self.folder / "out.jsonl"))
+
+    def lines(self):
+        """Whole lines only: the last may be on its way."""
+        path = self.folder / "out.jsonl"
+        text = path.read_text() if path.exists() else ""
+        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+    def feed(self, epoch):
+        """Frames, until so many of this epoch have come out: what was sent to a process that was killed is lost."""
+        def come():
+            self.app.send_multipart([b"{}", next(self.numbers).to_bytes(4, "little")])
+            return sum(line.get("epoch", 0) == epoch for line in self.lines()) >= SOME
+
+        self.wait_for(come, f"nothing of epoch {epoch} comes")
+
+    def test_what_is_killed_with_the_camera(self):
+        child = self.start(self.path, "--json")
+        self.feed(0)
+        killed = (["center"], ["worker"], ["worker", "center"])
+        for epoch, others in enumerate(killed, 1):
+            before = children_of(child.pid)
+            for name in ["camera", *others]:
+                os.kill(before[name], signal.SIGKILL)
+            self.feed(epoch)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=PATIENCE)
+        self.assertEqual(child.returncode, 0, err)
+        self.assertTrue(json.loads(out)["ledger"]["balanced"], out)
+        rows = self.lines()
+        for epoch in range(len(killed) + 1):
+            of = [row["seq"] for row in rows if row.get("epoch", 0) == epoch]
+            self.assertEqual(of, list(range(len(of))))
+        sent = [int.from_bytes(bytes(row["features"]), "little") for row in rows]
+        self.assertEqual(len(sent), len(set(sent)), "a frame came twice")
+
+
+if __name__ == "__main__":
+    harness.main()
