@@ -338,13 +338,49 @@ static void test_live(void **state) {
     assert_int_equal(p->seen.settled, 4);
 }
 
+/* The session that a sender has begun with whoever has just said hello. */
+static uint64_t welcome_of(mr_sender *sender) {
+    mr_action action;
+    uint64_t session = 0;
+    while (mr_sender_next(sender, S, &action))
+        if (action.kind == MR_ACTION_SEND && action.message.kind == MR_MESSAGE_WELCOME)
+            session = action.message.session;
+    return session;
+}
+
+/* Two receivers grant so much that the sum of it has no room in 64 bits: it must not come out as little. */
+static void test_credit_without_end(void **state) {
+    pair *p = *state;
+    mr_sender_params sending = pair_sender_params();
+    const mr_receiver_params receiving = pair_receiver_params("b");
+    sending.live = true;
+    pair_open(p, &sending, &receiving);
+    const char *const names[] = {"b", "c"};
+    for (uint32_t i = 0; i < 2; i++) {
+        const mr_cut_message hello = {
+            .kind = MR_MESSAGE_HELLO, .hello = {1, 1, names[i], 10, 1, {7}, "a->b", "pictures", ""}};
+        assert_int_equal(mr_sender_receive(p->sender, i + 1, &hello, S), MR_OK);
+        const mr_cut_message report = {
+            .kind = MR_MESSAGE_REPORT, .session = welcome_of(p->sender), .number = 1,
+            .report = {.granted_frames = UINT64_C(1) << 63, .granted_bytes = UINT64_MAX, .progress = 1}};
+        assert_int_equal(mr_sender_receive(p->sender, i + 1, &report, S), MR_OK);
+        assert_true(mr_sender_has_room(p->sender, 10));
+    }
+    assert_int_equal(mr_sender_counts(p->sender).malformed, 0);
+    pair_offer(p->sender, 0);
+    mr_action action;
+    assert_true(mr_sender_next(p->sender, S, &action));
+    assert_int_equal(action.message.kind, MR_MESSAGE_ITEMS);
+    mr_sender_abandon(p->sender, "given up");
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_handshake), TEST(test_rejected), TEST(test_peers), TEST(test_old_sessions),
         TEST(test_which_message_is_next), TEST(test_windows),
         TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),
-        TEST(test_runs), TEST(test_leaving), TEST(test_live),
+        TEST(test_runs), TEST(test_leaving), TEST(test_live), TEST(test_credit_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

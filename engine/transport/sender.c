@@ -71,6 +71,12 @@ void mr_sender_destroy(mr_sender **sender) {
     mr_free(gone);
 }
 
+/* What peers grant is their word: however much it is together, it is not less than a part of it. */
+static uint64_t add(uint64_t a, uint64_t b) {
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
 /* Whether credit is left for one frame more than those that are queued. */
 static bool has_credit(const mr_sender *sender, uint64_t bytes) {
     uint64_t frames_left = 0, bytes_left = 0;
@@ -78,8 +84,8 @@ static bool has_credit(const mr_sender *sender, uint64_t bytes) {
         const peer *p = &sender->peers[i];
         if (!is_there(p) || p->withdrawn)
             continue;
-        frames_left += p->granted_frames - p->used_frames;
-        bytes_left += p->granted_bytes - p->used_bytes;
+        frames_left = add(frames_left, p->granted_frames - p->used_frames);
+        bytes_left = add(bytes_left, p->granted_bytes - p->used_bytes);
     }
     return frames_left > sender->queued_frames && bytes_left >= sender->queued_bytes + bytes;
 }
