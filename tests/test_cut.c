@@ -20,17 +20,27 @@
 #include "tests/support/cut_record.h"
 
 static char address[64];
+static int reserved = -1;
 
-/* The nodes with an address that nobody uses, of this machine, where "%s" stands. */
-static const char *listening(const char *nodes) {
-    static char text[CUT_TEXT];
+/* A socket with a port that nobody else is given as long as it is there. It does not listen, so that libzmq, which sets
+ * SO_REUSEADDR as well, can bind the same. */
+static uint16_t reserve_port(void) {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof any;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&any, &bytes), 0);
-    close(fd);
-    snprintf(address, sizeof address, "tcp://127.0.0.1:%d", ntohs(any.sin_port));
+    const int yes = 1;
+    if (reserved >= 0)
+        close(reserved);
+    reserved = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(reserved, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    assert_int_equal(bind(reserved, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(getsockname(reserved, (struct sockaddr *)&any, &bytes), 0);
+    return ntohs(any.sin_port);
+}
+
+/* The nodes with an address of this machine where "%s" stands. */
+static const char *listening(const char *nodes) {
+    static char text[CUT_TEXT];
+    snprintf(address, sizeof address, "tcp://127.0.0.1:%d", reserve_port());
     const char *place = strstr(nodes, "%s");
     assert_non_null(place);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(place - nodes), nodes, address, place + 2);

@@ -5,6 +5,7 @@ what is not there skips and says what."""
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -21,6 +22,20 @@ for library in sorted(ROOT.glob("build/venv/lib/python3*/site-packages/onnxrunti
 TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
 
 PREPROCESS = "{input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128}"
+
+
+# Sockets that keep ports for those whom a test has told of them.
+KEPT = []
+
+
+def free_port():
+    """A port that nobody else is given until the test ends: it is bound here, but not listened at, which lets whoever
+    sets SO_REUSEADDR, as libzmq does, bind it as well."""
+    kept = socket.socket()
+    KEPT.append(kept)
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    return kept.getsockname()[1]
 
 
 class Run:

@@ -4,14 +4,13 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import time
 
 import harness
 import zmq
 import zmq.auth
-from harness import MILLRACE, Case, call
+from harness import MILLRACE, Case, call, free_port
 
 PIPELINE = """\
 version: 1
@@ -78,11 +77,6 @@ class Nodes(Case):
 
     def numbers(self):
         return [json.loads(line)["seq"] for line in self.out.read_text().splitlines()]
-
-    @staticmethod
-    def free_port():
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            return server.getsockname()[1]
 
 
 class Faults(Nodes):
@@ -163,7 +157,7 @@ class Strangers(Nodes):
         return [line for line in lines if line["event"] == "peer refused"]
 
     def test_strangers_do_no_harm(self):
-        port = self.free_port()
+        port = free_port()
         address = f"tcp://127.0.0.1:{port}"
         self.start_nodes(self.pipeline(3000, 1500, listen=address))
         self.await_rows(100)
@@ -178,7 +172,7 @@ class Strangers(Nodes):
         for name in (*NODES, "stranger"):
             done = call([MILLRACE, "keygen", name, "--output", self.folder])
             self.assertEqual(done.returncode, 0, done.stderr)
-        port = self.free_port()
+        port = free_port()
         address = f"tcp://127.0.0.1:{port}"
         keys = {name: f", key: {self.folder}/{name}.key" for name in NODES}
         self.start_nodes(self.pipeline(4000, 1500, listen=address, **keys))

@@ -6,7 +6,7 @@ import struct
 import threading
 import time
 
-from harness import MILLRACE, SAMPLES, Case, call, main
+from harness import MILLRACE, SAMPLES, Case, call, free_port, main
 
 FRAMES = 12000
 RESULTS = """\
@@ -35,11 +35,6 @@ nodes:
   right: {{stages: {right}}}
 """
 CUT = ", cut: {checksum: payload, compress: lz4, inline: true, window: 32, heartbeat: 100ms}"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 class Proxy:
