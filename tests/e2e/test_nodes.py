@@ -164,6 +164,20 @@ class Nodes(Watched):
         self.assertEqual(rows, sorted((self.folder / "whole.jsonl").read_text().splitlines()))
         self.assertEqual(len(rows), 3 * 200 + 67 + 18)
 
+    def test_a_node_that_cannot_begin(self):
+        """It would not the next time either: what waits for it is ended, and the exit code says why."""
+        folder = self.folder / "open"
+        folder.mkdir()
+        folder.chmod(0o755)
+        listen = f'near: {{stages: [decode], listen: "ipc://{folder}/near"}}'
+        run = self.run_pipeline(PICTURES.replace("near: {stages: [decode]}", listen), code=77)
+        nodes = nodes_of(run.out)
+        self.assertEqual([(nodes[name]["state"], nodes[name]["exit_code"]) for name in ("near", "far")],
+                         [("given up", 77), ("ended", 0)])
+        self.assertEqual(nodes["near"]["restarts"], 0)
+        self.assertIn(f"others may enter {folder} (mode 755)", run.err)
+        self.assertIn("all that is left waits for it: ending", run.err)
+
     def test_a_node_that_there_is_not(self):
         done = call([MILLRACE, "run", self.two(), "--node", "lift"])
         self.assertEqual(done.returncode, 64, done.stderr)

@@ -144,6 +144,15 @@ static int note_death(mr_child *child, int64_t now_ns) {
     return recent;
 }
 
+/* One that could not even begin, and would not the next time. */
+static void give_up(mr_supervisor *s, mr_child *child, const char *why) {
+    char text[1024];
+    child->given_up = true;
+    snprintf(text, sizeof text, "error: node %s %s, as it would again: it is given up", child->name, why);
+    mr_supervisor_say(s, text);
+    end_what_is_stuck(s);
+}
+
 static void start_again(mr_supervisor *s, mr_child *child, const char *why, int64_t now_ns) {
     char text[1024];
     int recent = note_death(child, now_ns);
@@ -195,6 +204,8 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
         child->done = true;
         fail_with(s, child->exit_code);
         tell_end(s, child->node);
+        if (child->exit_code && !child->finished && !s->draining)
+            give_up(s, child, why);
         return;
     }
     start_again(s, child, why, mr_clock_now_ns(mr_clock_real()));
