@@ -1,6 +1,7 @@
 #include "stages/zmq_said.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
@@ -11,12 +12,11 @@
 /* Times beyond this, 292 years, do not fit. */
 static const double MOST_S = 9.2e9;
 
-static int take_format(mr_zmq_said *said, const char *text) {
-    if (!mr_value_format(text, &said->format) ||
+static void take_format(mr_zmq_said *said, const char *text, size_t bytes) {
+    snprintf(said->format_text, sizeof said->format_text, "%.*s", bytes < 64 ? (int)bytes : 64, text);
+    if (!mr_value_format(said->format_text, &said->format) ||
         (said->format.payload != MR_PAYLOAD_PICTURE && said->format.payload != MR_PAYLOAD_TENSOR))
-        return mr_fail(MR_ERROR_DATA, "\"%.60s\" is no format of a picture or tensor", text);
-    said->has_format = true;
-    return MR_OK;
+        said->format = (mr_format){.payload = MR_PAYLOAD_ANY};
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
@@ -75,12 +75,9 @@ static int on_integer(void *context, long long value) {
 
 static int on_text(void *context, const unsigned char *text, size_t bytes) {
     reader *at = context;
-    char format[64] = "";
-    if (at->depth != 1 || at->field != FORMAT)
-        return 1;
-    memcpy(format, text, bytes < sizeof format - 1 ? bytes : sizeof format - 1);
-    at->status = take_format(at->said, format);
-    return !at->status;
+    if (at->depth == 1 && at->field == FORMAT)
+        take_format(at->said, (const char *)text, bytes);
+    return 1;
 }
 
 static int read_json(mr_zmq_said *said, const uint8_t *record, size_t bytes) {
@@ -110,9 +107,8 @@ static int read_protobuf(mr_zmq_said *said, const uint8_t *record, size_t bytes)
     int status = one ? MR_OK : mr_fail(MR_ERROR_DATA, "the record is neither JSON nor message Record of results.proto");
     if (one && one->time_case == MILLRACE__RESULTS__RECORD__TIME_PTS_NS)
         said->pts_ns = one->pts_ns;
-    if (one && *one->format)
-        status = take_format(said, one->format);
     if (one) {
+        take_format(said, one->format, strlen(one->format));
         said->end = one->end;
         millrace__results__record__free_unpacked(one, NULL);
     }

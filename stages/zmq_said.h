@@ -12,10 +12,10 @@
 enum { MR_ZMQ_SAID_BYTES = 65536 };
 
 typedef struct mr_zmq_said {
-    int64_t pts_ns;    /* MR_NO_TIME where nothing is said */
-    bool end;          /* no frame: the sender has no more */
-    bool has_format;
-    mr_format format;  /* a picture's or tensor's */
+    int64_t pts_ns;       /* MR_NO_TIME where nothing is said */
+    bool end;             /* no frame: the sender has no more */
+    char format_text[64]; /* as it is written, cut where it is longer; "" where nothing is said */
+    mr_format format;     /* a picture's or tensor's; payload ANY where the text is neither's, such as a codec's name */
 } mr_zmq_said;
 
 /* Reads JSON where the first byte is "{" (which no Record begins with), else protobuf; nothing at all says nothing.

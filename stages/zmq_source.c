@@ -177,15 +177,16 @@ static int take_image(mr_stage *self, message *got, mr_frame *frame) {
 static int check_format(const mr_stage *self, const message *got, mr_format *format) {
     const mr_zmq_source_options *given = self->options;
     const mr_format_set set = mr_format_set_of(&given->format);
-    char wanted[MR_FORMAT_SET_TEXT], said[MR_FORMAT_TEXT];
-    *format = got->said.has_format ? got->said.format : given->format;
+    const char *said = got->said.format_text;
+    char wanted[MR_FORMAT_SET_TEXT];
+    *format = *said ? got->said.format : given->format;
     bool whole = format->payload == MR_PAYLOAD_PICTURE ? format->pixel && format->width > 0 && format->height > 0
                                                        : mr_tensor_bytes(format) > 0;
     if (whole && mr_format_set_has(&set, format))
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "the record says %s, and %s was expected",
-                   got->said.has_format ? mr_format_print(format, said, sizeof said) : "nothing of the format",
-                   mr_format_set_print(&set, wanted, sizeof wanted));
+    mr_format_set_print(&set, wanted, sizeof wanted);
+    return *said ? mr_fail(MR_ERROR_DATA, "the record says \"%s\", and %s was expected", said, wanted)
+                 : mr_fail(MR_ERROR_DATA, "the record says nothing of the format, and %s was expected", wanted);
 }
 
 /* Bytes of all planes without padding; 0 where there are more than can be. */

@@ -22,6 +22,14 @@ class Pipelines(harness.Case):
         self.assert_balanced(run)
         return run
 
+    def assert_same_classes(self, rows, expected):
+        """The same frames in the same order, with the same classes; scores as far as batches change their rounding."""
+        self.assertEqual([(row["seq"], [one["index"] for one in row["classes"]]) for row in rows],
+                         [(row["seq"], [one["index"] for one in row["classes"]]) for row in expected])
+        for row, other in zip(rows, expected):
+            np.testing.assert_allclose([one["score"] for one in row["classes"]],
+                                       [one["score"] for one in other["classes"]], atol=1e-5)
+
     def test_classify_video(self):
         rows = self.rows("classify-video", "--input", clips.codec("h264 4:4:4")).rows
         self.assertEqual(len(rows), 24)
@@ -58,11 +66,7 @@ class Pipelines(harness.Case):
             self.assert_balanced(run)
             devices = {stage["id"]: stage["device"] for stage in run.summary["stages"]}
             self.assertEqual((devices["front"], devices["back"]), (front, back))
-            self.assertEqual([[one["index"] for one in row["classes"]] for row in run.rows],
-                             [[one["index"] for one in row["classes"]] for row in whole])
-            for row, expected in zip(run.rows, whole):
-                np.testing.assert_allclose([one["score"] for one in row["classes"]],
-                                           [one["score"] for one in expected["classes"]], atol=1e-5)
+            self.assert_same_classes(run.rows, whole)
 
     def test_two_devices_that_are_assumed(self):
         if not (harness.MODELS / "lite0-back.onnx").exists():
@@ -78,6 +82,49 @@ class Pipelines(harness.Case):
         between = next(copy for copy in plan["copies"] if copy["id"] == "front->cuda:1")
         self.assertEqual(between["kind"], "peer")
         self.assertEqual(between["frame_bytes"], 80 * 14 * 14 * 4)
+
+    def test_spread(self):
+        """Whatever devices the batches go to, results are those of one, and in order."""
+        clip = clips.codec("h264 4:2:0")
+        whole = self.rows("classify-video", "--input", clip).rows
+        run = self.rows("spread", "--input", clip)
+        stage = next(stage for stage in run.summary["stages"] if stage["id"] == "features")
+        self.assertEqual({share["name"] for share in stage["devices"]}, {"sim:0", "sim:1"})
+        self.assertEqual(sum(share["frames"] for share in stage["devices"]), len(whole))
+        self.assert_same_classes(run.rows, whole)
+
+    def test_replicas(self):
+        """So they are where two processes share the work."""
+        clip = clips.codec("h264 4:2:0")
+        whole = self.rows("classify-video", "--input", clip).rows
+        run = self.rows("replicas", "--input", clip)
+        self.assert_same_classes(run.rows, whole)
+
+    def test_join(self):
+        """Each record has what both ways found, and no other picture's."""
+        photos = clips.pictures("jpg", mixed=True)
+        seen = self.rows("classify-images", "--input", photos).rows
+        measured = self.rows("fingerprints", "--input", photos).rows
+        both = self.rows("join", "--input", photos).rows
+        self.assertEqual(len(both), 6)
+        self.assertEqual([(row["file"], row["classes"][0]["index"]) for row in both],
+                         [(row["file"], row["classes"][0]["index"]) for row in seen])
+        self.assertEqual([sorted((one["name"], one["data"]) for one in row["tensors"]) for row in both],
+                         [sorted((one["name"], one["data"]) for one in row["tensors"]) for row in measured])
+
+    def test_a_service(self):
+        """Images that one pipeline sends to another are seen as those from disk."""
+        photos = clips.pictures("jpg", mixed=True)
+        seen = self.rows("classify-images", "--input", photos).rows
+        environment = {"MODELS": str(harness.MODELS), "ENDPOINT": f"ipc://{self.folder}/app"}
+        sender = harness.start([harness.MILLRACE, "run", harness.ROOT / "pipelines/send.yaml", "--input", photos,
+                                "--quiet"], env={**os.environ, **environment})
+        self.addCleanup(sender.wait)
+        self.addCleanup(sender.kill)
+        run = self.run_pipeline(harness.ROOT / "pipelines/serve.yaml", environment=environment)
+        self.assertEqual(sender.wait(harness.TIMEOUT), 0)
+        self.assert_balanced(run)
+        self.assert_same_classes(run.rows, seen)
 
     def test_motion(self):
         run = self.rows("motion", "--set", "sources.street.duration=10s")
@@ -106,13 +153,14 @@ class Comments(harness.Case):
         (self.folder / "photos").symlink_to(clips.pictures("jpg", mixed=True))
 
     def shell(self, line, folder):
-        done = harness.call(["bash", "-c", line], cwd=folder, environment={"MODELS": str(harness.MODELS)})
+        done = harness.call(["bash", "-c", line], cwd=folder,
+                            environment={"MODELS": str(harness.MODELS), "ENDPOINT": f"ipc://{self.folder}/app"})
         self.assertEqual(done.returncode, 0, f"{line}\n{done.stderr}")
         return done.stdout
 
     def test_each_pipeline_runs_as_its_comment_says(self):
         for pipeline in sorted((harness.ROOT / "pipelines").glob("*.yaml")):
-            lines = re.findall(r"^#     (build/millrace .*)$", pipeline.read_text(), flags=re.MULTILINE)
+            lines = re.findall(r"^#     ((?:[A-Z]+=\S+ )*build/millrace .*)$", pipeline.read_text(), flags=re.MULTILINE)
             self.assertTrue(lines, pipeline.name)
             for line in lines:
                 with self.subTest(line):

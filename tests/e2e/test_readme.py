@@ -72,6 +72,10 @@ class Readme(Case):
         types = [one["name"] for one in json.loads(call([MILLRACE, "list", "--json"]).stdout)]
         self.assertEqual(sorted(name.strip("`") for name in table("stage type")), sorted(types))
 
+    def test_the_pipelines_are_those_there_are(self):
+        told = [name for names in table("file") for name in re.findall(r"`([a-z-]+\.yaml)`", names)]
+        self.assertEqual(sorted(told), sorted(path.name for path in (ROOT / "pipelines").glob("*.yaml")))
+
     def test_the_options_of_run_are_those_there_are(self):
         told = set(re.findall(r"--[a-z][a-z-]*", " ".join(table("option of `run`"))))
         self.assertEqual(told | {"--help", "--version"},
