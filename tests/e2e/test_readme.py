@@ -63,6 +63,17 @@ class Readme(Case):
         digest = re.compile("^digest .*$", re.M)
         self.assertEqual(digest.sub(digest.search(plain.stdout)[0], done.stdout), shown)
 
+    def test_links_lead_to_headings(self):
+        headings = re.findall(r"^##+ (.*)$", re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S), re.M)
+        anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-"): heading for heading in headings}
+        for anchor in re.findall(r"\]\(#([^)]*)\)", TEXT):
+            self.assertIn(anchor, anchors)
+        for path in re.findall(r"\]\(([^#)][^)]*)\)", TEXT):
+            self.assertTrue((ROOT / path).exists(), path)
+        # Every section is in the list of links on top.
+        for section in re.findall(r"^## (.*)$", TEXT, re.M):
+            self.assertIn(f"[{section}](#", TEXT.split("\n## ", 1)[0])
+
     def test_the_two_commands_are_there(self):
         for name in ("tools/demo", "tools/test"):
             self.assertIn(f"\n    {name}\n", TEXT)
