@@ -176,14 +176,6 @@ static void refused(const char *text, const char *expected) {
     mr_diagnostics_fini(&diagnostics);
 }
 
-static const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (strcmp(plan->vertices[v].id, id) == 0)
-            return &plan->vertices[v];
-    fail_msg("no vertex %s", id);
-    return NULL;
-}
-
 static void gives(const mr_plan *plan, const char *id, const char *expected) {
     char text[MR_FORMAT_SET_TEXT];
     assert_string_equal(mr_format_set_print(&vertex(plan, id)->outputs[0].set, text, sizeof text), expected);

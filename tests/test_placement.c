@@ -22,14 +22,6 @@ typedef struct planning {
     size_t cost_count;
 } planning;
 
-static const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (strcmp(plan->vertices[v].id, id) == 0)
-            return &plan->vertices[v];
-    fail_msg("no vertex %s", id);
-    return NULL;
-}
-
 static int plan_text(mr_plan **plan, const char *text, const planning *how, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {.types = how->types, .path = "p.yaml", .text = text, .default_source_type = "push"};
     const mr_plan_params params = {

@@ -23,14 +23,6 @@ static mr_plan *load(const char *text) {
     return plan;
 }
 
-static const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (strcmp(plan->vertices[v].id, id) == 0)
-            return &plan->vertices[v];
-    fail_msg("no vertex %s", id);
-    return NULL;
-}
-
 #define HEAD "version: 1\npipeline: p\n"
 
 static const char chain[] = HEAD "sources:\n"

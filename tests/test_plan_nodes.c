@@ -41,14 +41,6 @@ static mr_plan *load(const char *yaml, const mr_plan_params *how) {
     return plan;
 }
 
-static const mr_plan_vertex *vertex(const mr_plan *plan, const char *id) {
-    for (size_t v = 0; v < plan->vertex_count; v++)
-        if (strcmp(plan->vertices[v].id, id) == 0)
-            return &plan->vertices[v];
-    fail_msg("no vertex %s", id);
-    return NULL;
-}
-
 static void links_between_nodes_become_cuts(void **state) {
     (void)state;
     mr_plan *plan = load(text, &(mr_plan_params){0});

@@ -128,7 +128,7 @@ static void whatever_call_fails_the_rest_arrives(void **state) {
         }
 }
 
-static const mr_plan_vertex *vertex(const mr_pipeline *pipeline, const char *id) {
+static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
     for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
         if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
             return &pipeline->plan->vertices[v];
@@ -146,7 +146,7 @@ static void the_plan_says_what_is_in_reserve(void **state) {
                                         "  three: {type: scale, input: two, device: sim:1, on_device_error: drop}\n"
                                         "  out: {type: collect, input: three}\n",
                                       1, 2);
-    const mr_plan_vertex *one = vertex(pipeline, "one");
+    const mr_plan_vertex *one = planned(pipeline, "one");
     assert_true(one->has_reserve);
     assert_string_equal(pipeline->plan->devices[one->reserve].name, "sim:3");
     assert_string_equal(one->device_names, "sim:0, then sim:3");
@@ -154,10 +154,10 @@ static void the_plan_says_what_is_in_reserve(void **state) {
     assert_true(pipeline->plan->devices[one->reserve].memory.bytes > 0);
     assert_int_equal(one->staging.memory, MR_MEMORY_DEVICE);
     assert_true(one->staging.count > 0);
-    assert_null(vertex(pipeline, "make->sim:0"));
-    assert_non_null(vertex(pipeline, "one->host"));
-    assert_false(vertex(pipeline, "two")->has_reserve);
-    assert_false(vertex(pipeline, "three")->has_reserve);
+    assert_null(planned(pipeline, "make->sim:0"));
+    assert_non_null(planned(pipeline, "one->host"));
+    assert_false(planned(pipeline, "two")->has_reserve);
+    assert_false(planned(pipeline, "three")->has_reserve);
     mr_pipeline_destroy(&pipeline);
 }
 

@@ -45,6 +45,8 @@ int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics);
 int fake_parse(mr_spec **spec, const char *text, mr_diagnostics *diagnostics);
 /* Loads `text`, which must be wrong, and asserts that its diagnostics print as `expected`. */
 void fake_expect(const char *text, const char *expected);
+/* The vertex of that id, which must be there. */
+const mr_plan_vertex *vertex(const mr_plan *plan, const char *id);
 /* What diagnostics print; to be freed. */
 char *printed(const mr_diagnostics *diagnostics);
 

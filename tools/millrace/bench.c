@@ -137,10 +137,7 @@ static int take_number(int option, mr_bench_params *params) {
     };
     size_t i = (size_t)(option - FRAMES);
     long long *to = (long long *)(void *)((char *)params + numbers[i].offset);
-    if (mr_parse_integer(optarg, 1, numbers[i].most, to))
-        return 0;
-    return mr_usage_error(&usage, "--%s takes a number from 1 to %lld, not \"%s\"", numbers[i].name, numbers[i].most,
-                          optarg);
+    return mr_usage_number(&usage, numbers[i].name, 1, numbers[i].most, to);
 }
 
 static int unknown(const char *name) {

@@ -1,6 +1,7 @@
 #include "tools/millrace/command.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,15 @@ int mr_usage_error(const mr_usage *usage, const char *format, ...) {
     va_end(arguments);
     fprintf(stderr, "\nusage: millrace %s%s%s\n", usage->verb, *usage->synopsis ? " " : "", usage->synopsis);
     return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+int mr_usage_number(const mr_usage *usage, const char *name, long long min, long long max, long long *value) {
+    char upper[32];
+    if (mr_parse_integer(optarg, min, max, value))
+        return 0;
+    snprintf(upper, sizeof upper, "to %lld", max);
+    return mr_usage_error(usage, "--%s takes a number from %lld %s, not \"%s\"", name, min,
+                          max == LLONG_MAX ? "on" : upper, optarg);
 }
 
 static int unknown_option(const mr_usage *usage, const char *argument) {

@@ -54,6 +54,8 @@ int mr_usage_error(const mr_usage *usage, const char *format, ...) __attribute__
 
 /* Prints "millrace: error: ..." with the thread's message and answers the exit code of `status`. */
 int mr_command_failed(int status);
+/* Reads optarg, the value of --NAME, into *value: 0, or exit code 64 where it is no whole number in [min, max]. */
+int mr_usage_number(const mr_usage *usage, const char *name, long long min, long long max, long long *value);
 /* Reads a whole number in [min, max]; false where it is none. */
 bool mr_parse_integer(const char *text, long long min, long long max, long long *value);
 /* Sees to it that what was printed has arrived: 0, or 74 with a message. */

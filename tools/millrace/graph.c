@@ -9,14 +9,14 @@
 #include "tools/millrace/overrides.h"
 #include "tools/millrace/table.h"
 
-enum { FORMAT = 256, OUTPUT, WIDTH, ASCII, WORKERS, OFFLINE, ONLINE, MOST_WORKERS = 1024 };
+enum { FORMAT = 256, OUTPUT, WIDTH, ASCII, OFFLINE, ONLINE };
 
 static const struct option options[] = {
     {"format", required_argument, NULL, FORMAT},
     {"output", required_argument, NULL, OUTPUT},
     {"width", required_argument, NULL, WIDTH},
     {"ascii", no_argument, NULL, ASCII},
-    {"workers", required_argument, NULL, WORKERS},
+    MR_OVERRIDE_THREADS,
     {"offline", no_argument, NULL, OFFLINE},
     {"online", no_argument, NULL, ONLINE},
     MR_OVERRIDE_INPUTS,
@@ -39,7 +39,7 @@ static const mr_usage usage = {
             "  --output FILE      writes there and not to standard output; \"-\" is standard output\n"
             "  --width N          columns of the text; by default the terminal's (or COLUMNS), 80 in a pipe\n"
             "  --ascii            no box characters; the default where the locale is not UTF-8\n"
-            "  --workers N        as in `run`; by default one for each usable core\n"
+            MR_OVERRIDE_THREADS_HELP
             "  --offline          from the file alone, with the formats that it tells (the default)\n"
             "  --online           opens media and models as `run` does, for the formats that they "
             "tell\n" MR_OVERRIDE_INPUTS_HELP MR_OVERRIDE_ASSUMPTIONS_HELP
@@ -56,7 +56,6 @@ typedef struct order {
     picture format;
     const char *output; /* NULL: standard output */
     mr_chart_view view;
-    int workers;
     bool online;
 } order;
 
@@ -82,16 +81,9 @@ static int take_format(order *job) {
     return mr_usage_error(&usage, "--format is text, dot or svg, not \"%s\"", optarg);
 }
 
-static int take_number(const char *name, int min, int max, int *to) {
-    long long number;
-    if (!mr_parse_integer(optarg, min, max, &number))
-        return mr_usage_error(&usage, "--%s takes a number from %d to %d, not \"%s\"", name, min, max, optarg);
-    *to = (int)number;
-    return 0;
-}
-
 static int take_option(void *given, int option) {
     order *job = given;
+    long long width = 0;
     int code = 0;
     switch (option) {
     case FORMAT:
@@ -100,9 +92,9 @@ static int take_option(void *given, int option) {
         job->output = strcmp(optarg, "-") == 0 ? NULL : optarg;
         return 0;
     case WIDTH:
-        return take_number("width", MR_CHART_MIN_WIDTH, MR_CHART_MAX_WIDTH, &job->view.width);
-    case WORKERS:
-        return take_number("workers", 1, MOST_WORKERS, &job->workers);
+        code = mr_usage_number(&usage, "width", MR_CHART_MIN_WIDTH, MR_CHART_MAX_WIDTH, &width);
+        job->view.width = (int)width;
+        return code;
     case ASCII:
         job->view.ascii = true;
         return 0;
@@ -167,7 +159,7 @@ static int load(const order *job, const char *path, mr_chart *graph) {
     mr_plan *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {
-        .types = mr_stage_types(), .path = path, .workers = job->workers, .offline = !job->online,
+        .types = mr_stage_types(), .path = path, .offline = !job->online,
         .cuts = true};
     mr_overrides_apply(&job->overrides, &params);
     int status = mr_pipeline_plan(&plan, &params, &wrong);

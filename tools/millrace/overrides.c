@@ -25,6 +25,14 @@ void mr_overrides_fini(mr_overrides *overrides) {
     *overrides = (mr_overrides){0};
 }
 
+static int take_workers(mr_overrides *overrides, const mr_usage *usage) {
+    enum { MOST = 1024 };
+    long long workers = 0;
+    int code = mr_usage_number(usage, "workers", 1, MOST, &workers);
+    overrides->workers = (int)workers;
+    return code;
+}
+
 bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code) {
     char *equals;
     switch (option) {
@@ -54,6 +62,9 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
     case MR_OVERRIDE_OUTPUT:
         overrides->output = optarg;
         return true;
+    case MR_OVERRIDE_WORKERS:
+        *code = take_workers(overrides, usage);
+        return true;
     default:
         return false;
     }
@@ -65,6 +76,7 @@ void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *param
     params->input_count = overrides->input_count;
     params->inputs = overrides->input;
     params->output = overrides->output;
+    params->workers = overrides->workers;
     params->assume_count = overrides->assume_count;
     params->assume = overrides->assume;
     params->cost_count = overrides->costs.count;

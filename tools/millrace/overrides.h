@@ -1,13 +1,16 @@
 /* What the command line changes in a pipeline, the same for run and check: --set, --input and --output; graph, whose
- * --output is its own, takes the first two; for verbs that only plan, --assume; and for those that place stages as a
- * run does, --costs. */
+ * --output is its own, takes the first two; for verbs that only plan, --assume; for those that place stages as a run
+ * does, --costs; and for those that run or plan threads, --workers. */
 #ifndef MILLRACE_TOOLS_OVERRIDES_H
 #define MILLRACE_TOOLS_OVERRIDES_H
 
 #include "tools/millrace/command.h"
 #include "tools/millrace/costs.h"
 
-enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS };
+enum {
+    MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS,
+    MR_OVERRIDE_WORKERS
+};
 
 /* For a table of options, and for its help. */
 #define MR_OVERRIDE_INPUTS                                                                                       \
@@ -31,11 +34,17 @@ enum { MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE
 #define MR_OVERRIDE_PLACING_HELP                                                                                 \
     "  --costs FILE       balances `device: auto` by what `plan --profile --json` has measured and FILE holds\n"
 
+/* For verbs with threads that run stages. */
+#define MR_OVERRIDE_THREADS {"workers", required_argument, NULL, MR_OVERRIDE_WORKERS}
+#define MR_OVERRIDE_THREADS_HELP                                                                                 \
+    "  --workers N        threads that run stages; by default one for each usable core\n"
+
 typedef struct mr_overrides {
     mr_override *override;
     const char **input, **assume; /* all have room for as many as there are arguments */
     size_t override_count, input_count, assume_count;
     const char *output;
+    int workers; /* 0: nothing is said */
     mr_costs costs;
 } mr_overrides;
 

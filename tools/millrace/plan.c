@@ -14,14 +14,14 @@
 #include "tools/millrace/signals.h"
 #include "tools/millrace/table.h"
 
-enum { WORKERS = 256, OFFLINE, PROFILE, JSON, NODE, MOST_WORKERS = 1024 };
+enum { OFFLINE = 256, PROFILE, JSON, NODE };
 static const double default_seconds = 5, least_seconds = 0.1, most_seconds = 86400;
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_ASSUMPTIONS,
     MR_OVERRIDE_PLACING,
-    {"workers", required_argument, NULL, WORKERS},
+    MR_OVERRIDE_THREADS,
     {"node", required_argument, NULL, NODE},
     {"offline", no_argument, NULL, OFFLINE},
     {"profile", optional_argument, NULL, PROFILE},
@@ -48,7 +48,7 @@ static const mr_usage usage = {
             MR_OVERRIDE_HELP
             MR_OVERRIDE_ASSUMPTIONS_HELP
             MR_OVERRIDE_PLACING_HELP
-            "  --workers N        threads that run stages; by default one for each usable core\n"
+            MR_OVERRIDE_THREADS_HELP
             "  --node NAME        of a pipeline with nodes, only what this one does\n"
             "  --offline          opens neither media nor models: what only they tell stays open\n"
             "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
@@ -68,7 +68,6 @@ typedef struct arguments {
     char **argv; /* of the command */
     const char *path, *node;
     mr_overrides overrides;
-    int workers;
     double seconds; /* to profile for; 0: not at all */
     bool offline, json, deny;
 } arguments;
@@ -92,16 +91,10 @@ static int take_seconds(arguments *to) {
 /* Answers an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
-    long long workers;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
     switch (option) {
-    case WORKERS:
-        if (!mr_parse_integer(optarg, 1, MOST_WORKERS, &workers))
-            return mr_usage_error(&usage, "--workers takes a number from 1 to %d, not \"%s\"", MOST_WORKERS, optarg);
-        to->workers = (int)workers;
-        return 0;
     case NODE:
         to->node = optarg;
         return 0;
@@ -167,7 +160,7 @@ static int print(const arguments *from, const mr_plan *plan, const mr_profile *p
 
 static mr_pipeline_params params_of(const arguments *from) {
     mr_pipeline_params params = {
-        .types = mr_stage_types(), .path = from->path, .workers = from->workers, .offline = from->offline,
+        .types = mr_stage_types(), .path = from->path, .offline = from->offline,
         .node = from->node};
     /* What is profiled runs in this process. */
     params.cuts = from->seconds <= 0;

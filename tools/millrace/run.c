@@ -19,8 +19,7 @@
 #include "tools/millrace/summary.h"
 
 enum {
-    WORKERS = 256, TRACE, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS,
-    MOST_WORKERS = 1024
+    TRACE = 256, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS
 };
 /* How often the progress line is renewed. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
@@ -31,7 +30,7 @@ static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
     MR_OVERRIDE_PLACING,
     MR_COMPLAINTS_OPTIONS,
-    {"workers", required_argument, NULL, WORKERS},
+    MR_OVERRIDE_THREADS,
     {"node", required_argument, NULL, NODE},
     {"replica", required_argument, NULL, REPLICA},
     {"one-process", no_argument, NULL, ONE_PROCESS},
@@ -61,7 +60,7 @@ static const mr_usage usage = {
             MR_OVERRIDE_HELP
             MR_OVERRIDE_PLACING_HELP
             MR_COMPLAINTS_HELP
-            "  --workers N        threads that run stages; by default one for each usable core\n"
+            MR_OVERRIDE_THREADS_HELP
             "  --node NAME        runs one of the pipeline's nodes; without it all that are on this machine are\n"
             "                     started and watched over, unless Slurm, an MPI launcher or MILLRACE_NODE says which\n"
             "                     node this process is\n"
@@ -93,17 +92,12 @@ typedef mr_run_arguments arguments;
 /* Answers an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
-    long long workers, replica;
+    long long replica = 0;
     mr_log_level level;
     int code = 0;
     if (mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
     switch (option) {
-    case WORKERS:
-        if (!mr_parse_integer(optarg, 1, MOST_WORKERS, &workers))
-            return mr_usage_error(&usage, "--workers takes a number from 1 to %d, not \"%s\"", MOST_WORKERS, optarg);
-        to->workers = (int)workers;
-        return 0;
     case TRACE:
         to->trace = optarg;
         return 0;
@@ -126,11 +120,9 @@ static int take_option(void *given, int option) {
         to->node = optarg;
         return 0;
     case REPLICA:
-        if (!mr_parse_integer(optarg, 0, MR_SPEC_MAX_REPLICAS - 1, &replica))
-            return mr_usage_error(&usage, "--replica takes a number from 0 to %d, not \"%s\"",
-                                  MR_SPEC_MAX_REPLICAS - 1, optarg);
+        code = mr_usage_number(&usage, "replica", 0, MR_SPEC_MAX_REPLICAS - 1, &replica);
         to->replica = (int)replica;
-        return 0;
+        return code;
     case ONE_PROCESS:
         to->one_process = true;
         return 0;
@@ -164,7 +156,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .workers = from->workers,
+    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path,
                                  .trace = from->trace, .resume = from->resume};
     mr_overrides_apply(&from->overrides, &params);
     mr_run_choose_node(from, &params);

@@ -82,8 +82,8 @@ static void write_command(child_command *command, const mr_run_arguments *from) 
         add_word(command, "--input", overrides->input[i]);
     if (overrides->output)
         add_word(command, "--output", overrides->output);
-    snprintf(workers, sizeof workers, "%d", from->workers);
-    if (from->workers)
+    snprintf(workers, sizeof workers, "%d", from->overrides.workers);
+    if (from->overrides.workers)
         add_word(command, "--workers", workers);
     if (from->audit)
         add_word(command, "--audit", from->audit);

@@ -11,7 +11,7 @@
 typedef struct mr_run_arguments {
     const char *path, *trace, *audit, *resume, *control, *log, *node;
     mr_overrides overrides;
-    int workers, replica;
+    int replica;
     bool quiet, json, deny, one_process;
     mr_launch launch;  /* what the environment says */
     mr_report report;  /* to whoever watches over this process */

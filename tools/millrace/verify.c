@@ -1,6 +1,7 @@
 /* millrace verify: runs a pipeline on two devices and compares what each stage gives. */
 #include "tools/millrace/verify.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "tools/millrace/signals.h"
 #include "tools/millrace/table.h"
 
-enum { ON = 256, AGAINST, FRAMES, TOLERANCE, WORKERS, JSON, MOST_WORKERS = 1024, DIFFERENT = 1 };
+enum { ON = 256, AGAINST, FRAMES, TOLERANCE, JSON, DIFFERENT = 1 };
 static const double default_tolerance = 0.001;
 static const int64_t LOOK_NS = 20000000;
 
@@ -27,7 +28,7 @@ static const struct option options[] = {
     {"against", required_argument, NULL, AGAINST},
     {"frames", required_argument, NULL, FRAMES},
     {"tolerance", required_argument, NULL, TOLERANCE},
-    {"workers", required_argument, NULL, WORKERS},
+    MR_OVERRIDE_THREADS,
     {"json", no_argument, NULL, JSON},
     MR_USAGE_COMMON,
 };
@@ -65,7 +66,7 @@ typedef struct arguments {
     mr_overrides overrides;
     const char *device[MR_SIDES];
     char gpu[MR_DEVICE_NAME]; /* its name, where it is the default */
-    long long frames, workers;
+    long long frames;
     double tolerance;
     bool json;
 } arguments;
@@ -95,13 +96,7 @@ static int take_option(void *given, int option) {
         to->device[option - ON] = optarg;
         return 0;
     case FRAMES:
-        if (!mr_parse_integer(optarg, 1, INT64_MAX, &to->frames))
-            return mr_usage_error(&usage, "--frames takes a number from 1 on, not \"%s\"", optarg);
-        return 0;
-    case WORKERS:
-        if (!mr_parse_integer(optarg, 1, MOST_WORKERS, &to->workers))
-            return mr_usage_error(&usage, "--workers takes a number from 1 to %d, not \"%s\"", MOST_WORKERS, optarg);
-        return 0;
+        return mr_usage_number(&usage, "frames", 1, LLONG_MAX, &to->frames);
     case TOLERANCE:
         return take_tolerance(to);
     default:
@@ -244,7 +239,7 @@ static int open_with(mr_pipeline **pipeline, const arguments *from, const mr_ver
                      int side, const char *folder) {
     char own[MR_ASIDE + 4];
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.path = from->path, .workers = (int)from->workers};
+    mr_pipeline_params params = {.path = from->path};
     mr_overrides_apply(&from->overrides, &params);
     params.types = verify->list[side];
     params.override_count = with->count;
