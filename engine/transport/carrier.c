@@ -322,7 +322,7 @@ static int set(const mr_zmq *socket, int option, int value) {
 /* What nobody is there for is not kept for whoever comes later. */
 static int set_options(const mr_carrier *carrier, const mr_zmq *socket) {
     if (carrier->routed ? set(socket, ZMQ_ROUTER_MANDATORY, 1) : set(socket, ZMQ_IMMEDIATE, 1))
-        return mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ refuses an option: %s", carrier->params.id, zmq_strerror(errno));
+        return mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses an option: %s", zmq_strerror(errno));
     return MR_OK;
 }
 
@@ -335,7 +335,7 @@ static int open_socket(mr_carrier *carrier, size_t index) {
     if (!status)
         status = mr_zmq_attach(carrier->sockets[index]);
     if (!status && zmq_getsockopt(mr_zmq_handle(carrier->sockets[index]), ZMQ_FD, &fd, &bytes))
-        status = mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ has no descriptor: %s", carrier->params.id, zmq_strerror(errno));
+        status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ has no descriptor: %s", zmq_strerror(errno));
     carrier->polled[index] = (struct pollfd){.fd = fd, .events = POLLIN};
     return status;
 }
@@ -347,7 +347,7 @@ static int open_all(mr_carrier *carrier) {
     if (!carrier->sockets || !carrier->polled)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the sockets of %s", carrier->params.id);
     if ((carrier->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: no eventfd: %s", carrier->params.id, strerror(errno));
+        return mr_fail(MR_ERROR_UNAVAILABLE, "no eventfd: %s", strerror(errno));
     carrier->polled[count] = (struct pollfd){.fd = carrier->event, .events = POLLIN};
     carrier->polled_count = count + 1;
     int status = carrier->routed ? mr_routes_init(&carrier->routes, carrier->params.most_routes) : MR_OK;

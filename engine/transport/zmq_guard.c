@@ -186,10 +186,10 @@ static int start(mr_zmq_guard *guard, void *context, void *socket) {
     guard->events = zmq_socket(context, ZMQ_PAIR);
     if (!guard->requests || !guard->events || zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
         zmq_socket_monitor(socket, events, EVENTS) || zmq_connect(guard->events, events))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: ZeroMQ gives no sockets: %s", guard->id, zmq_strerror(errno));
+        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ gives no sockets: %s", zmq_strerror(errno));
     int error = pthread_create(&guard->thread, NULL, watch, guard);
     if (error)
-        return mr_fail(MR_ERROR_MEMORY, "%s: no thread: %s", guard->id, strerror(error));
+        return mr_fail(MR_ERROR_MEMORY, "no thread: %s", strerror(error));
     guard->running = true;
     pthread_setname_np(guard->thread, "mr-zmq-guard");
     return MR_OK;
@@ -199,7 +199,7 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
                        mr_allow_list *allow) {
     mr_zmq_guard *made = mr_calloc(1, sizeof *made);
     if (!made)
-        return mr_fail(MR_ERROR_MEMORY, "%s: no memory", id);
+        return mr_fail(MR_ERROR_MEMORY, "no memory");
     snprintf(made->id, sizeof made->id, "%s", id);
     made->allow = *allow;
     made->most = most;

@@ -182,7 +182,7 @@ static int set_limits(void *socket, const mr_zmq_params *params) {
     if (set(socket, ZMQ_SNDHWM, params->send_hwm) || set(socket, ZMQ_RCVHWM, params->receive_hwm) ||
         set(socket, ZMQ_HANDSHAKE_IVL, handshake_ms) || set(socket, ZMQ_IPV6, 1) || keep_alive(socket) ||
         zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most))
-        return mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ refuses a limit: %s", params->id, zmq_strerror(errno));
+        return mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a limit: %s", zmq_strerror(errno));
     return MR_OK;
 }
 
@@ -192,7 +192,7 @@ static int set_curve(void *socket, const mr_zmq_params *params, const mr_key_pai
                      : zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, MR_KEY_TEXT) ||
                            zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, pair->public_key, MR_KEY_TEXT);
     if (failed || zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, pair->secret_key, MR_KEY_TEXT))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: libzmq has no CURVE here: %s", params->id, zmq_strerror(errno));
+        return mr_fail(MR_ERROR_UNAVAILABLE, "libzmq has no CURVE here: %s", zmq_strerror(errno));
     return MR_OK;
 }
 
@@ -201,13 +201,13 @@ static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, c
     made->context = zmq_ctx_new();
     made->socket = made->context ? zmq_socket(made->context, params->type) : NULL;
     if (!made->socket)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "%s: ZeroMQ gives no socket: %s", params->id, zmq_strerror(errno));
+        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ gives no socket: %s", zmq_strerror(errno));
     int status = set_limits(made->socket, params);
     if (!status && params->key)
         status = set_curve(made->socket, params, pair, server);
     /* With a domain libzmq asks the guard also of peers without keys. */
     if (!status && params->bind && zmq_setsockopt(made->socket, ZMQ_ZAP_DOMAIN, params->id, strlen(params->id)))
-        status = mr_fail(MR_ERROR_INTERNAL, "%s: ZeroMQ refuses a domain: %s", params->id, zmq_strerror(errno));
+        status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a domain: %s", zmq_strerror(errno));
     if (!status && params->bind)
         status = mr_zmq_guard_begin(&made->guard, made->context, made->socket, params->id, params->max_peers, allow);
     return status;
@@ -219,7 +219,7 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
     char server[MR_KEY_TEXT] = "";
     mr_zmq *made = mr_calloc(1, sizeof *made);
     if (!made)
-        return mr_fail(MR_ERROR_MEMORY, "%s: no memory", params->id);
+        return mr_fail(MR_ERROR_MEMORY, "no memory");
     made->params = *params;
     int status = mr_zmq_check(params, NULL);
     if (!status)
@@ -244,7 +244,7 @@ int mr_zmq_attach(mr_zmq *socket) {
         return mr_fail(errno == EINVAL   ? MR_ERROR_CONFIG
                        : errno == EACCES ? MR_ERROR_PERMISSION
                                          : MR_ERROR_UNAVAILABLE,
-                       "%s: cannot %s %s: %s", params->id, params->bind ? "bind" : "connect to", params->endpoint,
+                       "cannot %s %s: %s", params->bind ? "bind" : "connect to", params->endpoint,
                        zmq_strerror(errno));
     size_t bytes = sizeof socket->endpoint;
     if (zmq_getsockopt(socket->socket, ZMQ_LAST_ENDPOINT, socket->endpoint, &bytes))
