@@ -228,10 +228,22 @@ static bool came_failed(const mr_slot *slot) {
     return false;
 }
 
+/* Nobody takes over: it is told once where that was not done when the call was made. */
+static void tell_failure(mr_instance *instance, const mr_part *part) {
+    if (!atomic_exchange(&instance->complained, true))
+        mr_log(MR_LOG_ERROR, "%s: %s: %s has failed; the frames that it hits are dropped", instance->self.place,
+               instance->self.id, part->self.device->name);
+}
+
 void mr_instance_device_failed(mr_instance *instance, const mr_slot *slot) {
     mr_part *part = mr_slot_part(instance, slot);
-    if (instance->part_count == 1 || instance->vertex->copy || slot->part >= instance->working || came_failed(slot) ||
-        atomic_exchange(&part->failed, true))
+    if (came_failed(slot))
+        return;
+    if (instance->part_count == 1 || instance->vertex->copy) {
+        tell_failure(instance, part);
+        return;
+    }
+    if (slot->part >= instance->working || atomic_exchange(&part->failed, true))
         return;
     size_t other = instead_of(instance, slot->part);
     if (other == slot->part)

@@ -8,6 +8,18 @@ from harness import MILLRACE, Case, call, main
 GPUS = any(re.fullmatch(r"nvidia\d+", name) for name in os.listdir("/dev"))
 
 
+FAILING = """\
+version: 1
+pipeline: failing
+sources:
+  a: {uri: "lavfi:testsrc=size=64x48:rate=25:duration=2"}
+stages:
+  decode: {input: a}
+  hash: {type: phash, input: decode, device: "sim:0?fail_every=7"}
+  out: {type: jsonl, input: hash, tensors: true}
+"""
+
+
 class Devices(Case):
     def told(self, *arguments, environment=None):
         done = call([MILLRACE, "devices", *arguments], environment=environment)
@@ -30,6 +42,15 @@ class Devices(Case):
     def test_simulated_devices_are_always_there(self):
         self.assertTrue(json.loads(self.told("--json"))["sim"]["usable"])
         self.assertRegex(self.told(), r"(?m)^sim:N .*always there$")
+
+    def test_a_device_that_fails_is_told_of(self):
+        """Its work fails long after the call that gave it: whoever sees no summary still hears why frames are missing."""
+        run = self.run_pipeline(FAILING)
+        self.assert_balanced(run)
+        lost = sum(one["frames"] for one in run.ledger["dropped"] if one["reason"] == "device error")
+        self.assertGreater(lost, 0)
+        self.assertEqual(run.ledger["delivered"], 50 - lost)
+        self.assertIn(": sim:0 has failed; the frames that it hits are dropped", run.err)
 
     def test_without_a_gpu_it_says_what_is_wrong(self):
         if GPUS:
