@@ -103,6 +103,7 @@ typedef struct mr_plan_node {
     const char *key, *public_key; /* files; NULL: none */
     size_t source_count, stage_count; /* of the author's */
     mr_plan_bytes host, pinned, shared; /* upper bounds of what pools of one of its processes take */
+    mr_plan_bytes queues;   /* beside them: what ZeroMQ holds of its cuts at most, see plan_memory.c */
     const mr_plan_bytes *devices;       /* the same of each of the plan's devices, by index; of the first: all of those */
 } mr_plan_node;
 
@@ -176,6 +177,7 @@ typedef struct mr_plan {
     mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages
                                        name */
     mr_plan_bytes host, pinned, shared; /* upper bounds of what pools take; each kind is counted apart */
+    mr_plan_bytes queues;           /* and of what ZeroMQ holds beside them */
     size_t node_count;              /* 0: one process runs all, also where the author wrote nodes
                                        (mr_plan_params.cuts) */
     mr_plan_node *nodes;

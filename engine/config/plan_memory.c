@@ -218,9 +218,33 @@ static void add_libraries(mr_plan *plan, const mr_plan_vertex *vertex) {
     }
 }
 
+/* ---- ZeroMQ's queues ------------------------------------------------------------------------------------------- */
+
+/* A message in the hands of libzmq beside what frames of it hold: its envelope, and the message's own header. */
+enum { MESSAGE_BYTES = 1024 };
+
+/* What libzmq holds of a cut beside pools. At the giving end it is what was sent and is not settled, of all takers
+ * together: one window, whose payload is copied where it is compressed or not in one piece. Payload in shared memory does
+ * not come there. At the taking end it is what
+ * was granted to each giving process (transport/cut_in.c: credit for MR_CUT_CREDIT windows) beyond the window that the
+ * pool of the cut's end has. A peer's message of which an end never comes is not in this, see README. */
+static void add_queues(mr_plan *plan, const mr_plan_cut *entry, int node) {
+    const mr_cut *cut = entry->cut;
+    bool known = cut->shared_memory || cut->window_bytes > 0;
+    uint64_t payload = cut->shared_memory ? 0 : cut->window_bytes;
+    uint64_t window = plus(payload, times((uint64_t)cut->window, MESSAGE_BYTES));
+    uint64_t givers = (uint64_t)plan->nodes[entry->from].replicas;
+    if (entry->from == node)
+        add(&plan->queues, window, known);
+    if (entry->to == node)
+        add(&plan->queues, times(window, (MR_CUT_CREDIT - 1) * givers), known);
+}
+
 /* What one process of a node takes. */
 static void add_up_node(mr_plan *plan, int node) {
-    plan->host = plan->pinned = plan->shared = (mr_plan_bytes){0};
+    plan->host = plan->pinned = plan->shared = plan->queues = (mr_plan_bytes){0};
+    for (size_t i = 0; i < plan->cut_count; i++)
+        add_queues(plan, &plan->cuts[i], node);
     for (size_t d = 0; d < plan->device_count; d++)
         plan->devices[d].memory = plan->devices[d].libraries = (mr_plan_bytes){0};
     for (size_t v = 0; v < plan->vertex_count; v++) {
@@ -236,8 +260,10 @@ static void add_up_node(mr_plan *plan, int node) {
             plan->devices[mr_plan_part(vertex, i)].used = true;
     }
     plan->devices[0].memory =
-        (mr_plan_bytes){.bytes = plus(plus(plan->host.bytes, plan->pinned.bytes), plan->shared.bytes),
-                        .unknown = plan->host.unknown || plan->pinned.unknown || plan->shared.unknown};
+        (mr_plan_bytes){.bytes = plus(plus(plan->host.bytes, plan->pinned.bytes),
+                                      plus(plan->shared.bytes, plan->queues.bytes)),
+                        .unknown = plan->host.unknown || plan->pinned.unknown || plan->shared.unknown ||
+                                   plan->queues.unknown};
 }
 
 static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
@@ -248,7 +274,7 @@ static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
 /* Of a plan of all nodes, the most that any one process takes: they need not be on one machine. */
 static int add_up_all(mr_plan_builder *b) {
     mr_plan *plan = b->plan;
-    mr_plan_bytes host = {0}, pinned = {0}, shared = {0};
+    mr_plan_bytes host = {0}, pinned = {0}, shared = {0}, queues = {0};
     mr_plan_bytes *most = mr_arena_array(b->arena, plan->device_count, sizeof *most);
     mr_plan_bytes *libraries = mr_arena_array(b->arena, plan->device_count, sizeof *libraries);
     if (!most || !libraries)
@@ -262,9 +288,11 @@ static int add_up_all(mr_plan_builder *b) {
         plan->nodes[n].host = plan->host;
         plan->nodes[n].pinned = plan->pinned;
         plan->nodes[n].shared = plan->shared;
+        plan->nodes[n].queues = plan->queues;
         raise(&host, &plan->host);
         raise(&pinned, &plan->pinned);
         raise(&shared, &plan->shared);
+        raise(&queues, &plan->queues);
         for (size_t d = 0; d < plan->device_count; d++) {
             devices[d] = plan->devices[d].memory;
             raise(&most[d], &plan->devices[d].memory);
@@ -274,6 +302,7 @@ static int add_up_all(mr_plan_builder *b) {
     plan->host = host;
     plan->pinned = pinned;
     plan->shared = shared;
+    plan->queues = queues;
     for (size_t d = 0; d < plan->device_count; d++) {
         plan->devices[d].memory = most[d];
         plan->devices[d].libraries = libraries[d];

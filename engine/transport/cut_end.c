@@ -146,8 +146,15 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
 /* Of a part that says nothing of how large frames are. */
 static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
 /* Connections to each taker that is admitted: those that have not shaken hands yet, and those that are gone but not
- * forgotten. */
+ * forgotten. Beyond that they are refused, and try again. */
 enum { ROUTES_PER_PEER = 4, SPARE_ROUTES = 16 };
+/* Messages of one peer that wait here, until TCP holds it back: it has credit for no more in good faith, or reports in
+ * vain. What is sent has credit, and needs no limit. */
+enum { RECEIVED_MESSAGES = 1000 };
+
+static size_t most_routes(const mr_cut *cut) {
+    return ROUTES_PER_PEER * (size_t)(cut->max_peers > 0 ? cut->max_peers : 1) + SPARE_ROUTES;
+}
 
 static mr_zmq_params socket_params(const mr_cut *cut, bool out, size_t index) {
     mr_zmq_params params = {
@@ -158,8 +165,10 @@ static mr_zmq_params socket_params(const mr_cut *cut, bool out, size_t index) {
         .key = cut->key,
         .max_message_bytes = (int64_t)(cut->max_message_bytes ? cut->max_message_bytes : MOST_MESSAGE_BYTES),
         .handshake_ns = mr_cut_times_of(cut).handshake_ns,
+        .receive_hwm = RECEIVED_MESSAGES,
     };
     if (out) {
+        params.max_peers = (int)most_routes(cut);
         params.allow_count = cut->allow_count;
         params.allow = cut->allow;
     } else if (cut->allow_count) {
@@ -172,7 +181,7 @@ int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_c
     mr_carrier_params filled = *params;
     filled.id = cut->name;
     filled.socket_count = out ? 1 : cut->connect_count;
-    filled.most_routes = ROUTES_PER_PEER * (size_t)(cut->max_peers > 0 ? cut->max_peers : 1) + SPARE_ROUTES;
+    filled.most_routes = most_routes(cut);
     mr_zmq_params *sockets = mr_calloc(filled.socket_count + 1, sizeof *sockets);
     if (!sockets)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the sockets of %s", cut->name);

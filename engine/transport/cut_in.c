@@ -13,9 +13,6 @@ enum { LINGER_MS = 1000 };
 /* A frame that a process had when it died is sent to another once that process was silent for so long; what comes behind
  * it waits for it for some times as long. */
 enum { PATIENT_SILENCES = 3 };
-/* The window of the giving side bounds what comes. Credit for as much would run out with it, and would have to be told of
- * before outcomes are, which make room there: with more, both go back in one message. */
-enum { CREDIT_WINDOWS = 2 };
 /* How long a giving side that may be on its way back is waited for at the end. */
 enum { FAREWELL_SILENCES = 10 };
 /* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
@@ -443,8 +440,8 @@ static int create_session(cut_in *in) {
     const mr_receiver_params params = {
         .self = self,
         .senders = senders,
-        .credit_frames = CREDIT_WINDOWS * window,
-        .credit_bytes = cut->window_bytes ? CREDIT_WINDOWS * cut->window_bytes : UINT64_MAX,
+        .credit_frames = MR_CUT_CREDIT * window,
+        .credit_bytes = cut->window_bytes ? MR_CUT_CREDIT * cut->window_bytes : UINT64_MAX,
         .report_items = half_window(cut),
         .memory = REMEMBERED_WINDOWS * senders * window + REMEMBERED,
     };

@@ -167,6 +167,22 @@ class Strangers(Nodes):
         self.assertEqual((ledger["in"], ledger["delivered"]), (3000, 3000))
         self.assertIn("is refused", self.told()["reads"])
 
+    def test_more_than_may_come(self):
+        """Connections beyond what the plan has room for are refused, and written down; who is here stays."""
+        address = f"tcp://127.0.0.1:{free_port()}"
+        self.start_nodes(self.pipeline(1000000, 1500, listen=address))
+        self.await_rows(100)
+        for _ in range(60):  # one taker, eight more while it comes back, four connections for each, and sixteen
+            self.stranger(address)
+        end = time.monotonic() + PATIENCE
+        while not any(line["reason"] == "too many peers" for line in self.audited()):
+            self.assertLess(time.monotonic(), end, self.audited())
+            time.sleep(0.05)
+        self.nodes["reads"].send_signal(signal.SIGTERM)
+        ledger = self.finish()["reads"]
+        self.assertEqual(self.numbers(), list(range(ledger["in"])), f"seed {SEED}: {self.told()}")
+        self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
+
     def test_who_has_no_key_does_not_come_in(self):
         """Without a key, with another key, with the wrong key of the other end: refused, counted, written down."""
         for name in (*NODES, "stranger"):

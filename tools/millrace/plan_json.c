@@ -255,6 +255,7 @@ static void put_memory(yajl_gen json, const mr_plan *plan) {
     mr_plan_put_bytes(json, "host", &plan->host);
     mr_plan_put_bytes(json, "pinned", &plan->pinned);
     mr_plan_put_bytes(json, "shared", &plan->shared);
+    mr_plan_put_bytes(json, "queues", &plan->queues);
     yajl_gen_map_close(json);
 }
 

@@ -137,13 +137,19 @@ static void print_cut_ends(const mr_plan *plan, int node, int width, FILE *strea
     }
 }
 
-static void print_bytes(const char *kind, const mr_plan_bytes *most, int width, FILE *stream) {
+static void print_bound(const char *what, const mr_plan_bytes *most, int width, FILE *stream) {
     char text[MR_WORDS];
     if (most->bytes)
-        mr_print_wrapped(width, stream, "  %s memory for frames: at most %s%s", kind,
-                         mr_words_bytes(most->bytes, text), most->unknown ? ", and frames of unknown size" : "");
+        mr_print_wrapped(width, stream, "  %s: at most %s%s", what, mr_words_bytes(most->bytes, text),
+                         most->unknown ? ", and frames of unknown size" : "");
     else if (most->unknown)
-        mr_print_wrapped(width, stream, "  %s memory for frames: of a size that is not known", kind);
+        mr_print_wrapped(width, stream, "  %s: of a size that is not known", what);
+}
+
+static void print_bytes(const char *kind, const mr_plan_bytes *most, int width, FILE *stream) {
+    char text[128];
+    snprintf(text, sizeof text, "%s memory for frames", kind);
+    print_bound(text, most, width, stream);
 }
 
 void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream) {
@@ -158,6 +164,7 @@ void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream)
     print_bytes("host", &of->host, width, stream);
     print_bytes("pinned", &of->pinned, width, stream);
     print_bytes("shared", &of->shared, width, stream);
+    print_bound("in ZeroMQ's queues", &of->queues, width, stream);
     for (size_t d = 1; d < plan->device_count; d++)
         print_bytes(plan->devices[d].name, &of->devices[d], width, stream);
 }
@@ -182,6 +189,7 @@ static void put_memory(yajl_gen json, const mr_plan *plan, const mr_plan_node *o
     mr_plan_put_bytes(json, "host", &of->host);
     mr_plan_put_bytes(json, "pinned", &of->pinned);
     mr_plan_put_bytes(json, "shared", &of->shared);
+    mr_plan_put_bytes(json, "queues", &of->queues);
     for (size_t d = 1; d < plan->device_count; d++)
         if (of->devices[d].bytes || of->devices[d].unknown)
             mr_plan_put_bytes(json, plan->devices[d].name, &of->devices[d]);

@@ -387,8 +387,8 @@ static void print_memory(const mr_plan *plan, int width, FILE *stream) {
     mr_print_wrapped(width, stream, "memory for frames that millrace allocates%s:",
                      plan->node < 0 ? ", in the process that takes most" : "");
     print_bound("host", &plan->host, width, stream);
-    const mr_plan_bytes *const others[] = {&plan->pinned, &plan->shared};
-    static const char *const names[] = {"pinned", "shared"};
+    const mr_plan_bytes *const others[] = {&plan->pinned, &plan->shared, &plan->queues};
+    static const char *const names[] = {"pinned", "shared", "ZeroMQ"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i]->bytes || others[i]->unknown)
             print_bound(names[i], others[i], width, stream);
