@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,47 @@
 #include "millrace/status.h"
 
 enum { PATIENCE = 3000, LARGE = 100000, MESSAGES = 1000 };
+
+/* ---- libzmq, interrupted by signals ------------------------------------------------------------------------------ */
+
+static atomic_bool interrupting;
+static atomic_uint calls, interrupted;
+
+/* Every other call of these is given up, where that is asked for, as if a signal had come. */
+static bool is_interrupted(void) {
+    if (!atomic_load(&interrupting) || atomic_fetch_add(&calls, 1) % 2)
+        return false;
+    atomic_fetch_add(&interrupted, 1);
+    errno = EINTR;
+    return true;
+}
+
+/* The library's own function of that name, which the one here stands before. */
+#define ORIGINAL(name, of) memcpy(&(of), &(void *){dlsym(RTLD_NEXT, name)}, sizeof(of))
+
+int zmq_msg_send(zmq_msg_t *part, void *socket, int flags) {
+    int (*original)(zmq_msg_t *, void *, int);
+    ORIGINAL("zmq_msg_send", original);
+    return is_interrupted() ? -1 : original(part, socket, flags);
+}
+
+int zmq_msg_recv(zmq_msg_t *part, void *socket, int flags) {
+    int (*original)(zmq_msg_t *, void *, int);
+    ORIGINAL("zmq_msg_recv", original);
+    return is_interrupted() ? -1 : original(part, socket, flags);
+}
+
+int zmq_send(void *socket, const void *data, size_t bytes, int flags) {
+    int (*original)(void *, const void *, size_t, int);
+    ORIGINAL("zmq_send", original);
+    return is_interrupted() ? -1 : original(socket, data, bytes, flags);
+}
+
+int zmq_getsockopt(void *socket, int option, void *value, size_t *bytes) {
+    int (*original)(void *, int, void *, size_t *);
+    ORIGINAL("zmq_getsockopt", original);
+    return option == ZMQ_EVENTS && is_interrupted() ? -1 : original(socket, option, value, bytes);
+}
 
 /* One end: sends what it is told to, and counts. */
 typedef struct end {
@@ -252,17 +296,17 @@ static void test_a_turn_is_taken(void **state) {
     end_close(&router);
 }
 
-/* What is sent by whoever takes the turn makes nobody deaf for what comes. */
-static void test_messages_come_while_turns_are_taken(void **state) {
+/* Sends messages by turns that are taken here, each of which comes back. */
+static void exchange_by_turns(bool with_signals) {
     char endpoint[128];
     const char *endpoints[] = {endpoint};
     end router = {.echoes = true}, dealer = {0};
-    (void)state;
     snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
     const size_t greetings = counted(&router, &router.got);
+    atomic_store(&interrupting, with_signals);
     for (int i = 0; i < MESSAGES; i++) {
         pthread_mutex_lock(&dealer.lock);
         dealer.to_send++;
@@ -270,8 +314,22 @@ static void test_messages_come_while_turns_are_taken(void **state) {
         mr_carrier_take_turn(dealer.carrier);
     }
     await(&dealer, &dealer.got, greetings + MESSAGES);
+    atomic_store(&interrupting, false);
     end_close(&dealer);
     end_close(&router);
+}
+
+/* What is sent by whoever takes the turn makes nobody deaf for what comes. */
+static void test_messages_come_while_turns_are_taken(void **state) {
+    (void)state;
+    exchange_by_turns(false);
+}
+
+/* A thread that signals come to loses nothing, though libzmq gives up every other call. */
+static void test_signals_come_while_turns_are_taken(void **state) {
+    (void)state;
+    exchange_by_turns(true);
+    assert_true(atomic_load(&interrupted) > MESSAGES);
 }
 
 /* A ROUTER learns that a connection is gone when it sends there. */
@@ -346,6 +404,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_routes_have_numbers, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_a_turn_is_taken, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_messages_come_while_turns_are_taken, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_signals_come_while_turns_are_taken, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_connections_get_lost, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_too_many_parts, make_folder, remove_folder),
         cmocka_unit_test(test_oldest_route_is_forgotten),

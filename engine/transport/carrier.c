@@ -44,6 +44,43 @@ struct mr_carrier {
     size_t part_count;
 };
 
+/* ---- libzmq ---------------------------------------------------------------------------------------------------- */
+
+/* Whoever takes a turn may be a thread that signals come to, and libzmq gives up what a signal interrupts, without that
+ * anything was wrong. */
+static int take_part(void *socket, zmq_msg_t *part) {
+    int bytes;
+    do
+        bytes = zmq_msg_recv(part, socket, ZMQ_DONTWAIT);
+    while (bytes < 0 && errno == EINTR);
+    return bytes;
+}
+
+static int give_part(void *socket, zmq_msg_t *part, int more) {
+    int bytes;
+    do
+        bytes = zmq_msg_send(part, socket, ZMQ_DONTWAIT | more);
+    while (bytes < 0 && errno == EINTR);
+    return bytes;
+}
+
+static int give_bytes(void *socket, const void *data, size_t count, int more) {
+    int bytes;
+    do
+        bytes = zmq_send(socket, data, count, ZMQ_DONTWAIT | more);
+    while (bytes < 0 && errno == EINTR);
+    return bytes;
+}
+
+static bool has_part(void *socket) {
+    int events, failed;
+    size_t bytes = sizeof events;
+    do
+        failed = zmq_getsockopt(socket, ZMQ_EVENTS, &events, &bytes);
+    while (failed && errno == EINTR);
+    return !failed && events & ZMQ_POLLIN;
+}
+
 /* ---- receiving ------------------------------------------------------------------------------------------------- */
 
 /* A part that frames may point into. */
@@ -89,7 +126,7 @@ static bool receive_parts(mr_carrier *carrier, void *socket) {
     while (more) {
         zmq_msg_t beyond, *message = fits ? &carrier->messages[carrier->part_count] : &beyond;
         zmq_msg_init(message);
-        if (zmq_msg_recv(message, socket, ZMQ_DONTWAIT) < 0) {
+        if (take_part(socket, message) < 0) {
             zmq_msg_close(message);
             return false;
         }
@@ -120,7 +157,7 @@ static bool receive(mr_carrier *carrier, size_t index) {
     if (carrier->routed) {
         zmq_msg_t id;
         zmq_msg_init(&id);
-        if (zmq_msg_recv(&id, socket, ZMQ_DONTWAIT) < 0)
+        if (take_part(socket, &id) < 0)
             return zmq_msg_close(&id), false;
         more = zmq_msg_more(&id);
         route = hear(carrier, &id);
@@ -174,7 +211,7 @@ static int send_part(void *socket, const mr_wire_part *part, int more) {
     zmq_msg_t message;
     if (fill(&message, part))
         return -1;
-    int sent = zmq_msg_send(&message, socket, ZMQ_DONTWAIT | more);
+    int sent = give_part(socket, &message, more);
     if (sent < 0) {
         int error = errno;
         zmq_msg_close(&message);
@@ -185,7 +222,7 @@ static int send_part(void *socket, const mr_wire_part *part, int more) {
 
 static bool send_id(mr_carrier *carrier, uint32_t route) {
     const mr_route_entry *entry = mr_routes_find(&carrier->routes, route);
-    if (entry && zmq_send(mr_zmq_handle(carrier->sockets[0]), entry->id, entry->bytes, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0)
+    if (entry && give_bytes(mr_zmq_handle(carrier->sockets[0]), entry->id, entry->bytes, ZMQ_SNDMORE) >= 0)
         return true;
     if (entry && errno == EAGAIN)
         return false;
@@ -202,7 +239,7 @@ void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *pa
         if (send_part(socket, &parts[i], i + 1 < count ? ZMQ_SNDMORE : 0) < 0) {
             /* What has begun must end, or the next message would belong to it; the peer refuses it. */
             if (carrier->routed || i > 0)
-                zmq_send(socket, "", 0, ZMQ_DONTWAIT);
+                give_bytes(socket, "", 0, 0);
             return;
         }
 }
@@ -215,10 +252,8 @@ void mr_carrier_renew(mr_carrier *carrier, uint32_t route) {
 
 /* Whether a message waits. A socket's descriptor tells only of changes, so this is asked before each sleep. */
 static bool has_message(const mr_carrier *carrier) {
-    int events;
-    size_t bytes = sizeof events;
     for (size_t i = 0; i < carrier->params.socket_count; i++)
-        if (!zmq_getsockopt(mr_zmq_handle(carrier->sockets[i]), ZMQ_EVENTS, &events, &bytes) && events & ZMQ_POLLIN)
+        if (has_part(mr_zmq_handle(carrier->sockets[i])))
             return true;
     return false;
 }
