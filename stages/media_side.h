@@ -1,6 +1,6 @@
 /* Side data of packets that decoders need: palettes, and headers that replace the stream's in its middle. They
  * travel as plane 1 of a packet's frame, written as records of {uint32 type of FFmpeg, uint32 bytes, payload,
- * padding to 8 bytes}. */
+ * padding to 8 bytes}. Pure functions. */
 #ifndef MILLRACE_STAGES_MEDIA_SIDE_H
 #define MILLRACE_STAGES_MEDIA_SIDE_H
 

@@ -1,4 +1,5 @@
-/* What stages that only add to a frame have in common. */
+/* What stages that only add to a frame have in common. Called by `process`, on its thread; errors are MR_ERROR_MEMORY
+ * and those of mr_io_derive. */
 #ifndef MILLRACE_STAGES_PAYLOAD_H
 #define MILLRACE_STAGES_PAYLOAD_H
 

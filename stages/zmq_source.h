@@ -1,9 +1,9 @@
 /* What zmq.pull and zmq.sub have in common: messages of other programs become source frames.
  *
  * A message is [topic] record [payload]; the record is JSON or protobuf (proto/results.proto), told apart by its first
- * byte, and of it pts, format and end count. The payload is an encoded image, or, where the source has a `format`, a
- * picture or tensor. Whatever else comes is refused: it is counted as a frame that was dropped, "bad message", and never
- * ends the source. */
+ * byte, and of it pts, format and end count. The payload is an encoded image, whose content tells its codec, or, where
+ * the source has a `format`, a picture or tensor. Whatever else comes is refused: it is counted as a frame that was
+ * dropped, "bad message", and never ends the source. Threads: those of a source, one of its own. */
 #ifndef MILLRACE_STAGES_ZMQ_SOURCE_H
 #define MILLRACE_STAGES_ZMQ_SOURCE_H
 

@@ -1,4 +1,6 @@
-/* Writing JSON: members of objects in one line each, over yajl's generator. */
+/* Writing JSON: members of objects in one line each, over yajl's generator.
+ *
+ * A generator belongs to who made it, one thread at a time. What cannot be written shows in mr_json_finish. */
 #ifndef MILLRACE_BASE_JSON_H
 #define MILLRACE_BASE_JSON_H
 
@@ -9,7 +11,7 @@
 
 /* NULL where memory is out, with mr_message set. `pretty`: over several lines. */
 yajl_gen mr_json_create(bool pretty);
-/* Writes what was made, with a newline, and frees the generator. */
+/* Writes what was made, with a newline, and frees the generator in any case. MR_ERROR_IO. */
 int mr_json_finish(yajl_gen json, FILE *stream);
 
 /* With key NULL: an element of an array. A NULL text and a number that is not finite become null;

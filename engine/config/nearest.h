@@ -1,4 +1,4 @@
-/* "Did you mean ...?": the nearest of several names. */
+/* "Did you mean ...?": the nearest of several names. Pure functions, which allocate nothing. */
 #ifndef MILLRACE_CONFIG_NEAREST_H
 #define MILLRACE_CONFIG_NEAREST_H
 

@@ -5,7 +5,8 @@
  * bytes that are not UTF-8. All nodes live in the caller's arena. Scalars keep their text; what it means is decided
  * by who reads it (option.h, value.h).
  *
- * Errors go to the diagnostics, as many at once as the text allows. */
+ * Errors go to the diagnostics, as many at once as the text allows. A tree belongs to one thread at a time; once nobody
+ * changes it any more, any may read it. */
 #ifndef MILLRACE_CONFIG_YAML_H
 #define MILLRACE_CONFIG_YAML_H
 

@@ -3,7 +3,8 @@
  *
  * A copy is a new frame whose planes, and the tensors among whose results, lie one behind the other in one buffer;
  * what is in the right memory already is shared. Pictures lie there as the engine lays them out, whatever their
- * strides were. All functions only enqueue. */
+ * strides were. Nothing waits: copies are work on the stream of the stage's call, on whose thread all of this is
+ * called. */
 #ifndef MILLRACE_DATA_COPY_H
 #define MILLRACE_DATA_COPY_H
 
@@ -20,7 +21,8 @@ mr_device *mr_copy_device(const mr_frame *frame);
 /* Bytes of the buffer that a copy of the frame for `device` (NULL: the host) needs; 0 where there is nothing to copy.
  */
 size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device);
-/* Makes the copy in `buffer` by work on the call's stream. Of the buffer it takes references of its own. */
+/* Makes the copy in `buffer` by work on the call's stream. Of the buffer it takes references of its own. *copy is written
+ * last. MR_ERROR_MEMORY, or what the stream answers. */
 int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_frame **copy);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a pipeline is made of. Internal to engine/flow; programs use millrace.h. */
+/* What a pipeline is made of. Internal to engine/flow; programs use millrace.h, which tells of threads and
+ * errors. */
 #ifndef MILLRACE_FLOW_PIPELINE_H
 #define MILLRACE_FLOW_PIPELINE_H
 

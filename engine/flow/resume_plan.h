@@ -1,4 +1,5 @@
-/* What a plan says about going on where an earlier run was ended. Internal to resume.c. */
+/* What a plan says about going on where an earlier run was ended. Plans are only read: any thread. Internal to
+ * resume.c. */
 #ifndef MILLRACE_FLOW_RESUME_PLAN_H
 #define MILLRACE_FLOW_RESUME_PLAN_H
 

@@ -1,5 +1,6 @@
-/* What is wrong with a pipeline: all errors of a file at once, each with its place and, where there is one, the
- * fix. */
+/* What is wrong with a pipeline: all errors of a file at once, each with its place and, where there is one, the fix.
+ *
+ * A list begins zeroed, is filled by one thread at a time, and owns its texts until mr_diagnostics_fini. */
 #ifndef MILLRACE_DIAGNOSTICS_H
 #define MILLRACE_DIAGNOSTICS_H
 
