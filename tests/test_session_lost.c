@@ -68,6 +68,32 @@ static void test_nothing_is_suspected_where_nothing_is_set_aside(void **state) {
     meet_another(*state, 0, 2);
 }
 
+/* Processes that die one after the other: the frame that each had first in hand is named from the second on, where no
+ * such frame is set aside. */
+static void test_what_kills_is_named(void **state) {
+    pair *p = *state;
+    mr_sender_params sending = pair_sender_params();
+    mr_receiver_params receiving = pair_receiver_params("b");
+    sending.deaths = 0;
+    pair_open(p, &sending, &receiving);
+    pair_drive(p, S);
+    for (uint64_t seq = 0; seq < 3; seq++)
+        pair_offer(p->sender, seq);
+    pair_drive(p, S);
+    mr_receiver_settle(p->receiver, p->seen.ticket[0], MR_NOTE_DELIVERED, NULL, NULL, S);
+    pair_drive(p, S + S / 5);
+    assert_int_equal(p->seen.settled, 1);
+    for (int deaths = 1; deaths <= 3; deaths++) {
+        mr_receiver_destroy(&p->receiver);
+        receiving.self.incarnation++;
+        assert_int_equal(mr_receiver_create(&p->receiver, &receiving), MR_OK);
+        pair_drive(p, (1 + deaths) * S);
+        assert_int_equal(p->seen.suspected, deaths - 1);
+    }
+    assert_int_equal(p->seen.suspect.seq, 1);
+    assert_int_equal(p->seen.aside, 0);
+}
+
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
 /* Where nothing comes the connection is renewed, again and again; where something does, it stays. */
@@ -107,6 +133,7 @@ int main(void) {
         TEST(test_who_is_back_had_not_died),
         TEST(test_another_process_is_sent_them_alone),
         TEST(test_nothing_is_suspected_where_nothing_is_set_aside),
+        TEST(test_what_kills_is_named),
         TEST(test_silent_connections_are_renewed),
         TEST(test_spoilt_connections_are_renewed),
     };

@@ -1,5 +1,6 @@
 #include "engine/transport/cut_end.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,6 +255,18 @@ void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t no
     const char *text = action->of.text ? action->of.text : "";
     mr_log(good ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
     mr_audit("cut peer", "cut", cut, "peer", name, "what", what, "why", text, NULL);
+}
+
+void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
+    const mr_identity *frame = &action->item.identity;
+    char why[512];
+    if (!may_tell(teller, now_ns))
+        return;
+    snprintf(why, sizeof why, "like one before it, it had frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32
+             ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
+             frame->seq, teller->cut->source_ids[frame->source], frame->epoch, frame->sub);
+    mr_log(MR_LOG_WARNING, "%s: %s: died again: %s", teller->cut->name, action->of.name, why);
+    mr_audit("cut peer", "cut", teller->cut->name, "peer", action->of.name, "what", "died again", "why", why, NULL);
 }
 
 void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) {

@@ -56,6 +56,8 @@ mr_cut_teller mr_cut_teller_of(const mr_cut *cut);
 int64_t mr_cut_tell_absence(mr_cut_teller *teller, const char *address, int64_t now_ns);
 /* A peer came, went or was refused. */
 void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns);
+/* A frame may be what processes of the taking node die of, one after the other. */
+void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns);
 /* A message was refused, with the message of mr_fail. */
 void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns);
 

@@ -258,6 +258,8 @@ static void act(cut_out *out, int64_t now_ns) {
             settle(out, &action.item, &action.settled, now_ns);
         else if (action.kind == MR_ACTION_SET_ASIDE)
             set_aside(out, &action, now_ns);
+        else if (action.kind == MR_ACTION_SUSPECT)
+            mr_cut_tell_suspect(&out->teller, &action, now_ns);
         else if (action.kind == MR_ACTION_PEER) {
             mr_cut_lender_note(out->lender, &action);
             mr_cut_tell_peer(&out->teller, &action, now_ns);

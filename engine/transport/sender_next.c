@@ -8,7 +8,7 @@ static bool next_event(mr_sender *sender, mr_action *action) {
     sender->event_first = (sender->event_first + 1) % SENDER_EVENTS;
     sender->event_count--;
     *action = e->action;
-    if (action->kind == MR_ACTION_PEER) {
+    if (action->kind == MR_ACTION_PEER || action->kind == MR_ACTION_SUSPECT) {
         action->of.name = e->name;
         action->of.memory = e->memory;
         action->of.text = e->text;

@@ -20,6 +20,7 @@ typedef struct slot {
     bool vouched;    /* in a first report: its peer has it */
     bool set_aside;
     uint32_t deaths; /* of processes that had it in hand; above 0 it goes alone */
+    uint32_t fatal;  /* where nothing is set aside: of processes that had it first in hand */
     uint32_t peer;   /* LEASED */
     uint64_t had;    /* bit n: peer n has been sent it */
     uint64_t blamed; /* bit n: of `deaths`, one is that of peer n as it is known now */

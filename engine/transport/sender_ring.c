@@ -1,4 +1,6 @@
 /* What becomes of the items of a sender: queued, leased, taken back, settled. */
+#include <string.h>
+
 #include "engine/transport/sender_parts.h"
 
 static void leave_queue(mr_sender *sender, slot *s) {
@@ -96,7 +98,26 @@ void sender_exonerate(mr_sender *sender, const peer *p) {
     }
 }
 
+/* Frames are worked on in order, as a rule: of those in hand the first is the most likely cause. */
+static void suspect_first(mr_sender *sender, const peer *p) {
+    uint32_t index = index_of(sender, p);
+    slot *first = NULL;
+    for (uint64_t position = sender->base; position != sender->next && !first; position++) {
+        slot *s = slot_at(sender, position);
+        if (s->state == SLOT_LEASED && s->peer == index && s->item.kind == MR_CUT_FRAME)
+            first = s;
+    }
+    if (!first || ++first->fatal < 2)
+        return;
+    event *e = sender_event(sender, MR_ACTION_SUSPECT, p->route);
+    e->action.item = first->item;
+    e->action.item.frame = NULL;
+    memcpy(e->name, p->name, sizeof e->name);
+}
+
 void sender_bury(mr_sender *sender, peer *p, bool died) {
+    if (died && !sender->params.deaths && !sender->params.live)
+        suspect_first(sender, p);
     uint32_t index = index_of(sender, p), suspects = p->suspects;
     bool alone = (suspects ? suspects : p->leased) == 1;
     for (uint64_t position = sender->base; position != sender->next && p->leased; position++) {

@@ -104,6 +104,8 @@ typedef enum mr_action_kind {
     MR_ACTION_SETTLE,    /* sender: that is what became of this item; its frame is the caller's again */
     MR_ACTION_SET_ASIDE, /* sender: a frame that kills who works on it; its frame is the caller's again. It is to be
                             kept somewhere, and counts as dropped */
+    MR_ACTION_SUSPECT,   /* sender, where nothing is set aside: this frame was first in hand of that peer when it died, and of
+                            one before it, so it may be what they die of. For the log; the frame goes on */
     MR_ACTION_RENEW,     /* receiver: the connection to that sender is to be closed, and another one to be made */
     MR_ACTION_NEW_RUN    /* receiver: from here on, frames are of another run; what is at work is nobody's any more */
 } mr_action_kind;
@@ -113,12 +115,12 @@ typedef struct mr_action {
     mr_action_kind kind;
     uint32_t peer;      /* SEND, PEER and RENEW. Sender: the route of the peer's last message. Receiver: which sender */
     mr_cut_message message; /* SEND */
-    mr_cut_item item;   /* SETTLE and SET_ASIDE */
+    mr_cut_item item;   /* SETTLE, SET_ASIDE and SUSPECT; of the latter without its frame */
     mr_settled settled; /* SETTLE and SET_ASIDE: outcome, stage, reason; count 1 */
     struct {
         mr_peer_change change;
         mr_reject_reason reason; /* of REJECTED */
-        const char *name;        /* the peer's; "" where it is not known */
+        const char *name;        /* the peer's, also of SUSPECT; "" where it is not known */
         uint64_t incarnation;
         uint64_t session;        /* sender: that began or is over; 0: none */
         const char *memory;      /* of JOINED: what the peer says of shared memory */

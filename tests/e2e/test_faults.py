@@ -153,7 +153,8 @@ class Strangers(Nodes):
         with_name.send(b"I am works")
 
     def audited(self):
-        lines = [json.loads(line) for line in (self.folder / "reads.audit").read_text().splitlines()]
+        text = (self.folder / "reads.audit").read_text()
+        lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]  # one may be on its way
         return [line for line in lines if line["event"] == "peer refused"]
 
     def test_strangers_do_no_harm(self):

@@ -71,4 +71,6 @@ class Watched(Case):
         self.wait_for(ask, why)
 
     def rows(self):
-        return [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        """Of whole lines: the last may be on its way."""
+        text = (self.folder / "out.jsonl").read_text()
+        return [json.loads(line)["seq"] for line in text[:text.rfind("\n") + 1].splitlines()]

@@ -50,6 +50,11 @@ bool pair_drive_sender(mr_sender *sender, mr_receiver *receiver, uint32_t index,
         some = true;
         s->settled += action.kind == MR_ACTION_SETTLE;
         s->aside += action.kind == MR_ACTION_SET_ASIDE;
+        if (action.kind == MR_ACTION_SUSPECT) {
+            s->suspected++;
+            s->suspect = action.item.identity;
+            assert_string_equal(action.of.name, "b");
+        }
         if (action.kind == MR_ACTION_SETTLE && action.settled.outcome == MR_NOTE_DROPPED) {
             s->dropped++;
             s->why = action.settled.reason;

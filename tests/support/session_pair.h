@@ -9,6 +9,8 @@
 /* What came of driving both ends until nothing is left to do. */
 typedef struct pair_seen {
     int settled, dropped, aside, fresh, ended;
+    int suspected;
+    mr_identity suspect;
     int renewed, most_items;
     mr_peer_change sender_change, receiver_change;
     mr_reject_reason reason;
