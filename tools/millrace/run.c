@@ -89,35 +89,33 @@ typedef mr_run_arguments arguments;
 
 /* ---- the command line ------------------------------------------------------------------------------------------ */
 
+/* Where an option that is a name of something is kept; NULL for the others. */
+static const char **name_for(arguments *to, int option) {
+    return option == TRACE     ? &to->trace
+           : option == RESUME  ? &to->resume
+           : option == AUDIT   ? &to->audit
+           : option == CONTROL ? &to->control
+           : option == NODE    ? &to->node
+                               : NULL;
+}
+
 /* Answers an exit code. */
 static int take_option(void *given, int option) {
     arguments *to = given;
     long long replica = 0;
     mr_log_level level;
     int code = 0;
-    if (mr_overrides_take(&to->overrides, &usage, option, &code))
+    const char **name = name_for(to, option);
+    if (name)
+        *name = optarg;
+    if (name || mr_overrides_take(&to->overrides, &usage, option, &code))
         return code;
     switch (option) {
-    case TRACE:
-        to->trace = optarg;
-        return 0;
-    case RESUME:
-        to->resume = optarg;
-        return 0;
-    case AUDIT:
-        to->audit = optarg;
-        return 0;
-    case CONTROL:
-        to->control = optarg;
-        return 0;
     case LOG:
         if (mr_log_parse_level(optarg, &level))
             return mr_usage_error(&usage, "%s", mr_message());
         mr_log_set_level(level);
         to->log = optarg;
-        return 0;
-    case NODE:
-        to->node = optarg;
         return 0;
     case REPLICA:
         code = mr_usage_number(&usage, "replica", 0, MR_SPEC_MAX_REPLICAS - 1, &replica);

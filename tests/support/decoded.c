@@ -1,0 +1,86 @@
+#include "tests/support/decoded.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <libavutil/md5.h>
+#include <libavutil/mem.h>
+
+#include "tests/support/opened.h"
+
+static void digest(const mr_frame *frame, char text[CLIP_MD5]) {
+    struct AVMD5 *md5 = av_md5_alloc();
+    uint8_t sum[16];
+    av_md5_init(md5);
+    for (int plane = 0; plane < mr_pixel_describe(frame->format.pixel)->planes; plane++) {
+        size_t bytes = mr_plane_row_bytes(frame->format.pixel, plane, frame->format.width);
+        int32_t rows = mr_plane_rows(frame->format.pixel, plane, frame->format.height);
+        const mr_plane *from = &frame->plane[plane];
+        assert_true((size_t)(rows - 1) * (size_t)from->stride + bytes <= from->bytes);
+        for (int32_t y = 0; y < rows; y++)
+            av_md5_update(md5, from->data + y * from->stride, bytes);
+    }
+    av_md5_final(md5, sum);
+    av_free(md5);
+    for (int i = 0; i < 16; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+}
+
+static void take(void *context, const char *source, const mr_frame *frame) {
+    clip_outcome *result = context;
+    (void)source;
+    assert_in_range(result->count, 0, CLIP_FRAMES - 1);
+    result->format[result->count] = frame->format;
+    result->identity[result->count] = frame->identity;
+    result->pts_ns[result->count] = frame->pts_ns;
+    result->born_ns[result->count] = frame->born_ns;
+    digest(frame, result->md5[result->count]);
+    result->count++;
+}
+
+static void add_up(mr_pipeline *pipeline, clip_outcome *result) {
+    mr_summary *summary;
+    assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
+    result->in = summary->in;
+    result->delivered = summary->delivered;
+    result->dropped = summary->dropped;
+    result->absorbed = summary->absorbed;
+    result->balanced = summary->balanced && summary->in_flight == 0;
+    for (size_t i = 0; i < summary->line_count; i++)
+        if (strcmp(summary->lines[i].reason, "corrupt") == 0 && strcmp(summary->lines[i].stage, "decode") == 0)
+            result->corrupt += summary->lines[i].frames;
+    snprintf(result->message, sizeof result->message, "%s", summary->sources[0].message);
+    mr_summary_destroy(&summary);
+}
+
+void clip_run_seeded(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed) {
+    char text[2048], absolute[4096];
+    if (strncmp(path, "lavfi:", 6) == 0)
+        snprintf(absolute, sizeof absolute, "%s", path);
+    else
+        assert_non_null(realpath(path, absolute));
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: clip\nsources:\n  clip: {uri: \"%.900s\"%s}\n"
+             "stages:\n  decode: {input: clip%s}\n  out: {type: callback, input: decode}\n",
+             absolute, source, decode);
+    mr_pipeline_params params = {
+        .types = mr_stage_types(), .path = "clip.yaml", .text = text, .workers = 2, .seed = seed};
+    *result = (clip_outcome){0};
+    mr_pipeline *pipeline = opened(&params);
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "out", take, result), MR_OK);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    result->status = mr_pipeline_wait(pipeline, 120000000000);
+    add_up(pipeline, result);
+    mr_pipeline_destroy(&pipeline);
+    assert_true(result->balanced);
+    assert_int_equal(result->delivered, result->count);
+}
+
+void clip_run(clip_outcome *result, const char *path, const char *source, const char *decode) {
+    clip_run_seeded(result, path, source, decode, 0);
+}

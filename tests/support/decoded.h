@@ -1,0 +1,31 @@
+/* Clips run through media and decode, for suites that look at the pictures. */
+#ifndef MILLRACE_TESTS_DECODED_H
+#define MILLRACE_TESTS_DECODED_H
+
+#include "millrace/millrace.h"
+#include "tests/support/clips.h"
+
+/* For clip_make: 25 pictures a second; an encoder, with the pixel format behind it; both, for "h264-420.mp4". */
+#define CLIP_PATTERN "-f lavfi -i testsrc2=size=176x144:rate=25 "
+#define CLIP_H264 "-c:v libx264 -preset veryfast -bf 2 -g 10 -pix_fmt "
+#define CLIP_PLAIN CLIP_PATTERN "-frames:v 24 " CLIP_H264 "yuv420p"
+
+typedef struct clip_outcome {
+    int status;
+    size_t count;
+    mr_format format[CLIP_FRAMES];
+    mr_identity identity[CLIP_FRAMES];
+    int64_t pts_ns[CLIP_FRAMES];
+    int64_t born_ns[CLIP_FRAMES];
+    char md5[CLIP_FRAMES][CLIP_MD5];
+    uint64_t in, delivered, dropped, absorbed, corrupt;
+    bool balanced;
+    char message[512];
+} clip_outcome;
+
+/* Runs one clip to its end. `source` and `decode` are further options, each with a comma before it. The ledger balances.
+ * With a seed that is not 0 it runs on the caller's thread, with a simulated clock. */
+void clip_run(clip_outcome *result, const char *path, const char *source, const char *decode);
+void clip_run_seeded(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed);
+
+#endif
