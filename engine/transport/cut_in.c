@@ -1,18 +1,13 @@
-/* The taking side of a cut: frames that the carrier's thread has pushed into the inlet go on to whatever takes them
- * here. What the inlet has no room for waits, source by source, within the credit that was given for it, and is pushed
- * when there is room. Where several processes share the work of the giving node and all of it comes here, each source is
- * put in order again. */
+/* The taking side of a cut: frames that the carrier's thread has pushed into the inlet (cut_lanes.h) go on to whatever
+ * takes them here, and what became of them goes back. */
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/transport/arrivals.h"
 #include "engine/transport/cut_end.h"
+#include "engine/transport/cut_lanes.h"
 #include "engine/transport/cut_stages.h"
-#include "engine/transport/order.h"
 
 enum { LINGER_MS = 1000 };
-/* A frame that a process had when it died is sent to another once that process was silent for so long; what comes behind
- * it waits for it for some times as long. */
-enum { PATIENT_SILENCES = 3 };
 /* How long a giving side that may be on its way back is waited for at the end. */
 enum { FAREWELL_SILENCES = 10 };
 /* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
@@ -20,21 +15,6 @@ enum { REMEMBERED_WINDOWS = 4, REMEMBERED = 4096 };
 /* Letters of one giving side that are read in a row: more than its socket has room for, so that all are read that were
  * sent before a certain moment. */
 enum { MOST_LETTERS = 4096 };
-
-/* What waits for room in the inlet. */
-typedef struct waiting {
-    struct waiting *next;
-    mr_item item;
-    uint64_t ticket;
-    bool counted; /* its credit is to come back */
-} waiting;
-
-/* One source. */
-typedef struct lane {
-    bool comes;
-    bool ended;         /* its end is in the inlet, or on the way there */
-    waiting *first, **last;
-} lane;
 
 typedef struct cut_in {
     mr_stage *self;
@@ -50,17 +30,12 @@ typedef struct cut_in {
     mr_wire_writer *writer;
     mr_wire_reader *reader;
     mr_cut_borrower *borrower; /* NULL: nothing is shared */
-    mr_order *order;           /* NULL: frames come in order */
     mr_cut_teller teller;
-    size_t lane_count;
-    lane *lanes;               /* by source */
-    waiting *free;
-    bool news;                 /* what takes the frames is to be woken for those that were pushed */
-    uint64_t progress;
+    mr_cut_lanes *lanes;
+    uint64_t progress;         /* receipts that have closed */
     int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
     int64_t heard_ns;          /* when anything came last */
     int64_t look_ns;           /* when it is asked next whether the giving node has ended */
-    size_t ends;               /* of sources that are in the inlet, or on the way there */
     bool holding;              /* the graph's end waits for the giving side's word that it needs nothing more */
     bool refusing;             /* what comes is not taken any more */
 } cut_in;
@@ -69,99 +44,11 @@ static int64_t now(void) {
     return mr_clock_now_ns(mr_clock_real());
 }
 
-/* ---- into the inlet --------------------------------------------------------------------------------------------- */
-
 void mr_cut_in_end(mr_instance *instance) {
     for (size_t i = 0; i < instance->vertex->source_count; i++) {
         mr_item end = {.kind = MR_ITEM_END, .source = instance->vertex->sources[i]};
         mr_link_push(instance->ports[0], &end, NULL);
     }
-}
-
-static bool push(cut_in *in, mr_item *item, uint64_t ticket, bool counted) {
-    if (!mr_link_put(in->instance->ports[0], item, &in->room, &in->news))
-        return false;
-    if (counted)
-        mr_receiver_take(in->receiver, ticket);
-    in->progress++;
-    return true;
-}
-
-/* Once for all frames of a message. */
-static void tell_news(cut_in *in) {
-    if (in->news)
-        mr_link_tell(in->instance->ports[0]);
-    in->news = false;
-}
-
-static waiting *new_waiting(cut_in *in) {
-    waiting *made = in->free;
-    if (made)
-        in->free = made->next;
-    else
-        made = mr_alloc(sizeof *made);
-    return made;
-}
-
-/* Pushes what waits, as far as there is room. */
-static void push_waiting(cut_in *in, lane *of) {
-    while (of->first && push(in, &of->first->item, of->first->ticket, of->first->counted)) {
-        waiting *gone = of->first;
-        of->first = gone->next;
-        if (!of->first)
-            of->last = &of->first;
-        gone->next = in->free;
-        in->free = gone;
-    }
-}
-
-/* Pushes the item, or lets it wait its turn. False: there is no memory for that. */
-static bool enter(cut_in *in, mr_item *item, uint64_t ticket, bool counted, int64_t now_ns) {
-    lane *of = &in->lanes[item->source];
-    item->entered_ns = now_ns;
-    if (!of->first && push(in, item, ticket, counted))
-        return true;
-    waiting *made = new_waiting(in);
-    if (!made)
-        return false;
-    *made = (waiting){.item = *item, .ticket = ticket, .counted = counted};
-    *of->last = made;
-    of->last = &made->next;
-    return true;
-}
-
-/* What can be neither held nor wait for lack of memory is gone, counted. */
-static void enter_or_drop(cut_in *in, mr_ordered *thing, int64_t now_ns) {
-    mr_frame *frame = thing->item.frame;
-    if (enter(in, &thing->item, thing->ticket, thing->counted, now_ns) || !frame)
-        return;
-    mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, in->self->id, "out of memory");
-    mr_receiver_take(in->receiver, thing->ticket);
-    mr_frame_unref(&frame);
-}
-
-static void enter_ordered(cut_in *in, uint32_t source, int64_t now_ns) {
-    mr_ordered thing;
-    while (in->order && mr_order_next(in->order, source, now_ns, &thing))
-        enter_or_drop(in, &thing, now_ns);
-}
-
-static void arrange(cut_in *in, size_t giver, mr_ordered *thing, int64_t now_ns) {
-    if (in->order && !mr_order_put(in->order, giver, thing, now_ns))
-        enter_ordered(in, thing->item.source, now_ns);
-    else
-        enter_or_drop(in, thing, now_ns);
-}
-
-static void end_source(cut_in *in, uint32_t source, int64_t now_ns) {
-    if (in->order)
-        mr_order_end(in->order, source);
-    enter_ordered(in, source, now_ns);
-    mr_item end = {.kind = MR_ITEM_END, .source = source};
-    if (!in->lanes[source].ended && !enter(in, &end, 0, false, now_ns))
-        mr_link_push(in->instance->ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
-    in->ends += !in->lanes[source].ended;
-    in->lanes[source].ended = true;
 }
 
 /* ---- what has come ----------------------------------------------------------------------------------------------- */
@@ -185,16 +72,16 @@ static void take_frame(cut_in *in, size_t giver, const mr_cut_item *taken, int64
         refuse(in, taken, "out of memory", now_ns);
         return;
     }
-    arrange(in, giver, &thing, now_ns);
+    mr_cut_lanes_put(in->lanes, giver, &thing, now_ns);
 }
 
 static void take_mark(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
     mr_ordered gone = {
         .item = {.kind = MR_ITEM_GONE, .source = taken->identity.source, .identity = taken->identity}};
-    if (taken->kind == MR_CUT_GONE && !in->lanes[taken->identity.source].ended)
-        arrange(in, giver, &gone, now_ns);
+    if (taken->kind == MR_CUT_GONE && mr_cut_lanes_open(in->lanes, taken->identity.source))
+        mr_cut_lanes_put(in->lanes, giver, &gone, now_ns);
     if (taken->kind == MR_CUT_END)
-        end_source(in, taken->identity.source, now_ns);
+        mr_cut_lanes_end(in->lanes, taken->identity.source, now_ns);
 }
 
 /* Whether stages behind the cut were planned for it. Sizes of pictures may change while a pipeline runs. */
@@ -214,7 +101,7 @@ static void drop_unfit(cut_in *in, size_t giver, const mr_cut_item *taken, int64
 
 /* One item of a message. What is not fresh is here already; what is refused will be sent to another. */
 static void take_item(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
-    bool frame = taken->kind == MR_CUT_FRAME, comes = in->lanes[taken->identity.source].comes;
+    bool frame = taken->kind == MR_CUT_FRAME, comes = mr_cut_lanes_take(in->lanes, taken->identity.source);
     if (taken->fresh && !in->refusing && comes) {
         if (frame && fits(in, taken->frame))
             take_frame(in, giver, taken, now_ns);
@@ -244,7 +131,7 @@ static void hear(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t c
         mr_cut_tell_refused(&in->teller, route, now_ns);
     for (size_t i = 0; !status && message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
         take_item(in, route, &message.items.item[i], now_ns);
-    tell_news(in);
+    mr_cut_lanes_tell(in->lanes);
 }
 
 /* What has come beside ZeroMQ, up to a letter that others come before, which are on their way through ZeroMQ. */
@@ -295,8 +182,7 @@ static void act(cut_in *in, int64_t now_ns) {
     while (mr_receiver_next(in->receiver, now_ns, &action)) {
         if (action.kind == MR_ACTION_PEER) {
             mr_cut_borrower_note(in->borrower, &action);
-            if (in->order)
-                mr_order_disturb(in->order, action.peer, now_ns);
+            mr_cut_lanes_disturb(in->lanes, action.peer, now_ns);
             mr_cut_tell_peer(&in->teller, &action, now_ns);
         } else if (action.kind == MR_ACTION_RENEW) {
             mr_carrier_renew(in->carrier, action.peer);
@@ -309,28 +195,7 @@ static void act(cut_in *in, int64_t now_ns) {
 static void end_all(cut_in *in, int64_t now_ns) {
     in->refusing = true;
     mr_receiver_withdraw(in->receiver);
-    for (uint32_t s = 0; s < in->lane_count; s++)
-        if (in->lanes[s].comes)
-            end_source(in, s, now_ns);
-}
-
-static void drop_waiting(cut_in *in) {
-    for (uint32_t s = 0; s < in->lane_count; s++) {
-        if (in->order)
-            mr_order_end(in->order, s);
-        enter_ordered(in, s, now());
-        while (in->lanes[s].first) {
-            waiting *gone = in->lanes[s].first;
-            in->lanes[s].first = gone->next;
-            if (gone->item.kind == MR_ITEM_FRAME)
-                mr_receipt_note(gone->item.frame->receipt, MR_NOTE_DROPPED, in->self->id, "stopped");
-            mr_frame_unref(&gone->item.frame);
-            if (gone->item.kind == MR_ITEM_END)
-                mr_link_push(in->instance->ports[0], &gone->item, NULL);
-            mr_free(gone);
-        }
-        in->lanes[s].last = &in->lanes[s].first;
-    }
+    mr_cut_lanes_end_all(in->lanes, now_ns);
 }
 
 /* A run that is being stopped still takes what comes for some time, since the giving side may be stopping too. */
@@ -339,7 +204,7 @@ static void watch_end(cut_in *in, int64_t now_ns) {
     if (stopping && !in->due_ns)
         in->due_ns = now_ns + in->stop_ns;
     if (cancelled)
-        drop_waiting(in);
+        mr_cut_lanes_drop(in->lanes, now_ns);
     if (!in->refusing && (cancelled || (in->due_ns && now_ns >= in->due_ns)))
         end_all(in, now_ns);
 }
@@ -360,7 +225,7 @@ static void watch_giver(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
  * where the run is being stopped. */
 static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     int64_t until_ns = in->heard_ns + FAREWELL_SILENCES * mr_cut_times_of(in->cut).session.silence_ns;
-    bool ended = in->ends == in->instance->vertex->source_count && mr_receiver_held(in->receiver) == 0;
+    bool ended = mr_cut_lanes_ended(in->lanes) && mr_receiver_held(in->receiver) == 0;
     if (!in->holding)
         return;
     if (atomic_load(&in->stopping) || in->refusing || mr_receiver_finished(in->receiver) || (ended && now_ns >= until_ns)) {
@@ -379,20 +244,13 @@ static bool work(void *context, int64_t *wake_ns) {
     int64_t now_ns = now();
     *wake_ns = INT64_MAX;
     watch_end(in, now_ns);
-    for (uint32_t s = 0; s < in->lane_count; s++) {
-        if (in->lanes[s].first)
-            push_waiting(in, &in->lanes[s]);
-        enter_ordered(in, s, now_ns);
-    }
-    tell_news(in);
+    mr_cut_lanes_work(in->lanes, now_ns, wake_ns);
     settle_closed(in, now_ns, wake_ns);
-    mr_receiver_progress(in->receiver, in->progress);
+    mr_receiver_progress(in->receiver, in->progress + mr_cut_lanes_progress(in->lanes));
     if (closing)
         mr_receiver_close(in->receiver, "the run has ended");
     act(in, now_ns);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_receiver_wake_ns(in->receiver));
-    if (in->order)
-        *wake_ns = mr_earlier_ns(*wake_ns, mr_order_wake_ns(in->order));
     if (in->due_ns && !in->refusing)
         *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, in->cut->connect[0], now_ns));
@@ -416,18 +274,6 @@ static void stop(mr_stage *self) {
         mr_carrier_wake(in->carrier);
 }
 
-static int create_lanes(cut_in *in) {
-    const mr_plan_vertex *vertex = in->instance->vertex;
-    in->lane_count = in->cut->source_count;
-    if (!(in->lanes = mr_calloc(in->lane_count + 1, sizeof *in->lanes)))
-        return mr_fail(MR_ERROR_MEMORY, "no memory for %s", in->self->id);
-    for (size_t s = 0; s < in->lane_count; s++)
-        in->lanes[s].last = &in->lanes[s].first;
-    for (size_t i = 0; i < vertex->source_count; i++)
-        in->lanes[vertex->sources[i]].comes = true;
-    return MR_OK;
-}
-
 static uint32_t half_window(const mr_cut *cut) {
     return cut->window > 1 ? (uint32_t)cut->window / 2 : 1;
 }
@@ -448,27 +294,17 @@ static int create_session(cut_in *in) {
     return mr_receiver_create(&in->receiver, &params);
 }
 
-static int create_order(cut_in *in) {
-    const mr_cut *cut = in->cut;
-    if (!mr_cut_restores_order(cut))
-        return MR_OK;
-    return mr_order_create(&in->order, cut->source_count, cut->connect_count,
-                           PATIENT_SILENCES * mr_cut_times_of(cut).session.silence_ns);
-}
-
 static int create_parts(cut_in *in) {
     const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = in};
-    int status = create_lanes(in);
     mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
-    if (!status)
-        status = create_order(in);
-    if (!status)
-        status = mr_cut_borrower_create(&in->borrower, in->cut);
+    int status = mr_cut_borrower_create(&in->borrower, in->cut);
     if (!status)
         status = mr_arrivals_create(&in->arrivals, half_window(in->cut),
                                     mr_cut_times_of(in->cut).session.report_ns);
     if (!status)
         status = create_session(in);
+    if (!status)
+        status = mr_cut_lanes_create(&in->lanes, in->instance, in->cut, in->receiver, &in->room);
     if (!status)
         status = mr_wire_writer_create(&in->writer, &(mr_wire_writer_params){0});
     if (!status)
@@ -509,15 +345,7 @@ static void close_stage(mr_stage *self) {
         mr_carrier_wake(in->carrier);
     mr_carrier_close(&in->carrier, LINGER_MS);
     mr_task_fini(&in->room);
-    if (in->lanes)
-        drop_waiting(in);
-    while (in->free) {
-        waiting *gone = in->free;
-        in->free = gone->next;
-        mr_free(gone);
-    }
-    mr_free(in->lanes);
-    mr_order_destroy(&in->order);
+    mr_cut_lanes_destroy(&in->lanes);
     mr_receiver_destroy(&in->receiver);
     mr_wire_writer_destroy(&in->writer);
     mr_wire_reader_destroy(&in->reader);
