@@ -1,5 +1,5 @@
-/* The executor: no lost wakes, one thread in a task at a time, timers, threads of their own, and reproducible
- * order. */
+/* The executor: no lost wakes, one thread in a task at a time, timers, threads of their own, descriptors, and
+ * reproducible order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,9 +8,12 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/flow/executor.h"
+#include "millrace/status.h"
 
 static mr_executor *make(int workers, uint64_t seed) {
     mr_executor *executor = NULL;
@@ -156,6 +159,139 @@ static void a_seed_gives_one_order(void **state) {
     assert_memory_not_equal(first, other, sizeof first);
 }
 
+/* ---- descriptors ---- */
+enum { RINGS = 2000 };
+typedef struct listener {
+    mr_task task;
+    int fd;
+    bool deaf;         /* it does not want to hear more */
+    atomic_int heard, ran;
+} listener;
+
+static void listen_on(void *context) {
+    listener *self = context;
+    uint64_t count;
+    atomic_fetch_add(&self->ran, 1);
+    if (read(self->fd, &count, sizeof count) == sizeof count)
+        atomic_fetch_add(&self->heard, (int)count);
+    if (!self->deaf)
+        mr_task_watch_again(&self->task);
+}
+
+static void open_listener(listener *self, mr_executor *executor) {
+    self->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert_true(self->fd >= 0);
+    mr_task_init(&self->task, executor, listen_on, self);
+}
+
+static void ring_bell(const listener *self) {
+    const uint64_t one = 1;
+    assert_int_equal(write(self->fd, &one, sizeof one), sizeof one);
+}
+
+static void await_count(atomic_int *count, int wanted) {
+    for (int i = 0; i < 12000 && atomic_load(count) != wanted; i++)
+        sleep_ms(5);
+    assert_int_equal(atomic_load(count), wanted);
+}
+
+static void keep_busy(void *context) {
+    counter *self = context;
+    if (!atomic_load(&self->wanted))
+        mr_task_wake(&self->task);
+    atomic_fetch_add(&self->seen, 1);
+}
+
+/* Workers that sleep hear it, and so do those that never do, because one task wakes itself again and again. Timers go
+ * off beside it. */
+static void watched_descriptors_wake_their_tasks(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 4; turn++) {
+        const bool busy = turn % 2;
+        mr_executor *executor = make(1 + turn / 2, 0);
+        listener ears[2] = {{.fd = -1}, {.fd = -1}};
+        counter worker[2] = {{.wanted = 0}};
+        alarm_task clock = {.due_ns = mr_executor_now_ns(executor) + 20000000};
+        for (int i = 0; i < 2; i++) {
+            open_listener(&ears[i], executor);
+            assert_int_equal(mr_task_watch(&ears[i].task, ears[i].fd), MR_OK);
+            mr_task_init(&worker[i].task, executor, keep_busy, &worker[i]);
+            if (busy)
+                mr_task_wake(&worker[i].task);
+        }
+        mr_task_init(&clock.task, executor, ring, &clock);
+        mr_task_wake_at(&clock.task, clock.due_ns);
+        for (int i = 0; i < RINGS; i++) {
+            ring_bell(&ears[i % 2]);
+            if (i % 100 == 0)
+                sleep_ms(1);
+        }
+        await_count(&ears[0].heard, RINGS / 2);
+        await_count(&ears[1].heard, RINGS / 2);
+        for (int i = 0; i < 12000 && !atomic_load(&clock.rang_ns); i++)
+            sleep_ms(5);
+        assert_true(atomic_load(&clock.rang_ns) >= clock.due_ns);
+        for (int i = 0; i < 2; i++) {
+            atomic_store(&worker[i].wanted, 1);
+            mr_task_unwatch(&ears[i].task);
+            close(ears[i].fd);
+        }
+        mr_executor_stop(executor);
+        mr_executor_destroy(&executor);
+    }
+}
+
+/* Once its task was woken a descriptor is left alone, until it is asked for again. */
+static void a_descriptor_is_left_alone_until_asked_for(void **state) {
+    (void)state;
+    mr_executor *executor = make(2, 0);
+    listener deaf = {.deaf = true}, other = {.fd = -1};
+    open_listener(&deaf, executor);
+    open_listener(&other, executor);
+    assert_int_equal(mr_task_watch(&deaf.task, deaf.fd), MR_OK);
+    assert_int_equal(mr_task_watch(&other.task, other.fd), MR_OK);
+    for (int turn = 1; turn <= 3; turn++) {
+        ring_bell(&deaf);
+        await_count(&deaf.heard, turn);
+        const int heard = atomic_load(&other.heard);
+        ring_bell(&deaf);
+        ring_bell(&other);
+        await_count(&other.heard, heard + 1);
+        assert_int_equal(atomic_load(&deaf.ran), 2 * turn - 1);
+        mr_task_watch_again(&deaf.task);
+        await_count(&deaf.ran, 2 * turn);
+        await_count(&deaf.heard, turn + 1);
+        atomic_store(&deaf.heard, turn);
+        mr_task_watch_again(&deaf.task);
+    }
+    mr_task_unwatch(&deaf.task);
+    ring_bell(&deaf);
+    ring_bell(&other);
+    await_count(&other.heard, 4);
+    assert_int_equal(atomic_load(&deaf.ran), 6);
+    mr_executor_stop(executor);
+    mr_executor_destroy(&executor);
+    close(deaf.fd);
+    close(other.fd);
+}
+
+static void what_cannot_be_watched_is_refused(void **state) {
+    (void)state;
+    mr_executor *executor = make(1, 0), *seeded = make(1, 7);
+    listener one = {.fd = -1};
+    mr_task_init(&one.task, executor, listen_on, &one);
+    assert_int_equal(mr_task_watch(&one.task, -1), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_task_watch(&one.task, 1000000), MR_ERROR_UNAVAILABLE);
+    mr_task_watch_again(&one.task);
+    mr_task_unwatch(&one.task);
+    mr_task_init(&one.task, seeded, listen_on, &one);
+    assert_int_equal(mr_task_watch(&one.task, 0), MR_ERROR_UNAVAILABLE);
+    mr_task_unwatch(&one.task);
+    mr_executor_stop(executor);
+    mr_executor_destroy(&executor);
+    mr_executor_destroy(&seeded);
+}
+
 int main(void) {
     static bool worker = false, thread = true;
     static bool *states[] = {&worker, &thread};
@@ -166,6 +302,9 @@ int main(void) {
         cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[0]),
         cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[1]),
         cmocka_unit_test(a_seed_gives_one_order),
+        cmocka_unit_test(watched_descriptors_wake_their_tasks),
+        cmocka_unit_test(a_descriptor_is_left_alone_until_asked_for),
+        cmocka_unit_test(what_cannot_be_watched_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,7 @@ int mr_executor_create(mr_executor **executor, int workers, uint64_t seed) {
     atomic_init(&made->next_due_ns, INT64_MAX);
     made->worker_count = workers;
     made->random = seed;
+    made->lookout = made->call = -1;
     if (seed && mr_clock_create_simulated(&made->clock, 0)) {
         mr_executor_destroy(&made);
         return MR_ERROR_MEMORY;
@@ -62,6 +63,7 @@ void mr_executor_destroy(mr_executor **executor) {
         sched_yield(); /* Some other thread is about to return from waking a task. */
     mr_clock_destroy(&gone->clock);
     mr_timers_fini(&gone->timers);
+    mr_executor_close_lookout(gone);
     pthread_cond_destroy(&gone->work);
     pthread_cond_destroy(&gone->timer);
     pthread_mutex_destroy(&gone->lock);
@@ -102,11 +104,16 @@ static pthread_cond_t *call_worker(mr_executor *executor) {
 
 /* Who is woken needs the lock first of all, so that is given back before. Until the signal is out the executor stays. */
 static void unlock_and_signal(mr_executor *executor, pthread_cond_t *called) {
+    bool rings = called == &executor->timer && executor->looking && !executor->called;
+    executor->called |= rings;
     if (called)
         atomic_fetch_add_explicit(&executor->calls, 1, memory_order_relaxed);
     pthread_mutex_unlock(&executor->lock);
     if (called) {
-        pthread_cond_signal(called);
+        if (rings)
+            mr_executor_ring(executor);
+        else
+            pthread_cond_signal(called);
         atomic_fetch_sub_explicit(&executor->calls, 1, memory_order_release);
     }
 }
@@ -145,7 +152,8 @@ static void dispatch(mr_task *task, bool last) {
     }
 }
 
-bool mr_task_wake(mr_task *task) {
+/* Wakes the task: true where it was idle, and is now to be queued by whoever called. */
+static bool claim(mr_task *task) {
     int state = atomic_load_explicit(&task->state, memory_order_relaxed);
     for (;;) {
         if (state == MR_TASK_QUEUED || state == MR_TASK_RUNNING_AGAIN) {
@@ -156,12 +164,21 @@ bool mr_task_wake(mr_task *task) {
         } else if (atomic_compare_exchange_weak_explicit(
                        &task->state, &state, state == MR_TASK_IDLE ? MR_TASK_QUEUED : MR_TASK_RUNNING_AGAIN,
                        memory_order_acq_rel, memory_order_relaxed)) {
-            if (state != MR_TASK_IDLE)
-                return false;
-            dispatch(task, false);
-            return true;
+            return state == MR_TASK_IDLE;
         }
     }
+}
+
+bool mr_task_wake(mr_task *task) {
+    bool claimed = claim(task);
+    if (claimed)
+        dispatch(task, false);
+    return claimed;
+}
+
+void mr_executor_queue(mr_executor *executor, mr_task *task) {
+    if (claim(task))
+        append(executor, task);
 }
 
 void mr_task_waker(void *task) {
@@ -194,9 +211,14 @@ void mr_executor_note_next_due(mr_executor *executor) {
     atomic_store_explicit(&executor->next_due_ns, mr_timers_next(&executor->timers), memory_order_relaxed);
 }
 
-/* What a worker waits for that is to wait for the timer that is now the earliest instead. Called with the lock. */
+/* What a worker waits for that is to wait for the timer that is now the earliest, and for what is watched now, instead.
+ * Called with the lock. */
 static pthread_cond_t *call_keeper(mr_executor *executor) {
     return executor->keeper ? &executor->timer : call_idle(executor);
+}
+
+void mr_executor_unlock_and_call_keeper(mr_executor *executor) {
+    unlock_and_signal(executor, call_keeper(executor));
 }
 
 void mr_task_wake_at(mr_task *task, int64_t time_ns) {
@@ -224,15 +246,11 @@ void mr_task_wake_at(mr_task *task, int64_t time_ns) {
 mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns) {
     mr_task *list = NULL, **end = &list;
     for (mr_task *task; (task = mr_timers_take(&executor->timers, now_ns));) {
-        int state = MR_TASK_IDLE;
-        if (atomic_compare_exchange_strong(&task->state, &state, MR_TASK_QUEUED)) {
-            task->next = NULL;
-            *end = task;
-            end = &task->next;
-        } else {
-            state = MR_TASK_RUNNING;
-            atomic_compare_exchange_strong(&task->state, &state, MR_TASK_RUNNING_AGAIN);
-        }
+        if (!claim(task))
+            continue;
+        task->next = NULL;
+        *end = task;
+        end = &task->next;
     }
     mr_executor_note_next_due(executor);
     return list;
@@ -264,9 +282,13 @@ static mr_task *take_queued(mr_executor *executor) {
 /* Sleeps until there may be work. Called with the lock. */
 static void rest(mr_executor *executor) {
     int64_t due = mr_timers_next(&executor->timers);
-    if (due != INT64_MAX && !executor->keeper) {
+    int64_t until_ns = due == INT64_MAX ? due : due + TIMER_SLACK_NS;
+    if ((due != INT64_MAX || executor->watched_count) && !executor->keeper) {
         executor->keeper = true;
-        mr_condition_wait(&executor->timer, &executor->lock, due + TIMER_SLACK_NS);
+        if (executor->watched_count)
+            mr_executor_look_out(executor, until_ns);
+        else
+            mr_condition_wait(&executor->timer, &executor->lock, until_ns);
         executor->keeper = false;
         return;
     }
@@ -285,12 +307,15 @@ static mr_task *next_queued(mr_executor *executor) {
     while (!executor->stopping) {
         if (executor->timers.count)
             fire_timers(executor, mr_executor_now_ns(executor));
+        if (executor->watched_count)
+            mr_executor_glance(executor);
         if ((task = take_queued(executor)))
             break;
         rest(executor);
     }
-    /* Whoever leaves with work while more is queued, or timers wait, sees to it that somebody else looks. */
-    if (task && (executor->queued || (executor->timers.count && !executor->keeper)))
+    /* Whoever leaves with work while more is queued, or timers and descriptors wait, sees to it that somebody else looks. */
+    bool kept = executor->keeper || !(executor->timers.count || executor->watched_count);
+    if (task && (executor->queued || !kept))
         called = call_idle(executor);
     unlock_and_signal(executor, called);
     return task;
@@ -357,6 +382,8 @@ void mr_executor_stop(mr_executor *executor) {
     executor->stopping = true;
     pthread_cond_broadcast(&executor->work);
     pthread_cond_broadcast(&executor->timer);
+    if (executor->looking)
+        mr_executor_ring(executor);
     pthread_mutex_unlock(&executor->lock);
     while (executor->started > 0)
         pthread_join(executor->workers[--executor->started].thread, NULL);

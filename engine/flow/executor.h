@@ -36,6 +36,8 @@ typedef struct mr_task {
     int64_t due_ns;         /* INT64_MAX: no timer */
     size_t heap_position;   /* in the timer heap, from 1; 0: not in it */
     struct mr_task_thread *thread; /* a thread of its own, or NULL */
+    int fd;                 /* that is watched */
+    atomic_bool seen;       /* it was readable, and is not looked at any more */
 } mr_task;
 
 /* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
@@ -65,6 +67,14 @@ bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
 /* Gives the task a thread of its own; not in deterministic mode. Before its first wake. */
 int mr_task_detach(mr_task *task, const char *name);
+/* Wakes the task when that descriptor, which stays its owner's, is readable: an idle worker waits for it and runs the task
+ * itself, while others that all have enough to do look every millisecond. Once it was woken the descriptor is not looked
+ * at until mr_task_watch_again, which any thread may call. Not for tasks with threads of their own, nor in deterministic
+ * mode, and for some descriptors at a time: else MR_ERROR_UNAVAILABLE. */
+int mr_task_watch(mr_task *task, int fd);
+void mr_task_watch_again(mr_task *task);
+/* Before the descriptor is closed. It may be woken once more. */
+void mr_task_unwatch(mr_task *task);
 /* Processor nanoseconds of its own thread; 0 where it has none. */
 int64_t mr_task_cpu_ns(const mr_task *task);
 /* Ends and joins its thread, if it has one; cancels its timer. The task must not be running on a worker. */

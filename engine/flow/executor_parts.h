@@ -1,5 +1,6 @@
 /* What an executor is made of: shared by its workers (executor.c), by tasks with threads of their own
- * (executor_threads.c) and by the deterministic mode (executor_drive.c). */
+ * (executor_threads.c), by the deterministic mode (executor_drive.c) and by descriptors that are waited for
+ * (executor_watch.c). */
 #ifndef MILLRACE_FLOW_EXECUTOR_PARTS_H
 #define MILLRACE_FLOW_EXECUTOR_PARTS_H
 
@@ -9,7 +10,7 @@
 
 /* States of a task. RUNNING_AGAIN: woken while it runs. */
 enum { MR_TASK_IDLE, MR_TASK_QUEUED, MR_TASK_RUNNING, MR_TASK_RUNNING_AGAIN };
-enum { MR_EXECUTOR_DEVICES = 64 };
+enum { MR_EXECUTOR_DEVICES = 64, MR_EXECUTOR_WATCHED = 64 };
 
 typedef struct mr_worker {
     mr_executor *executor;
@@ -27,13 +28,14 @@ struct mr_task_thread {
 struct mr_executor {
     pthread_mutex_t lock;
     pthread_cond_t work;  /* idle workers wait here */
-    pthread_cond_t timer; /* the idle worker that keeps the timers waits here */
+    pthread_cond_t timer; /* the idle worker that keeps the timers waits here, or, where something is watched, in
+                             `lookout` */
     mr_task *head, *tail;
     size_t queued;
     int idle;          /* workers waiting for work, the timers' keeper not counted */
     int waking;        /* of them, already signalled, or about to be */
     atomic_int calls;  /* threads that have yet to send the signal, without the lock */
-    bool keeper;       /* one worker waits for the next timer */
+    bool keeper;       /* one worker waits for the next timer, and for what is watched */
     bool stopping;
     mr_timers timers;
     _Atomic int64_t next_due_ns;
@@ -45,6 +47,12 @@ struct mr_executor {
     size_t runnable_room;
     mr_device *devices[MR_EXECUTOR_DEVICES];
     int device_count;
+    int lookout, call; /* epoll, and the eventfd in it that ends the keeper's wait; -1: nothing was ever watched */
+    bool looking;      /* the keeper waits there */
+    bool called;       /* the eventfd is readable */
+    int64_t glanced_ns;
+    mr_task *watched[MR_EXECUTOR_WATCHED];
+    int watched_count;
 };
 
 /* executor.c */
@@ -52,12 +60,24 @@ void mr_task_run(mr_task *task);
 /* Takes all tasks that are due, now queued, as a list. Called with the lock. */
 mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns);
 void mr_executor_note_next_due(mr_executor *executor);
+/* Queues a task that is idle, or lets it run once more where it runs; wakes nobody. Called with the lock. */
+void mr_executor_queue(mr_executor *executor, mr_task *task);
+/* Sees to it that a worker waits for the next timer and what is watched, as they are now. Gives back the lock. */
+void mr_executor_unlock_and_call_keeper(mr_executor *executor);
 /* A condition on the monotonic clock, and waiting on it: until that time, but a tenth of a second at most; the caller
  * looks again. */
 void mr_condition_init(pthread_cond_t *condition);
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 /* executor_threads.c: wakes the thread of a task. */
 void mr_task_wake_thread(mr_task *task);
+/* executor_watch.c, all with the lock. The keeper waits until then at the latest, and queues tasks whose descriptors are
+ * readable. */
+void mr_executor_look_out(mr_executor *executor, int64_t until_ns);
+/* Where there is no keeper, the same without waiting, if it is some time ago that somebody did. */
+void mr_executor_glance(mr_executor *executor);
+/* Without the lock, too: ends the keeper's wait there. */
+void mr_executor_ring(mr_executor *executor);
+void mr_executor_close_lookout(mr_executor *executor);
 /* executor_drive.c: adds a task to those that may run next. */
 void mr_executor_queue_runnable(mr_executor *executor, mr_task *task);
 

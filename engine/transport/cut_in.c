@@ -23,7 +23,8 @@ typedef struct cut_in {
     mr_carrier *carrier;
     mr_arrivals *arrivals;
     mr_task room;              /* run by the inlet when there is room again */
-    bool has_task;
+    mr_task letters;           /* run by an idle worker when letters come */
+    bool has_tasks;
     atomic_bool stopping, closing;
 
     mr_receiver *receiver;     /* the carrier's thread alone has this and what follows */
@@ -257,6 +258,7 @@ static bool work(void *context, int64_t *wake_ns) {
     watch_giver(in, now_ns, wake_ns);
     watch_farewell(in, now_ns, wake_ns);
     mr_cut_borrower_rest(in->borrower);
+    mr_task_watch_again(&in->letters);
     return !closing;
 }
 
@@ -265,6 +267,19 @@ static bool work(void *context, int64_t *wake_ns) {
 static void tell_room(void *context) {
     cut_in *in = context;
     mr_carrier_wake(in->carrier);
+}
+
+/* Whoever has waited for letters reads them and goes on with what they bring, while the carrier's thread sleeps. */
+static void read_letters(void *context) {
+    cut_in *in = context;
+    mr_carrier_take_turn(in->carrier);
+}
+
+/* Where no worker can wait for letters the carrier's thread does. */
+static void watch_letters(cut_in *in) {
+    int fd = mr_cut_borrower_fd(in->borrower);
+    if (fd >= 0 && mr_task_watch(&in->letters, fd))
+        mr_carrier_watch(in->carrier, fd);
 }
 
 static void stop(mr_stage *self) {
@@ -321,10 +336,11 @@ static int open(mr_stage *self) {
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
     in->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
     mr_task_init(&in->room, in->instance->graph->executor, tell_room, in);
-    in->has_task = true;
+    mr_task_init(&in->letters, in->instance->graph->executor, read_letters, in);
+    in->has_tasks = true;
     int status = create_parts(in);
     if (!status) {
-        mr_carrier_watch(in->carrier, mr_cut_borrower_fd(in->borrower));
+        watch_letters(in);
         mr_arrivals_attach(in->arrivals, in->carrier);
         mr_graph_hold(in->instance->graph);
         in->holding = true;
@@ -338,13 +354,15 @@ static int open(mr_stage *self) {
 
 static void close_stage(mr_stage *self) {
     cut_in *in = self->state;
-    if (!in->has_task)
+    if (!in->has_tasks)
         return;
+    mr_task_unwatch(&in->letters);
     atomic_store(&in->closing, true);
     if (in->carrier)
         mr_carrier_wake(in->carrier);
     mr_carrier_close(&in->carrier, LINGER_MS);
     mr_task_fini(&in->room);
+    mr_task_fini(&in->letters);
     mr_cut_lanes_destroy(&in->lanes);
     mr_receiver_destroy(&in->receiver);
     mr_wire_writer_destroy(&in->writer);
