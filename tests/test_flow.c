@@ -13,7 +13,6 @@
 #include "tests/support/quiet.h"
 
 enum { SEEDS = 25 };
-static const char *const devices[] = {"cpu", "sim:0"};
 
 typedef struct run {
     int status;        /* of wait */
@@ -46,17 +45,12 @@ static void run_once(const char *text, uint64_t seed, int workers, check_functio
     close_run(&pipeline, &result);
 }
 
-/* `format` holds one %s for the device. */
+static void run_and_check(const char *text, uint64_t seed, int workers, void *context) {
+    run_once(text, seed, workers, *(check_function **)context);
+}
+
 static void run_everywhere(const char *format, check_function *check) {
-    for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
-        char text[4096];
-        int length = snprintf(text, sizeof text, format, devices[d]);
-        assert_true(length > 0 && length < (int)sizeof text);
-        for (uint64_t seed = 1; seed <= SEEDS; seed++)
-            run_once(text, seed, 1, check);
-        for (int workers = 1; workers <= 3; workers++)
-            run_once(text, 0, workers, check);
-    }
+    flow_everywhere(format, SEEDS, run_and_check, &check);
 }
 
 static const mr_source_summary *source_of(const run *result, const char *id) {

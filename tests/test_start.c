@@ -15,11 +15,11 @@
 
 #include "engine/device/device.h"
 #include "millrace/millrace.h"
+#include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
 
 enum { SEEDS = 10, FRAMES = 60 };
-static const char *const devices[] = {"cpu", "sim:0"};
 
 /* ---- stages that misbehave while they are opened --------------------------------------------------------------- */
 
@@ -201,17 +201,12 @@ static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
 
 typedef void run_function(const char *text, uint64_t seed, int workers);
 
-/* `format` may hold %1$s, for the device. */
+static void run_given(const char *text, uint64_t seed, int workers, void *context) {
+    (*(run_function **)context)(text, seed, workers);
+}
+
 static void run_everywhere(const char *format, run_function *run) {
-    for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
-        char text[2048];
-        int length = snprintf(text, sizeof text, format, devices[d]);
-        assert_true(length > 0 && length < (int)sizeof text);
-        for (uint64_t seed = 1; seed <= SEEDS; seed++)
-            run(text, seed, 1);
-        for (int workers = 1; workers <= 3; workers++)
-            run(text, 0, workers);
-    }
+    flow_everywhere(format, SEEDS, run_given, &run);
 }
 
 static void expect_balance(mr_pipeline *pipeline) {

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include "tests/support/opened.h"
@@ -37,5 +38,18 @@ void flow_expect(const mr_summary *summary, uint64_t frames, uint64_t stages) {
     for (size_t i = 0; i < collection_count; i++) {
         assert_true(i == 0 || collection[i].identity.seq > collection[i - 1].identity.seq);
         assert_int_equal(collection[i].value, collection[i].identity.seq + stages);
+    }
+}
+
+void flow_everywhere(const char *format, uint64_t seeds, flow_run_function *run, void *context) {
+    static const char *const devices[] = {"cpu", "sim:0"};
+    for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
+        char text[4096];
+        int length = snprintf(text, sizeof text, format, devices[d]);
+        assert_true(length > 0 && length < (int)sizeof text);
+        for (uint64_t seed = 1; seed <= seeds; seed++)
+            run(text, seed, 1, context);
+        for (int workers = 1; workers <= 3; workers++)
+            run(text, 0, workers, context);
     }
 }
