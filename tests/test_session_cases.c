@@ -95,6 +95,31 @@ static void test_peers(void **state) {
     assert_int_equal(mr_sender_counts(p->sender).sessions, 3);
 }
 
+static mr_reject_reason reason_for(pair *p, const char *name) {
+    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .hello = {1, 1, name, 10, 1, {7}, "a->b", "pictures", ""}};
+    p->seen.reason = MR_REJECT_UNKNOWN;
+    assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    return p->seen.reason;
+}
+
+/* Whoever has the pipeline and the right key may still be another node than the cut is for. */
+static void test_only_the_node_of_the_plan(void **state) {
+    static const char *const strangers[] = {"c", "bb", "b.0", "b.3", "b.01", "b.1x", "b.", ".1", "B"};
+    pair *p = *state;
+    mr_sender_params sending = pair_sender_params();
+    const mr_receiver_params receiving = pair_receiver_params("b");
+    sending.taker = "b";
+    sending.receivers = 2;
+    pair_open(p, &sending, &receiving);
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
+        assert_int_equal(reason_for(p, strangers[i]), MR_REJECT_CUT);
+    assert_int_equal(mr_sender_counts(p->sender).sessions, 0);
+    assert_int_equal(reason_for(p, "b.1"), MR_REJECT_UNKNOWN);
+    assert_int_equal(reason_for(p, "b.2"), MR_REJECT_UNKNOWN);
+    assert_int_equal(mr_sender_counts(p->sender).sessions, 2);
+}
+
 /* Where messages come two ways: one that others come before can wait for them; what is known, or of no session, need
  * not. */
 static void test_which_message_is_next(void **state) {
@@ -377,7 +402,8 @@ static void test_credit_without_end(void **state) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_handshake), TEST(test_rejected), TEST(test_peers), TEST(test_old_sessions),
+        TEST(test_handshake), TEST(test_rejected), TEST(test_peers),
+        TEST(test_only_the_node_of_the_plan), TEST(test_old_sessions),
         TEST(test_which_message_is_next), TEST(test_windows),
         TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),
         TEST(test_runs), TEST(test_leaving), TEST(test_live), TEST(test_credit_without_end),

@@ -85,7 +85,20 @@ static bool is_endpoint(const char *text) {
     return strncmp(text, "ipc://", 6) == 0 && text[6];
 }
 
+/* Nodes are started in different folders. */
+static bool is_relative(const char *endpoint) {
+    return strncmp(endpoint, "ipc://", 6) == 0 && endpoint[6] && endpoint[6] != '/' && endpoint[6] != '@';
+}
+
 static void check_endpoint(mr_spec_parser *p, const mr_spec_node *node, const char *key, const char *endpoint) {
+    char hint[256];
+    if (endpoint && is_relative(endpoint)) {
+        snprintf(hint, sizeof hint, "write the whole path, such as ipc:///run/millrace/%s", node->id);
+        mr_spec_error(p, mr_yaml_get(node->node, key)->place, hint,
+                      "nodes.%s.%s: the path of \"%s\" depends on the folder in which a node is started", node->id, key,
+                      endpoint);
+        return;
+    }
     if (!endpoint || is_endpoint(endpoint))
         return;
     mr_spec_error(p, mr_yaml_get(node->node, key)->place, "write tcp://127.0.0.1:7001 or ipc:///run/camera.ipc",
@@ -188,6 +201,6 @@ int mr_spec_read_nodes(mr_spec_parser *p) {
     for (const mr_yaml *node = map->first; node; node = node->next)
         if (read_node(p, node))
             return MR_ERROR_MEMORY;
-    p->spec->nodes_broken = p->diagnostics->errors > before;
+    p->spec->nodes_broken = map->doubled || p->diagnostics->errors > before;
     return MR_OK;
 }

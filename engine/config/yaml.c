@@ -109,6 +109,7 @@ static int place_value(builder *b, mr_yaml *value) {
     const mr_yaml *first = mr_index_get(&parent->index, key);
     if (first) {
         refuse_duplicate(b, first, key_place);
+        parent->doubled = true;
         return MR_OK;
     }
     return mr_yaml_put(parent, b->arena, key, key_place, value);

@@ -28,6 +28,7 @@ typedef struct mr_yaml {
     const char *key;       /* of a map's child; else NULL */
     mr_place key_place;
     const char *text;      /* scalars */
+    bool doubled;          /* maps: some key stands there twice, which was diagnosed */
     size_t count;          /* children of maps and lists, in the order of the text */
     struct mr_yaml *first, *last, *next;
     mr_index index;        /* maps: key to child */

@@ -416,6 +416,7 @@ static int create_session(cut_out *out) {
         .self = self,
         .run = mr_cut_run(out->instance->graph->plan, out->instance->vertex, self.incarnation),
         .live = cut->mode == MR_CUT_LIVE,
+        .taker = cut->to_node,
         .receivers = takers,
         .most_peers = peers < MR_CUT_MOST_PEERS ? peers : MR_CUT_MOST_PEERS,
         .window_frames = (uint32_t)cut->window,

@@ -1,6 +1,7 @@
 /* Sessions of a sender with its peers: what comes from them, and who is lost. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/transport/sender_parts.h"
@@ -127,6 +128,18 @@ static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_mes
 }
 
 /* Why a HELLO is not for this cut; MR_REJECT_UNKNOWN where it is. */
+/* Whether a process of the taking node has this name. */
+static bool is_planned(const mr_sender *sender, const char *name) {
+    const char *taker = sender->params.taker;
+    size_t length = taker ? strlen(taker) : 0;
+    char *end = NULL;
+    if (!taker || strcmp(name, taker) == 0)
+        return true;
+    if (strncmp(name, taker, length) != 0 || name[length] != '.' || name[length + 1] < '1' || name[length + 1] > '9')
+        return false;
+    return strtoul(name + length + 1, &end, 10) <= sender->params.receivers && !*end;
+}
+
 static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *message, char *text, size_t bytes) {
     const mr_session_self *self = &sender->params.self;
     text[0] = 0;
@@ -150,6 +163,10 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
     if (!message->hello.incarnation || !*message->hello.name || strlen(message->hello.name) >= MR_PEER_NAME) {
         snprintf(text, bytes, "a name of 1 to %d bytes and an incarnation are needed", MR_PEER_NAME - 1);
         return MR_REJECT_MALFORMED;
+    }
+    if (!is_planned(sender, message->hello.name)) {
+        snprintf(text, bytes, "this cut is for %s, of which %s is no process", sender->params.taker, message->hello.name);
+        return MR_REJECT_CUT;
     }
     return MR_REJECT_UNKNOWN;
 }

@@ -148,6 +148,8 @@ typedef struct mr_sender_params {
     mr_session_self self;
     uint64_t run;          /* proto: Welcome.run; 0: not known here, whichever it is */
     bool live;
+    const char *taker;     /* the taking node: only its processes are admitted, by the name NODE or NODE.1 to
+                              NODE.`receivers`; NULL: whoever has a name */
     uint32_t receivers;    /* that are planned: it has finished when so many have seen every END */
     uint32_t most_peers;   /* admitted at once; at most MR_CUT_MOST_PEERS */
     uint32_t window_frames; /* not settled; at least 1 */
