@@ -11,6 +11,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/transport/cut_end.h"
+#include "engine/transport/cut_items.h"
 #include "engine/transport/cut_stages.h"
 #include "engine/transport/dead_letter.h"
 
@@ -27,11 +28,6 @@ static const int64_t PAUSE_NS = 200000;
 
 static const char NO_TAKER[] = "no taker", STOPPED[] = "stopped", DONE_BEFORE[] = "done before";
 
-typedef struct items {
-    mr_cut_item *item;
-    size_t count, room;
-} items;
-
 typedef struct cut_out {
     mr_stage *self;
     const mr_cut *cut;
@@ -42,7 +38,7 @@ typedef struct cut_out {
 
     pthread_mutex_t lock;    /* guards what follows, up to the blank line */
     bool locking;            /* it was made */
-    items offered;           /* given over by the entry */
+    mr_cut_items offered;    /* given over by the entry */
     uint64_t frames, bytes;  /* given over and not settled */
     uint32_t *of_source;     /* of these frames, those of each source; NULL: sources have no share of their own */
     bool parked;             /* the entry waits for room, or for the end */
@@ -51,7 +47,7 @@ typedef struct cut_out {
     bool finished;           /* all is settled, and the end is known over there */
     bool stopping, closing;  /* the run is being stopped; the stage is being closed */
 
-    items taken;             /* the carrier's thread alone has this and what follows */
+    mr_cut_items taken;      /* the carrier's thread alone has this and what follows */
     size_t next;             /* of `taken`, to be offered to the session */
     mr_sender *sender;
     mr_wire_writer *writer;
@@ -67,19 +63,6 @@ typedef struct cut_out {
 
 static int64_t now(void) {
     return mr_clock_now_ns(mr_clock_real());
-}
-
-static int append(items *list, const mr_cut_item *item) {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        mr_cut_item *wider = mr_realloc(list->item, room * sizeof *wider);
-        if (!wider)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for what goes over a cut");
-        list->item = wider;
-        list->room = room;
-    }
-    list->item[list->count++] = *item;
-    return MR_OK;
 }
 
 /* ---- the entry ------------------------------------------------------------------------------------------------- */
@@ -117,7 +100,7 @@ static int give(cut_out *out, const mr_cut_item *item) {
     int status = MR_ERROR_AGAIN;
     pthread_mutex_lock(&out->lock);
     if (!frame || has_room(out, item))
-        status = append(&out->offered, item);
+        status = mr_cut_items_append(&out->offered, item);
     if (!status && frame) {
         out->frames++;
         out->bytes += item->bytes;
@@ -272,7 +255,7 @@ static void act(cut_out *out, int64_t now_ns) {
 /* Exchanges the lists, once all that was taken before is with the session. Whether the entry may go on. */
 static void take(cut_out *out) {
     pthread_mutex_lock(&out->lock);
-    items empty = out->taken;
+    mr_cut_items empty = out->taken;
     out->taken = out->offered;
     out->offered = empty;
     out->offered.count = 0;
@@ -466,16 +449,6 @@ static int open(mr_stage *self) {
     return status;
 }
 
-static void drop_rest(items *list, size_t next, const char *stage) {
-    for (size_t i = next; i < list->count; i++) {
-        mr_frame *frame = list->item[i].frame;
-        if (frame)
-            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, stage, "stopped");
-        mr_frame_unref(&frame);
-    }
-    mr_free(list->item);
-}
-
 static void close_stage(mr_stage *self) {
     cut_out *out = self->state;
     if (!out->locking)
@@ -486,8 +459,8 @@ static void close_stage(mr_stage *self) {
     if (out->carrier)
         mr_carrier_wake(out->carrier);
     mr_carrier_close(&out->carrier, LINGER_MS);
-    drop_rest(&out->taken, out->next, self->id);
-    drop_rest(&out->offered, 0, self->id);
+    mr_cut_items_fini(&out->taken, out->next, self->id);
+    mr_cut_items_fini(&out->offered, 0, self->id);
     mr_sender_destroy(&out->sender);
     mr_wire_writer_destroy(&out->writer);
     mr_wire_reader_destroy(&out->reader);
