@@ -2,6 +2,7 @@
 how it stands and changes nothing."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -39,6 +40,16 @@ def full_pipe():
     return read, write
 
 
+def blocks(pid, what):
+    """Whether the process has taken over a signal: what it blocks waits for its own thread."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
+    return bool(int(mask, 16) & 1 << (what - 1))
+
+
 class Signals(harness.Case):
     def start(self, text, *arguments, stdout=subprocess.PIPE):
         child = harness.start([harness.MILLRACE, "run", self.write(text), *arguments], stdout=stdout,
@@ -72,6 +83,24 @@ class Signals(harness.Case):
                 self.assertEqual(ledger["in_flight"], 0)
                 self.assertEqual(ledger["delivered"], len(rows))
                 self.assertEqual([row["seq"] for row in rows], list(range(len(rows))))
+
+    def assert_early_end(self, text):
+        """A run that is asked to end as soon as it can be asked, be it before it has begun."""
+        child = self.start(text, "--output", self.folder / "early.jsonl", "--json")
+        self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(child.returncode, 0, err)
+        ledger = json.loads(out)["ledger"]
+        self.assertTrue(ledger["balanced"])
+        self.assertEqual(ledger["in_flight"], 0)
+
+    def test_signals_before_it_has_begun(self):
+        for _ in range(5):
+            self.assert_early_end(ENDLESS)
+
+    def test_signals_before_nodes_have_begun(self):
+        self.assert_early_end(ENDLESS + STUCK_NODES.replace(", others", ""))
 
     def test_second_signal(self):
         read, write = full_pipe()

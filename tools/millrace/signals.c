@@ -10,15 +10,22 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "tools/millrace/control.h"
 #include "tools/millrace/run_audit.h"
 #include "tools/millrace/summary.h"
+
+/* Who is asked to end before it runs may take so long to begin: models are loaded, cameras looked for. */
+enum { PATIENCE_S = 10 };
+static const int64_t NS_PER_S = 1000000000, NS_PER_MS = 1000000;
 
 static struct {
     pthread_mutex_t lock;
     pthread_t thread;
     mr_pipeline *pipeline; /* NULL: not running yet, or no more */
     int fd; /* of signals */
+    int early;             /* the signal that came before there was a pipeline to drain; 0: none */
+    int64_t patience_ns;   /* until when one is waited for then */
     bool begun, draining, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -30,18 +37,35 @@ static void print_summary(void) {
     mr_summary_destroy(&summary);
 }
 
-static void interrupt(const struct signalfd_siginfo *signal) {
-    bool drains = watch.pipeline && !watch.draining;
-    mr_run_audit_signal(signal, drains ? MR_SIGNAL_DRAINS : MR_SIGNAL_EXITS);
-    if (drains) {
-        watch.draining = true;
-        if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\nmillrace: finishing what is in flight; once more to exit at once\n");
-        mr_pipeline_stop(watch.pipeline, false);
-        return;
-    }
+static void exit_at_once(int signal) {
     print_summary();
-    _exit(128 + (int)signal->ssi_signo);
+    _exit(128 + signal);
+}
+
+/* What does not run yet is to begin, and to end at once: so there is a summary, and the end is a good one. */
+static void interrupt(const struct signalfd_siginfo *signal) {
+    mr_run_audit_signal(signal, watch.draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
+    if (watch.draining)
+        exit_at_once((int)signal->ssi_signo);
+    watch.draining = true;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\nmillrace: finishing what is in flight; once more to exit at once\n");
+    if (watch.pipeline) {
+        mr_pipeline_stop(watch.pipeline, false);
+    } else {
+        watch.early = (int)signal->ssi_signo;
+        watch.patience_ns = mr_clock_now_ns(mr_clock_real()) + PATIENCE_S * NS_PER_S;
+    }
+}
+
+/* Milliseconds for poll. */
+static int patience_ms(void) {
+    int64_t left_ns = watch.early ? watch.patience_ns - mr_clock_now_ns(mr_clock_real()) : 0;
+    if (watch.early && left_ns <= 0) {
+        fprintf(stderr, "millrace: error: asked to end %d s ago, and still not begun\n", PATIENCE_S);
+        exit_at_once(watch.early);
+    }
+    return watch.early ? (int)(left_ns / NS_PER_MS) + 1 : -1;
 }
 
 /* Takes the signal that has come; false where it only ends the thread. */
@@ -62,7 +86,10 @@ static void *wait_for_signals(void *context) {
     for (bool goes_on = true; goes_on;) {
         fds[0] = (struct pollfd){.fd = fd, .events = POLLIN};
         size_t count = mr_control_fds(fds + 1);
-        if (poll(fds, 1 + count, -1) < 0)
+        pthread_mutex_lock(&watch.lock);
+        int wait_ms = patience_ms();
+        pthread_mutex_unlock(&watch.lock);
+        if (poll(fds, 1 + count, wait_ms) < 0)
             continue;
         pthread_mutex_lock(&watch.lock);
         mr_control_serve(fds + 1, count, watch.pipeline);
@@ -79,6 +106,7 @@ int mr_signals_begin(void) {
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGUSR1);
     watch.draining = watch.over = false;
+    watch.early = 0;
     int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (!error && (watch.fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
         error = errno;
@@ -94,6 +122,10 @@ int mr_signals_begin(void) {
 void mr_signals_watch(mr_pipeline *pipeline) {
     pthread_mutex_lock(&watch.lock);
     watch.pipeline = pipeline;
+    if (pipeline && watch.early) {
+        mr_pipeline_stop(pipeline, false);
+        watch.early = 0;
+    }
     pthread_mutex_unlock(&watch.lock);
 }
 
@@ -108,4 +140,6 @@ void mr_signals_end(void) {
     pthread_kill(watch.thread, SIGUSR1);
     pthread_join(watch.thread, NULL);
     close(watch.fd);
+    if (watch.early)
+        kill(getpid(), watch.early);
 }

@@ -8,10 +8,11 @@
 
 #include "millrace/millrace.h"
 
-/* Until a pipeline is watched there is nothing to drain, and the first signal exits. */
+/* A first signal that comes before a pipeline is watched drains the one that then is; after ten seconds it exits. */
 int mr_signals_begin(void);
 void mr_signals_watch(mr_pipeline *pipeline);
-/* Signals stay blocked. Once more does nothing. */
+/* Signals stay blocked, and one that no pipeline was drained for is pending again, for who takes signals next. Once
+ * more does nothing. */
 void mr_signals_end(void);
 
 #endif
