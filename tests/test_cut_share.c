@@ -98,7 +98,8 @@ static mr_frame *new_picture(fixture *f, uint8_t value) {
 static mr_frame *cross(fixture *f, mr_frame *frame, size_t *payload) {
     mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 1};
     const mr_cut_message sent = {
-        .kind = MR_MESSAGE_ITEMS, .version = 1, .session = 1, .number = 1, .items = {.item = &item, .count = 1}};
+        .kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST,
+        .session = 1, .number = 1, .items = {.item = &item, .count = 1}};
     const mr_wire_part *parts;
     mr_cut_message got;
     size_t count;
@@ -215,7 +216,8 @@ static void why_not_is_told_once(void **state) {
 enum { MOST_PARTS = MR_WIRE_BLOCKS + 1 };
 
 static mr_cut_message message_of(uint64_t number) {
-    return (mr_cut_message){.kind = MR_MESSAGE_BEAT, .version = 1, .session = SESSION, .number = number};
+    return (mr_cut_message){.kind = MR_MESSAGE_BEAT, .version = MR_PROTOCOL_NEWEST,
+                            .session = SESSION, .number = number};
 }
 
 /* Parts of 0, 1, 2, ... bytes that are all their own number. */

@@ -59,11 +59,11 @@ static void test_rejected(void **state) {
     char name[MR_PEER_NAME + 1] = {0};
     memset(name, 'x', MR_PEER_NAME);
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {2, 9, "b", 1, 1, {7}, "a->b", "pictures", ""}};
+                            .hello = {MR_PROTOCOL_NEWEST + 1, 9, "b", 1, 1, {7}, "a->b", "pictures", ""}};
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
     assert_int_equal(p->seen.reason, MR_REJECT_VERSION);
-    hello.hello.oldest_version = 1;
+    hello.hello.oldest_version = MR_PROTOCOL_NEWEST;
     hello.hello.name = name;
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
@@ -73,7 +73,8 @@ static void test_rejected(void **state) {
 /* So many peers and no more, and of two processes of one name the later one. */
 static void test_peers(void **state) {
     pair *p = *state;
-    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .hello = {1, 1, "b", 10, 1, {7}, "a->b", "pictures", ""}};
+    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
+                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, "b", 10, 1, {7}, "a->b", "pictures", ""}};
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     hello.hello.name = "c";
     assert_int_equal(mr_sender_receive(p->sender, 2, &hello, S), MR_OK);
@@ -96,7 +97,8 @@ static void test_peers(void **state) {
 }
 
 static mr_reject_reason reason_for(pair *p, const char *name) {
-    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .hello = {1, 1, name, 10, 1, {7}, "a->b", "pictures", ""}};
+    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
+                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, 10, 1, {7}, "a->b", "pictures", ""}};
     p->seen.reason = MR_REJECT_UNKNOWN;
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
@@ -383,7 +385,8 @@ static void test_credit_without_end(void **state) {
     const char *const names[] = {"b", "c"};
     for (uint32_t i = 0; i < 2; i++) {
         const mr_cut_message hello = {
-            .kind = MR_MESSAGE_HELLO, .hello = {1, 1, names[i], 10, 1, {7}, "a->b", "pictures", ""}};
+            .kind = MR_MESSAGE_HELLO, .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, names[i], 10, 1,
+                                                {7}, "a->b", "pictures", ""}};
         assert_int_equal(mr_sender_receive(p->sender, i + 1, &hello, S), MR_OK);
         const mr_cut_message report = {
             .kind = MR_MESSAGE_REPORT, .session = welcome_of(p->sender), .number = 1,

@@ -98,7 +98,8 @@ static void assert_same_frame(const mr_frame *a, const mr_frame *b) {
 /* Sends a frame, which is dropped, and asserts that it arrives as it was. Returns the number of parts. */
 static size_t assert_passes(wire_fixture *f, mr_frame *frame, bool aligned) {
     mr_cut_item item = {.kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = 17};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .session = 99, .number = 5};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST,
+                                    .session = 99, .number = 5};
     size_t count;
     message.items.item = &item;
     message.items.count = 1;
@@ -110,6 +111,31 @@ static size_t assert_passes(wire_fixture *f, mr_frame *frame, bool aligned) {
     mr_frame_unref(&came.items.item->frame);
     mr_frame_unref(&frame);
     return count;
+}
+
+/* Frames of several formats in one message, of more in turn than are looked for among those that it has. */
+static void test_formats_are_shared(void **state) {
+    enum { FRAMES = 60, FORMATS = 12 };
+    wire_fixture f;
+    mr_cut_item item[FRAMES];
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, FRAMES}};
+    size_t count;
+    (void)state;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    for (int i = 0; i < FRAMES; i++) {
+        const int kind = i < FRAMES / 2 ? i % 3 : i % FORMATS;
+        mr_frame *frame = wire_tensor(&f, MR_DTYPE_F32, 2, (const int64_t[]){1 + kind, 3});
+        item[i] = (mr_cut_item){
+            .kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = (uint64_t)i + 1};
+    }
+    pass(&f, &message, &came, true, &count);
+    assert_int_equal(came.items.count, FRAMES);
+    for (int i = 0; i < FRAMES; i++) {
+        assert_same_frame(item[i].frame, came.items.item[i].frame);
+        mr_frame_unref(&came.items.item[i].frame);
+        mr_frame_unref(&item[i].frame);
+    }
+    wire_close(&f);
 }
 
 static void pass_all_kinds(mr_compression compression, bool checksum, bool aligned) {
@@ -136,7 +162,7 @@ static void pass_all_kinds(mr_compression compression, bool checksum, bool align
     frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_PACKET}); /* one that could not be read */
     frame->deadline_ns = 0;
     mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
     pass(&f, &message, &came, aligned, NULL);
     assert_null(came.items.item->frame->plane[0].buffer);
     assert_int_equal(came.items.item->frame->deadline_ns, 0);
@@ -185,7 +211,7 @@ static void test_pictures_are_not_copied(void **state) {
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 1920, 1080);
     mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
     const mr_wire_part *parts;
     size_t count;
     assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
@@ -216,7 +242,7 @@ static void test_batches_and_marks(void **state) {
     item[38] = (mr_cut_item){.kind = MR_CUT_FORMAT, .position = 39,
                              .format = mr_tensor_format(MR_DTYPE_U8, MR_LAYOUT_NHWC, 1, &(int64_t){7})};
     item[39] = (mr_cut_item){.kind = MR_CUT_END, .identity = {.source = 1}, .reason = "failed"};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {item, 40}};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, 40}};
     size_t count;
     pass(&f, &message, &came, false, &count);
     assert_int_equal(count, 2);
@@ -243,7 +269,7 @@ static void test_other_messages(void **state) {
     wire_fixture f;
     mr_cut_message came;
     wire_open(&f, MR_COMPRESSION_NONE, false);
-    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = 1,
+    mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = MR_PROTOCOL_NEWEST,
                             .hello = {1, 3, "center", UINT64_MAX, 4, {1, 2, 3}, "a->b", "pictures", "boot id"}};
     pass(&f, &hello, &came, true, NULL);
     assert_int_equal(came.hello.newest_version, 3);
@@ -254,7 +280,7 @@ static void test_other_messages(void **state) {
     assert_string_equal(came.hello.cut, "a->b");
     assert_string_equal(came.hello.formats, "pictures");
     assert_string_equal(came.hello.memory, "boot id");
-    mr_cut_message welcome = {.kind = MR_MESSAGE_WELCOME, .version = 1, .session = 8,
+    mr_cut_message welcome = {.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = 8,
                               .welcome = {1, 4, 5, 6, 1000000000, true, "there"}};
     pass(&f, &welcome, &came, true, NULL);
     assert_int_equal(came.welcome.incarnation, 5);
@@ -262,14 +288,15 @@ static void test_other_messages(void **state) {
     assert_int_equal(came.welcome.beat_ns, 1000000000);
     assert_true(came.welcome.live);
     assert_string_equal(came.welcome.memory, "there");
-    mr_cut_message reject = {.kind = MR_MESSAGE_REJECT, .version = 1, .reject = {MR_REJECT_DIGEST, 4, "other"}};
+    mr_cut_message reject = {.kind = MR_MESSAGE_REJECT, .version = MR_PROTOCOL_NEWEST,
+                             .reject = {MR_REJECT_DIGEST, 4, "other"}};
     pass(&f, &reject, &came, true, NULL);
     assert_int_equal(came.reject.reason, MR_REJECT_DIGEST);
     assert_string_equal(came.reject.text, "other");
     const mr_settled settled[] = {{1, 5, MR_NOTE_DELIVERED, NULL, NULL}, {6, 1, MR_NOTE_DROPPED, "s", "late"},
                                   {7, 2, MR_NOTE_ABSORBED, "s", "every"}, {9, 1, MR_NOTE_NONE, NULL, NULL}};
     const uint32_t ended[] = {2, 0};
-    mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .version = 1, .session = 8, .number = 1,
+    mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .version = MR_PROTOCOL_NEWEST, .session = 8, .number = 1,
                              .report = {10, 20, 30, settled, 4, ended, 2, true}};
     pass(&f, &report, &came, true, NULL);
     assert_int_equal(came.report.granted_frames, 10);
@@ -286,10 +313,12 @@ static void test_other_messages(void **state) {
     assert_ptr_equal(came.report.settled[1].stage, came.report.settled[2].stage);
     assert_int_equal(came.report.ended_count, 2);
     assert_memory_equal(came.report.ended, ended, sizeof ended);
-    mr_cut_message beat = {.kind = MR_MESSAGE_BEAT, .version = 1, .session = 8, .number = 2, .beat = {77}};
+    mr_cut_message beat = {.kind = MR_MESSAGE_BEAT, .version = MR_PROTOCOL_NEWEST,
+                           .session = 8, .number = 2, .beat = {77}};
     pass(&f, &beat, &came, true, NULL);
     assert_int_equal(came.beat.progress, 77);
-    mr_cut_message bye = {.kind = MR_MESSAGE_BYE, .version = 1, .session = 8, .number = 3, .bye = {"done"}};
+    mr_cut_message bye = {.kind = MR_MESSAGE_BYE, .version = MR_PROTOCOL_NEWEST,
+                          .session = 8, .number = 3, .bye = {"done"}};
     pass(&f, &bye, &came, true, NULL);
     assert_string_equal(came.bye.text, "done");
     wire_close(&f);
@@ -336,7 +365,7 @@ static void test_media(void **state) {
         frame->media = mr_media_ref(&media);
         mr_cut_item item[2] = {{.kind = MR_CUT_FRAME, .frame = frame, .position = 1},
                                {.kind = MR_CUT_FRAME, .frame = frame, .position = 2}};
-        mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {item, 2}};
+        mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, 2}};
         pass(&f, &message, &came, true, NULL);
         mr_media *got = came.items.item[1].frame->media;
         assert_string_equal(got->path, "a.mp4");
@@ -366,6 +395,7 @@ int main(void) {
         cmocka_unit_test(test_pictures_are_not_copied),
         cmocka_unit_test(test_batches_and_marks),
         cmocka_unit_test(test_other_messages),
+        cmocka_unit_test(test_formats_are_shared),
         cmocka_unit_test(test_media),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

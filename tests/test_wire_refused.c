@@ -19,7 +19,7 @@ static int read_damaged(void (*damage)(mr_wire_part *parts, size_t *count), char
     mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 64, 64);
     wire_add_tensor(&f, frame, 5000);
     mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
     const mr_wire_part *parts;
     mr_wire_part carried[4];
     size_t count;
@@ -86,7 +86,7 @@ static void test_memory_is_bounded(void **state) {
     mr_frame *frame = wire_tensor(&f, MR_DTYPE_U8, 1, &(int64_t){50000});
     frame->plane[0].buffer->memory = MR_MEMORY_DEVICE;
     mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
     const mr_wire_part *parts;
     size_t count;
     assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_ERROR_DATA);
@@ -111,7 +111,7 @@ static void test_nothing_is_allocated(void **state) {
     mr_frame *frame = wire_picture(&f, MR_PIXEL_I420, 640, 480);
     wire_add_classes(&f, frame, "classify");
     mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
-    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = 1, .items = {&item, 1}};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
     for (int i = 0; i < 20; i++) {
         const mr_wire_part *parts;
         size_t count;

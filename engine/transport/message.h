@@ -11,7 +11,7 @@
 #include "millrace/frame.h"
 
 /* Versions of the protocol that are spoken here. */
-enum { MR_PROTOCOL_OLDEST = 1, MR_PROTOCOL_NEWEST = 1 };
+enum { MR_PROTOCOL_OLDEST = 2, MR_PROTOCOL_NEWEST = 2 };
 enum { MR_DIGEST_BYTES = 32 };
 
 typedef enum mr_cut_kind {

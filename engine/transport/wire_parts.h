@@ -68,6 +68,9 @@ struct mr_wire_writer {
     size_t slot_count;
     char **name;             /* of this message, in the arena of the writer */
     size_t name_count, name_room;
+    const mr_format **format_of; /* of this message: what is asked for, and how it is written, in the arena */
+    Millrace__V1__Format **format;
+    size_t format_count, format_room;
     uint64_t message;
     packed_media media[WIRE_MEDIA_KEPT];
     uint32_t media_turn;
@@ -123,6 +126,8 @@ struct mr_wire_reader {
     size_t block_count;
     const char **name;
     size_t name_count;
+    mr_format *format;
+    size_t format_count;
     mr_media **media; /* references */
     size_t media_count;
 };
@@ -138,7 +143,6 @@ int wire_read_blocks(mr_wire_reader *reader, Millrace__V1__Block *const *blocks,
 /* A reference to the media of those bytes. */
 int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
 int wire_read_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame **frame);
-int wire_read_format(const Millrace__V1__Format *from, mr_format *format);
 ProtobufCAllocator wire_allocator(wire_arena *arena);
 
 #endif

@@ -20,8 +20,8 @@ static bool in_range(const Millrace__V1__Format *from) {
            from->layout <= MR_LAYOUT_FLAT && from->n_dims <= MR_MAX_RANK;
 }
 
-int wire_read_format(const Millrace__V1__Format *from, mr_format *format) {
-    if (!from || !in_range(from))
+static int read_format(const Millrace__V1__Format *from, mr_format *format) {
+    if (!in_range(from))
         return refuse("a format with a value that there is not");
     *format = (mr_format){.payload = (mr_payload)from->payload, .pixel = (mr_pixel)from->pixel,
                           .width = (int32_t)from->width, .height = (int32_t)from->height,
@@ -35,6 +35,24 @@ int wire_read_format(const Millrace__V1__Format *from, mr_format *format) {
             return refuse("a tensor with a dimension that is too large");
         format->dims[i] = (int64_t)from->dims[i];
     }
+    return MR_OK;
+}
+
+static int read_formats(mr_wire_reader *reader, Millrace__V1__Format *const *formats, size_t count) {
+    int status = MR_OK;
+    reader->format = WIRE_NEW(&reader->arena, mr_format, count);
+    reader->format_count = count;
+    if (!reader->format)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
+    for (size_t i = 0; i < count && !status; i++)
+        status = read_format(formats[i], &reader->format[i]);
+    return status;
+}
+
+static int find_format(const mr_wire_reader *reader, uint32_t number, mr_format *format) {
+    if (!number || number > reader->format_count)
+        return refuse("a format that the message does not describe");
+    *format = reader->format[number - 1];
     return MR_OK;
 }
 
@@ -143,7 +161,7 @@ static int read_classes(const mr_wire_reader *reader, const Millrace__V1__Result
 static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
     mr_buffer *buffer;
     uint8_t *data;
-    int status = wire_read_format(from->format, &result->format);
+    int status = find_format(reader, from->format, &result->format);
     if (status)
         return status;
     size_t bytes = mr_tensor_bytes(&result->format);
@@ -196,7 +214,7 @@ static int64_t subtract(int64_t a, int64_t b) {
 }
 
 static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame *frame) {
-    int status = wire_read_format(item->format, &frame->format);
+    int status = find_format(reader, item->format, &frame->format);
     if (status)
         return status;
     frame->identity = (mr_identity){
@@ -244,7 +262,7 @@ static int read_item(mr_wire_reader *reader, const Millrace__V1__Item *from, mr_
         return MR_OK;
     }
     if (item->kind == MR_CUT_FORMAT)
-        return wire_read_format(from->format, &item->format);
+        return find_format(reader, from->format, &item->format);
     return wire_read_name(reader, from->reason, &item->reason);
 }
 
@@ -263,6 +281,8 @@ static int read_all_media(mr_wire_reader *reader, const Millrace__V1__Items *fro
 static int read_all(mr_wire_reader *reader, const Millrace__V1__Items *from, const mr_wire_part *parts, size_t count,
                     mr_cut_message *message) {
     int status = wire_read_names(reader, from->names, from->n_names);
+    if (!status)
+        status = read_formats(reader, from->formats, from->n_formats);
     if (!status)
         status = wire_read_blocks(reader, from->blocks, from->n_blocks, parts, count);
     if (!status)

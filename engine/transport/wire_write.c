@@ -40,6 +40,8 @@ void mr_wire_writer_destroy(mr_wire_writer **writer) {
     mr_free(gone->gathered);
     mr_free(gone->slot);
     mr_free(gone->name);
+    mr_free(gone->format_of);
+    mr_free(gone->format);
     mr_free(gone);
 }
 
@@ -255,7 +257,7 @@ int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t
     wire_arena_reset(&writer->arena, SIZE_MAX / 2);
     writer->now_ns = now_ns;
     writer->message++;
-    writer->name_count = writer->gathered_bytes = writer->used_media_count = 0;
+    writer->name_count = writer->format_count = writer->gathered_bytes = writer->used_media_count = 0;
     writer->block_count = writer->gathered_block = 0;
     int status = write_body(writer, message, &part_count);
     if (status)

@@ -1,6 +1,7 @@
 /* Frames and marks to bytes. */
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "engine/transport/wire_parts.h"
 #include "millrace/status.h"
 
@@ -62,6 +63,48 @@ static Millrace__V1__Format *write_format(mr_wire_writer *writer, const mr_forma
         format->dims[i] = (uint64_t)from->dims[i];
     format->n_dims = (size_t)from->rank;
     return format;
+}
+
+/* Among so many of those that a message had last a format is looked for: else it stands once more. */
+enum { FORMATS_LOOKED_AT = 8 };
+
+static bool is_same(const mr_format *a, const mr_format *b) {
+    bool same = a->payload == b->payload && a->pixel == b->pixel && a->width == b->width && a->height == b->height &&
+                a->matrix == b->matrix && a->range == b->range && a->siting == b->siting && a->sar_num == b->sar_num &&
+                a->sar_den == b->sar_den && a->rotation == b->rotation && a->flip == b->flip && a->dtype == b->dtype &&
+                a->layout == b->layout && a->rank == b->rank;
+    for (int32_t i = 0; same && i < a->rank; i++)
+        same = a->dims[i] == b->dims[i];
+    return same;
+}
+
+static bool room_for_format(mr_wire_writer *writer) {
+    if (writer->format_count < writer->format_room)
+        return true;
+    size_t room = writer->format_room ? 2 * writer->format_room : 8;
+    const mr_format **of = mr_realloc(writer->format_of, room * sizeof *of);
+    writer->format_of = of ? of : writer->format_of;
+    Millrace__V1__Format **format = of ? mr_realloc(writer->format, room * sizeof *format) : NULL;
+    if (!format)
+        return false;
+    writer->format = format;
+    writer->format_room = room;
+    return true;
+}
+
+/* The number of a format in this message. */
+static int number_format(mr_wire_writer *writer, const mr_format *from, uint32_t *number) {
+    const size_t count = writer->format_count, least = count > FORMATS_LOOKED_AT ? count - FORMATS_LOOKED_AT : 0;
+    for (size_t i = count; i > least; i--)
+        if (is_same(writer->format_of[i - 1], from)) {
+            *number = (uint32_t)i;
+            return MR_OK;
+        }
+    if (!room_for_format(writer) || !(writer->format[count] = write_format(writer, from)))
+        return no_memory();
+    writer->format_of[count] = from;
+    *number = (uint32_t)++writer->format_count;
+    return MR_OK;
 }
 
 /* ---- planes ---------------------------------------------------------------------------------------------------- */
@@ -166,8 +209,8 @@ static int write_result(mr_wire_writer *writer, const mr_result *from, Millrace_
         return status ? status : write_classes(writer, from, result);
     if (from->buffer && from->buffer->memory == MR_MEMORY_DEVICE)
         return mr_fail(MR_ERROR_DATA, "a tensor in a device's memory cannot be sent");
-    if (!(result->format = write_format(writer, &from->format)))
-        return no_memory();
+    if ((status = number_format(writer, &from->format, &result->format)))
+        return status;
     status = wire_put(writer, from->buffer, from->data, mr_tensor_bytes(&from->format), 0, &spot);
     result->block = spot.block;
     result->offset = spot.offset;
@@ -196,8 +239,9 @@ static int write_results(mr_wire_writer *writer, const mr_frame *frame, Millrace
 /* ---- items ----------------------------------------------------------------------------------------------------- */
 
 static int write_frame(mr_wire_writer *writer, const mr_frame *frame, Millrace__V1__Item *item) {
-    if (!(item->format = write_format(writer, &frame->format)))
-        return no_memory();
+    int status = number_format(writer, &frame->format, &item->format);
+    if (status)
+        return status;
     item->pts_ns = frame->pts_ns;
     item->dts_ns = frame->dts_ns;
     item->duration_ns = frame->duration_ns;
@@ -206,7 +250,7 @@ static int write_frame(mr_wire_writer *writer, const mr_frame *frame, Millrace__
     if (frame->deadline_ns)
         item->remaining_ns = remaining_ns ? remaining_ns : -1; /* 0 stands for none */
     item->flags = frame->flags;
-    int status = wire_write_media(writer, frame->media, &item->media);
+    status = wire_write_media(writer, frame->media, &item->media);
     if (!status)
         status = write_planes(writer, frame, item);
     return status ? status : write_results(writer, frame, item);
@@ -222,9 +266,8 @@ static int write_item(mr_wire_writer *writer, const mr_cut_item *from, Millrace_
     item->sub = from->identity.sub;
     if (from->kind == MR_CUT_FRAME)
         return write_frame(writer, from->frame, item);
-    if (from->kind == MR_CUT_FORMAT && !(item->format = write_format(writer, &from->format)))
-        return no_memory();
-    return wire_write_name(writer, from->reason, &item->reason);
+    int status = from->kind == MR_CUT_FORMAT ? number_format(writer, &from->format, &item->format) : MR_OK;
+    return status ? status : wire_write_name(writer, from->reason, &item->reason);
 }
 
 int wire_write_items(mr_wire_writer *writer, const mr_cut_message *message, Millrace__V1__Items *items) {
@@ -244,6 +287,8 @@ int wire_write_items(mr_wire_writer *writer, const mr_cut_message *message, Mill
     items->n_items = count;
     items->names = writer->name;
     items->n_names = writer->name_count;
+    items->formats = writer->format;
+    items->n_formats = writer->format_count;
     items->media = writer->packed;
     items->n_media = writer->used_media_count;
     return MR_OK;

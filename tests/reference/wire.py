@@ -68,7 +68,7 @@ def read_ours():
         envelope = Envelope.FromString(parts[0])
         same(envelope.checksum, xxhash.xxh3_64_intdigest(parts[0][:-9]), "checksum")
         same(envelope.SerializeToString(), parts[0], "bytes written again")
-        same(envelope.version, 1, "version")
+        same(envelope.version, 2, "version")
     said = Envelope.FromString(hello[0]).hello
     same((said.name, said.incarnation, said.attempt, said.cut, said.formats, said.memory, said.newest_version),
          ("center", 2 ** 64 - 1, 3, "a->b", "pictures", "", 2), "hello")
@@ -85,7 +85,9 @@ def read_ours():
     same((frame.kind, frame.position, frame.source, frame.epoch, frame.seq, frame.sub), (0, 300, 1, 2, 2 ** 40, 4),
          "frame")
     same((frame.pts_ns, frame.dts_ns, frame.age_ns, frame.remaining_ns, frame.flags), (-5, -2 ** 63, 70, 30, 1), "times")
-    same((frame.format.payload, frame.format.pixel, frame.format.width, frame.format.height), (2, 6, 16, 8), "format")
+    same((len(said.formats), frame.format), (1, 1), "formats")
+    format = said.formats[frame.format - 1]
+    same((format.payload, format.pixel, format.width, format.height), (2, 6, 16, 8), "format")
     same((gone.kind, gone.seq, said.names[gone.reason - 1]), (1, 9, "late"), "gone")
     block, = said.blocks
     same((len(items), block.bytes, block.checked), (2, len(items[1]), True), "block")
@@ -99,29 +101,32 @@ def read_ours():
 
 
 def write_theirs():
-    welcome = Envelope(version=1, session=2 ** 63)
+    welcome = Envelope(version=2, session=2 ** 63)
     welcome.welcome.run, welcome.welcome.live = 77, True
-    items = Envelope(version=1, session=8, number=3)
+    items = Envelope(version=2, session=8, number=3)
     items.items.names.extend(["features", "embedding", "failed", "classify", "owl"])
     items.items.media.append(Media(path="a.mp4").SerializeToString())
     packet = bytes(range(1, 6)) + bytes(64)
     tensor = struct.pack("<4f", 1, 2.5, 3, 4)
     items.items.blocks.add(bytes=len(packet))
     items.items.blocks.add(bytes=len(tensor), checked=True, checksum=xxhash.xxh3_64_intdigest(tensor))
-    frame = items.items.items.add(position=9, source=1, epoch=1, seq=5, pts_ns=-2 ** 63, age_ns=40, media=1)
-    frame.format.payload = 1
+    items.items.formats.add(payload=1)
+    items.items.formats.add(payload=3, dtype=3, layout=3, dims=[4])
+    frame = items.items.items.add(position=9, format=1, source=1, epoch=1, seq=5, pts_ns=-2 ** 63, age_ns=40, media=1)
     frame.planes.add(block=1, bytes=5)
-    result = frame.results.add(stage=1, name=2, block=2)
-    result.format.payload, result.format.dtype, result.format.layout = 3, 3, 3
-    result.format.dims.extend([4])
+    frame.results.add(stage=1, name=2, format=2, block=2)
     frame.results.add(stage=4, indices=[7], scores=[0.5], labels=[5])
     items.items.items.add(kind=2, source=3, reason=3)
     damaged = sealed(items)
     damaged = damaged[:20] + bytes([damaged[20] ^ 1]) + damaged[21:]
-    many = Envelope(version=1)
+    many = Envelope(version=2)
     many.items.items.add(source=4)
+    formless = Envelope(version=2)
+    formless.items.formats.add(payload=4)
+    formless.items.items.add(format=2)
     given = [[sealed(welcome)], [sealed(items), packet, tensor], [damaged, packet, tensor], [sealed(items), packet],
-             [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(Envelope(version=9, number=1))]]
+             [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(formless)],
+             [sealed(Envelope(version=9, number=1))]]
     told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
     same(told.stdout.decode().splitlines(), [
         f"kind 2 session {2 ** 63} number 0 run 77 live 1",
@@ -131,7 +136,8 @@ def write_theirs():
         "refused: 1 parts of payload where the envelope tells of 2",
         "refused: a packet that is not followed by 64 zero bytes",
         "refused: an item of a source that there is not",
-        "refused: a message in version 9; 1 to 1 are read here",
+        "refused: a format that the message does not describe",
+        "refused: a message in version 9; 2 to 2 are read here",
     ], "what millrace reads")
 
 

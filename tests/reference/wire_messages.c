@@ -62,18 +62,20 @@ static int write_items(mr_wire_writer *writer, mr_store *store) {
     mr_cut_item item[2] = {
         {.kind = MR_CUT_FRAME, .identity = {1, 2, UINT64_C(1) << 40, 4}, .frame = frame, .position = 300},
         {.kind = MR_CUT_GONE, .identity = {1, 2, 9, 0}, .position = 301, .reason = "late"}};
-    mr_cut_message items = {.kind = MR_MESSAGE_ITEMS, .version = 1, .session = 8, .number = 2, .items = {item, 2}};
+    mr_cut_message items = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST,
+                            .session = 8, .number = 2, .items = {item, 2}};
     int status = write_one(writer, &items);
     mr_frame_unref(&frame);
     return status;
 }
 
 static int write_all(mr_wire_writer *writer, mr_store *store) {
-    const mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = 1,
+    const mr_cut_message hello = {.kind = MR_MESSAGE_HELLO, .version = MR_PROTOCOL_NEWEST,
                                   .hello = {1, 2, "center", UINT64_MAX, 3, {0, 1, 2}, "a->b", "pictures", ""}};
     const mr_settled settled[] = {{1, 5, MR_NOTE_DELIVERED, NULL, NULL}, {6, 1, MR_NOTE_DROPPED, "s", "late"}};
     const uint32_t ended[] = {2, 0};
-    const mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .version = 1, .session = 8, .number = 1,
+    const mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .version = MR_PROTOCOL_NEWEST,
+                                   .session = 8, .number = 1,
                                    .report = {10, UINT64_C(1) << 50, 30, settled, 2, ended, 2, true}};
     int status = write_one(writer, &hello);
     if (!status)
