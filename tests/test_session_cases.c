@@ -74,7 +74,8 @@ static void test_rejected(void **state) {
 static void test_peers(void **state) {
     pair *p = *state;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, "b", 10, 1, {7}, "a->b", "pictures", ""}};
+                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, "b", 10, 1, {7},
+                                      "a->b", "pictures", ""}};
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     hello.hello.name = "c";
     assert_int_equal(mr_sender_receive(p->sender, 2, &hello, S), MR_OK);
@@ -98,7 +99,8 @@ static void test_peers(void **state) {
 
 static mr_reject_reason reason_for(pair *p, const char *name) {
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, 10, 1, {7}, "a->b", "pictures", ""}};
+                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, 10, 1, {7},
+                                      "a->b", "pictures", ""}};
     p->seen.reason = MR_REJECT_UNKNOWN;
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
     pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
