@@ -13,7 +13,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/base/thread.h"
 #include "engine/transport/routes.h"
 #include "millrace/status.h"
 
@@ -338,14 +337,6 @@ int mr_carrier_begin(mr_carrier *carrier) {
     snprintf(name, sizeof name, "%s", carrier->params.id);
     pthread_setname_np(carrier->thread, name);
     return MR_OK;
-}
-
-int64_t mr_carrier_cpu_ns(const mr_carrier *carrier) {
-    return carrier->running ? mr_thread_cpu_of_ns(carrier->thread) : 0;
-}
-
-const char *mr_carrier_endpoint(const mr_carrier *carrier) {
-    return mr_zmq_endpoint(carrier->sockets[0]);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------------------------- */

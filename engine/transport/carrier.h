@@ -47,10 +47,6 @@ void mr_carrier_take_turn(mr_carrier *carrier);
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);
 /* On its thread: closes the connection of a DEALER, and makes another. What was under way is lost. */
 void mr_carrier_renew(mr_carrier *carrier, uint32_t route);
-/* The address of the first socket, with the port that the system chose where it was to. */
-const char *mr_carrier_endpoint(const mr_carrier *carrier);
-/* Processor nanoseconds of its thread so far. */
-int64_t mr_carrier_cpu_ns(const mr_carrier *carrier);
 /* Waits for the thread's end, which `work` must bring about, and closes the sockets: for `linger_ms` what is not sent
  * yet may still go out. Sets *carrier to NULL; NULL is allowed. */
 void mr_carrier_close(mr_carrier **carrier, int linger_ms);
