@@ -299,7 +299,7 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
     if (*emitted)
         state->last_given = number;
     else
-        mr_io_skip(io, state->epoch, state->seq);
+        mr_io_skip(io, state->epoch, state->seq, false);
     bool shared = state->has_following && state->following->reordered_opaque == number;
     if (!shared && state->last_given != number) {
         if (state->verdict == NOT_SELECTED)
@@ -368,7 +368,8 @@ static int drain(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
-static void begin_epoch(decode_state *state, uint32_t epoch) {
+static void begin_epoch(decode_state *state, mr_io *io, uint32_t epoch) {
+    mr_io_skip(io, state->epoch, state->seq, true);
     state->epoch = epoch;
     state->seq = 0;
     mr_selection_begin(&state->selection);
@@ -384,7 +385,7 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
             return answer;
     }
     if (frame->identity.epoch != state->epoch)
-        begin_epoch(state, frame->identity.epoch);
+        begin_epoch(state, io, frame->identity.epoch);
     if (other_codec)
         close_decoder(state);
     return state->codec ? MR_OK : open_decoder(self, io, frame);

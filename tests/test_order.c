@@ -60,6 +60,23 @@ static void test_what_is_early_waits(void **state) {
     mr_order_destroy(&order);
 }
 
+static void test_an_epoch_ends_where_it_is_said(void **state) {
+    (void)state;
+    mr_order *order = make(1);
+    mr_ordered rest = thing_of(0, 0, 2);
+    rest.item.identity.sub = MR_SUB_REST;
+    put(order, 0, 1, 0, 0);
+    assert_int_equal(mr_order_put(order, 1, &rest, 0), MR_OK);
+    put(order, 2, 0, 0, 0);
+    expect(order, 0, 0, 0);
+    expect_none(order, 0);
+    put(order, 2, 0, 1, 0);
+    expect(order, 0, 0, 1);
+    expect(order, 0, 0, 2);
+    expect(order, 0, 1, 0); /* Though the others may still be at the epoch before. */
+    mr_order_destroy(&order);
+}
+
 static void test_gaps_end(void **state) {
     (void)state;
     mr_order *order = make(1);
@@ -135,6 +152,7 @@ static void test_random_shares(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_early_waits),
+        cmocka_unit_test(test_an_epoch_ends_where_it_is_said),
         cmocka_unit_test(test_gaps_end),
         cmocka_unit_test(test_nothing_is_proven_after_a_death),
         cmocka_unit_test(test_ends_let_go),

@@ -84,14 +84,18 @@ static int apply_override(mr_spec_parser *p, const mr_override *override) {
         mr_spec_error(p, place, "write --set stages.decode.threads=2", "the key is not a path of names with dots");
         return MR_OK;
     }
-    int status = mr_yaml_parse(&value, arena, name, override->value, strlen(override->value), true, p->diagnostics);
+    /* Standard output, which YAML would take for the beginning of a list. */
+    bool dash = strcmp(override->value, "-") == 0;
+    int status = dash ? MR_OK
+                      : mr_yaml_parse(&value, arena, name, override->value, strlen(override->value), true,
+                                      p->diagnostics);
     if (status)
         return status == MR_ERROR_MEMORY ? status : MR_OK;
     if (!value) {
         value = mr_yaml_new(arena, MR_YAML_SCALAR, place);
         if (!value)
             return MR_ERROR_MEMORY;
-        value->text = "";
+        value->text = dash ? "-" : "";
     }
     return put_override(p, override->key, place, value);
 }

@@ -21,6 +21,9 @@ typedef struct mr_link mr_link;
 
 typedef enum mr_item_kind { MR_ITEM_FRAME, MR_ITEM_GONE, MR_ITEM_END } mr_item_kind;
 
+/* Of the identity of a gone mark: no frame with a later number will come in its epoch. */
+#define MR_SUB_REST UINT32_MAX
+
 typedef struct mr_item {
     mr_item_kind kind;
     uint32_t source;

@@ -6,6 +6,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/tracing.h"
+#include "engine/transport/cut_stages.h"
 
 /* ---- filling a slot -------------------------------------------------------------------------------------------- */
 
@@ -68,6 +69,9 @@ void mr_slot_add_frame(mr_slot *slot, const mr_item *item) {
 }
 
 void mr_instance_tell_gone(mr_instance *instance, mr_slot *slot, const mr_item *gone) {
+    /* What asks is on the other side. It has one entry, so that nothing that came before is still to be given over. */
+    if (instance->tells_gone && instance->self.type == &mr_cut_out_stage)
+        mr_cut_out_mark(&instance->parts[0].self, gone);
     for (size_t port = 0; instance->tells_gone && port < instance->vertex->output_count; port++)
         mr_slot_add_mark_output(instance, slot, (uint32_t)port, gone);
 }

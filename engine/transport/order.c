@@ -43,6 +43,10 @@ static place place_of(const mr_ordered *thing) {
     return (place){thing->item.identity.epoch, thing->item.identity.seq};
 }
 
+static bool is_rest(const mr_ordered *thing) {
+    return thing->item.kind == MR_ITEM_GONE && thing->item.identity.sub == MR_SUB_REST;
+}
+
 int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t patience_ns) {
     mr_order *made = mr_calloc(1, sizeof *made);
     if (!made)
@@ -139,7 +143,7 @@ bool mr_order_next(mr_order *order, uint32_t source, int64_t now_ns, mr_ordered 
     if (!of->first)
         of->last = NULL;
     if (!is_before(at, of->next))
-        of->next = (place){at.epoch, at.seq + 1};
+        of->next = is_rest(thing) ? (place){at.epoch + 1, 0} : (place){at.epoch, at.seq + 1};
     of->since_ns = now_ns;
     first->next = order->free;
     order->free = first;

@@ -272,6 +272,10 @@ class Streams(Case):
     def test_set_changes_one_value(self):
         run = self.run_pipeline(SHORT, "--set", "sources.clock.frames=7")
         self.assertEqual(len(run.rows), 7)
+        path = self.write(SHORT.replace("${OUTPUT:--}", str(self.folder / "rows")))
+        told = call([MILLRACE, "run", path, "--set", "stages.results.path=-"])
+        self.assertEqual(len(told.stdout.splitlines()), 100, told.stderr)
+        self.assertFalse((self.folder / "rows").exists())
 
     def test_a_source_that_only_a_program_can_feed_is_refused(self):
         told = call([MILLRACE, "run", self.write(SHORT.replace('"null", frames: 100', "push, format: u8 4"))])

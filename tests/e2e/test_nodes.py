@@ -164,6 +164,16 @@ class Nodes(Watched):
         self.assertEqual(rows, sorted((self.folder / "whole.jsonl").read_text().splitlines()))
         self.assertEqual(len(rows), 3 * 200 + 67 + 18)
 
+    def test_whoever_reads_goes_away(self):
+        """The node that writes fails; those before it, which would wait for another one, are ended."""
+        child = self.start(self.three(), "--output", "-")
+        child.stdout.readline()
+        child.stdout.close()
+        err = child.stderr.read()
+        self.assertEqual(child.wait(PATIENCE), 74, err)
+        self.assertIn("cannot write to standard output", err)
+        self.assertIn("balanced", err)
+
     def test_a_node_that_cannot_begin(self):
         """It would not the next time either: what waits for it is ended, and the exit code says why."""
         folder = self.folder / "open"

@@ -36,11 +36,23 @@ static bool lives(const mr_supervisor *s, int node) {
     return false;
 }
 
+/* Marks those that give frames to a node which has ended in failure: it takes no more. */
+static void mark_givers(const mr_plan *plan, int node, bool *stuck) {
+    for (size_t i = 0; i < plan->cut_count; i++)
+        stuck[plan->cuts[i].from] |= plan->cuts[i].to == node && plan->cuts[i].cut->mode == MR_CUT_RELIABLE;
+}
+
 /* Marks the nodes that wait, directly or through others, for one of which no process is left. */
 static void mark_stuck(const mr_supervisor *s, bool *stuck) {
     const mr_plan *plan = s->how->plan;
-    for (size_t i = 0; i < s->count; i++)
-        stuck[s->children[i].node] |= s->children[i].given_up && !lives(s, s->children[i].node);
+    for (size_t i = 0; i < s->count; i++) {
+        const mr_child *child = &s->children[i];
+        if (lives(s, child->node))
+            continue;
+        stuck[child->node] |= child->given_up;
+        if (child->exit_code)
+            mark_givers(plan, child->node, stuck);
+    }
     for (size_t round = 0; round < plan->node_count; round++)
         for (int a = 0; a < (int)plan->node_count; a++)
             for (int b = 0; stuck[a] && b < (int)plan->node_count; b++)
@@ -52,7 +64,7 @@ static void end_what_is_stuck(mr_supervisor *s) {
     bool stuck[MR_SPEC_MAX_NODES] = {false}, any = false, free = false;
     mark_stuck(s, stuck);
     for (size_t i = 0; i < s->count; i++) {
-        bool left = !s->children[i].done;
+        bool left = !s->children[i].done && !s->children[i].finished;
         any = any || (left && stuck[s->children[i].node]);
         free = free || (left && !stuck[s->children[i].node]);
     }
@@ -206,6 +218,8 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
         tell_end(s, child->node);
         if (child->exit_code && !child->finished && !s->draining)
             give_up(s, child, why);
+        else if (child->exit_code)
+            end_what_is_stuck(s);
         return;
     }
     start_again(s, child, why, mr_clock_now_ns(mr_clock_real()));

@@ -285,8 +285,8 @@ int mr_io_forward(mr_io *io, size_t index);
 void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
 void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
 /* For stages that number what they make anew: says that no frame with that number will come of those that were taken of
- * the call's source, so that nothing behind waits for it. */
-void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq);
+ * the call's source, so that nothing behind waits for it; with `rest`, none behind it in that epoch either. */
+void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
 
 /* With the answer MR_WAIT: when to be called again. */
 void mr_io_wake_at(mr_io *io, int64_t time_ns);
