@@ -167,8 +167,10 @@ static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     decode_state *state = self->state;
     for (;;) {
         int error = avcodec_receive_frame(state->codec, picture);
-        if (error >= 0)
+        if (error >= 0) {
+            mr_decode_device_crop(picture);
             return true;
+        }
         if (error == AVERROR(EAGAIN) || error == AVERROR_EOF)
             return false;
         count_error(self, io, error);
@@ -307,7 +309,7 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
         else if (state->verdict == DAMAGED)
             drop_corrupt(self, io, packet);
         else
-            mr_io_drop(io, packet, "cannot be carried");
+            mr_io_drop(io, packet, status == MR_ERROR_DEVICE ? "device error" : "cannot be carried");
     }
     if (!shared) {
         mr_pending_take(&state->pending, number);

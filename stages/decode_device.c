@@ -12,11 +12,12 @@
 #include "stages/decode_nvdec.h"
 
 /* Surfaces that are held while they are copied, beside those that the stream needs: NVDEC has 32 in all. */
-enum { MOST_SURFACES = 8, POLL_NS = 50000 };
+enum { MOST_SURFACES = 8, MOST_PINNED = 2, POLL_NS = 50000 };
 
-/* A picture that is being copied. */
+/* What is being copied: a surface, or pinned memory. */
 typedef struct held {
     AVFrame *picture;
+    mr_buffer *pinned;
     mr_event *event; /* of the copy */
 } held;
 
@@ -27,8 +28,7 @@ struct mr_decode_device {
     bool refused; /* see mr_decode_device_refused */
     char why[256];
     struct SwsContext *scaler;
-    size_t room; /* as many as there are output buffers: each buffer is written by one copy at a time */
-    held held[];
+    held held[MOST_SURFACES];
 };
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
@@ -58,6 +58,32 @@ static bool has_decoder(const char *device) {
     return strncmp(device, "cuda", 4) == 0;
 }
 
+static bool offers_cuda(const AVCodec *decoder) {
+    const AVCodecHWConfig *config;
+    for (int i = 0; (config = avcodec_get_hw_config(decoder, i)); i++)
+        if (config->device_type == AV_HWDEVICE_TYPE_CUDA && config->methods & AV_CODEC_HW_CONFIG_METHOD_HW_DEVICE_CTX)
+            return true;
+    return false;
+}
+
+/* Layouts as software would give them, of which there are such that NVDEC's pictures have one here (is_carried, below). */
+static const uint64_t carried = MR_IN_SET(MR_PIXEL_I420) | MR_IN_SET(MR_PIXEL_I420_10) | MR_IN_SET(MR_PIXEL_I444);
+
+int mr_decode_device_suits(const char *codec, const mr_format_set *packets) {
+    mr_format_set pictures = *packets;
+    const AVCodecDescriptor *about = codec ? avcodec_descriptor_get_by_name(codec) : NULL;
+    const AVCodec *decoder = about ? avcodec_find_decoder(about->id) : NULL;
+    char text[MR_FORMAT_SET_TEXT];
+    if (decoder && !offers_cuda(decoder))
+        return mr_fail(MR_ERROR_CONFIG, "hardware: require cannot be: %s is decoded by software only; write hardware: auto", codec);
+    pictures.payload = MR_PAYLOAD_PICTURE;
+    pictures.codec = NULL;
+    if (pictures.pixels && !(pictures.pixels & carried))
+        return mr_fail(MR_ERROR_CONFIG, "hardware: require cannot be: NVDEC gives no layout that frames can have for %s; write "
+                       "hardware: auto", mr_format_set_print(&pictures, text, sizeof text));
+    return MR_OK;
+}
+
 int mr_decode_device_check(mr_hardware hardware, const char *device) {
     if (hardware != MR_HARDWARE_REQUIRE)
         return MR_OK;
@@ -69,23 +95,23 @@ int mr_decode_device_check(mr_hardware hardware, const char *device) {
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */
 
 int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardware hardware) {
-    size_t room = self->output_buffers > 0 ? (size_t)self->output_buffers : 1;
-    mr_decode_device *made = mr_calloc(1, sizeof *made + room * sizeof made->held[0]);
+    mr_decode_device *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    *made = (mr_decode_device){.self = self, .hardware = hardware, .room = room};
+    *made = (mr_decode_device){.self = self, .hardware = hardware};
     *device = made;
     return MR_OK;
 }
 
 static void let_go(held *one) {
     mr_event_unref(&one->event);
+    mr_buffer_unref(&one->pinned);
     av_frame_free(&one->picture);
 }
 
 void mr_decode_device_destroy(mr_decode_device **device) {
     mr_decode_device *gone = *device;
-    for (size_t i = 0; gone && i < gone->room; i++)
+    for (size_t i = 0; gone && i < MOST_SURFACES; i++)
         let_go(&gone->held[i]);
     if (gone)
         sws_freeContext(gone->scaler);
@@ -100,35 +126,41 @@ static void say_why(mr_decode_device *device, const char *why) {
     device->told = true;
 }
 
-static bool offers_cuda(const AVCodec *decoder) {
-    const AVCodecHWConfig *config;
-    for (int i = 0; (config = avcodec_get_hw_config(decoder, i)); i++)
-        if (config->device_type == AV_HWDEVICE_TYPE_CUDA && config->methods & AV_CODEC_HW_CONFIG_METHOD_HW_DEVICE_CTX)
-            return true;
-    return false;
+/* Which layouts NVDEC's pictures have here: those of 8 bits NV12 or three planes, those of 10 bits P010. FFmpeg takes deeper
+ * ones, and 4:4:4 of more bits, as 16 bits of which the lower ones are nothing: no layout of ours. */
+static bool is_carried(const AVPixFmtDescriptor *about) {
+    bool halved = about->log2_chroma_w == 1 && about->log2_chroma_h == 1, whole = !about->log2_chroma_w && !about->log2_chroma_h;
+    int depth = about->comp[0].depth;
+    return about->nb_components >= 3 && ((halved && (depth == 8 || depth == 10)) || (whole && depth == 8));
+}
+
+static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum AVPixelFormat software, const char *what) {
+    char why[192];
+    const char *profile = avcodec_profile_name(codec->codec_id, codec->profile);
+    snprintf(why, sizeof why, "NVDEC of %s %s %s%s%s, %dx%d, %s", device->self->device->name, what,
+             avcodec_get_name(codec->codec_id), profile ? " " : "", profile ? profile : "", codec->coded_width,
+             codec->coded_height, software == AV_PIX_FMT_NONE ? "an unknown layout" : av_get_pix_fmt_name(software));
+    say_why(device, why);
+    device->refused |= device->hardware == MR_HARDWARE_REQUIRE;
 }
 
 /* Asked by the decoder for each new kind of picture. What the hardware refuses when it is set up is taken off the list, and
  * the decoder asks again. */
 static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixelFormat *formats) {
     mr_decode_device *device = codec->opaque;
-    char why[192];
     enum AVPixelFormat software = AV_PIX_FMT_NONE;
+    bool offered = false;
     for (; *formats != AV_PIX_FMT_NONE; formats++) {
-        if (*formats == AV_PIX_FMT_CUDA && codec->hw_device_ctx)
-            return AV_PIX_FMT_CUDA;
+        offered |= *formats == AV_PIX_FMT_CUDA && codec->hw_device_ctx;
         const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(*formats);
         if (software == AV_PIX_FMT_NONE && !(about->flags & AV_PIX_FMT_FLAG_HWACCEL))
             software = *formats;
     }
-    if (!codec->hw_device_ctx)
-        return software;
-    const char *profile = avcodec_profile_name(codec->codec_id, codec->profile);
-    snprintf(why, sizeof why, "NVDEC of %s does not take %s%s%s, %dx%d, %s", device->self->device->name,
-             avcodec_get_name(codec->codec_id), profile ? " " : "", profile ? profile : "", codec->coded_width,
-             codec->coded_height, software == AV_PIX_FMT_NONE ? "an unknown layout" : av_get_pix_fmt_name(software));
-    say_why(device, why);
-    device->refused |= device->hardware == MR_HARDWARE_REQUIRE;
+    bool fits = software == AV_PIX_FMT_NONE || is_carried(av_pix_fmt_desc_get(software));
+    if (offered && fits)
+        return AV_PIX_FMT_CUDA;
+    if (codec->hw_device_ctx)
+        refuse(device, codec, software, offered ? "has no layout that frames can have for" : "does not take");
     return device->refused ? AV_PIX_FMT_NONE : software;
 }
 
@@ -171,57 +203,77 @@ enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture) {
     return ((const AVHWFramesContext *)(const void *)picture->hw_frames_ctx->data)->sw_format;
 }
 
-/* A place for one more picture; those whose copies are done are let go of. */
-static held *find_place(mr_decode_device *device, size_t *surfaces) {
+void mr_decode_device_crop(AVFrame *picture) {
+    const AVPixFmtDescriptor *about = av_pix_fmt_desc_get(mr_decode_device_layout(picture));
+    size_t left = picture->crop_left, top = picture->crop_top;
+    if (picture->format != AV_PIX_FMT_CUDA || (!left && !top))
+        return;
+    for (int i = 0; i < about->nb_components; i++) {
+        const AVComponentDescriptor *part = &about->comp[i];
+        size_t x = i ? left >> about->log2_chroma_w : left, y = i ? top >> about->log2_chroma_h : top;
+        /* Of what several parts share the first one tells. */
+        if (i == 0 || part->plane != about->comp[i - 1].plane)
+            picture->data[part->plane] += y * (size_t)picture->linesize[part->plane] + x * (size_t)part->step;
+    }
+    picture->width -= (int)left;
+    picture->height -= (int)top;
+    picture->crop_left = picture->crop_top = 0;
+}
+
+/* A place among the first `most`; what has been copied is let go of. NULL where all are taken. */
+static held *find_place(mr_decode_device *device, int most) {
     held *place = NULL;
-    *surfaces = 0;
-    for (size_t i = 0; i < device->room; i++) {
+    for (int i = 0; i < MOST_SURFACES; i++) {
         held *one = &device->held[i];
         if (one->event && mr_event_done(one->event))
             let_go(one);
-        if (!one->event)
+        if (!one->event && i < most)
             place = one;
-        else
-            *surfaces += one->picture->format == AV_PIX_FMT_CUDA;
     }
     return place;
 }
 
-/* Without a free surface NVDEC fails. Copies take microseconds, and NVDEC is waited for on this thread anyway. */
-static held *await_place(mr_decode_device *device) {
-    size_t surfaces;
-    held *place = find_place(device, &surfaces);
-    while (place && surfaces >= MOST_SURFACES && !mr_stage_cancelled(device->self)) {
+/* Without a free surface NVDEC fails, and of pinned memory there is only so much. Copies take microseconds, and the decoder is
+ * waited for on this thread anyway. MR_ERROR_CANCELLED where the run is to end at once. */
+static int await_place(mr_decode_device *device, int most, held **place) {
+    while (!(*place = find_place(device, most))) {
+        if (mr_stage_cancelled(device->self))
+            return mr_fail(MR_ERROR_CANCELLED, "the run is to end");
         nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-        place = find_place(device, &surfaces);
     }
-    return place;
+    return MR_OK;
 }
 
-/* The picture itself once more, or in another layout. */
-static int hold(mr_decode_device *device, const AVFrame *picture, enum AVPixelFormat converted, const mr_format *format,
-                AVFrame **kept) {
-    bool upside_down = picture->linesize[0] < 0;
-    if (converted == mr_decode_device_layout(picture) && !upside_down) {
-        *kept = av_frame_clone(picture);
-        return *kept ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
+/* Planes as the engine lays a picture out, at `data`. */
+static mr_frame laid_out(const mr_format *format, uint8_t *data) {
+    mr_frame made = {.format = *format};
+    for (int i = 0; i < mr_pixel_describe(format->pixel)->planes; i++) {
+        size_t stride = mr_plane_stride(format->pixel, i, format->width);
+        made.plane[i] = (mr_plane){.data = data, .stride = (ptrdiff_t)stride};
+        data += stride * (size_t)mr_plane_rows(format->pixel, i, format->height);
     }
-    AVFrame *made = av_frame_alloc();
-    mr_frame to = {.format = *format};
-    if (made) {
-        made->format = converted;
-        made->width = picture->width;
-        made->height = picture->height;
-    }
-    int status = made && av_frame_get_buffer(made, 0) >= 0 ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
-    for (int i = 0; i < MR_MAX_PLANES && !status; i++)
-        to.plane[i] = (mr_plane){.data = made->data[i], .stride = made->linesize[i]};
-    if (!status)
-        status = mr_picture_convert(&device->scaler, picture, converted, &to);
+    return made;
+}
+
+static void copy_on_host(const AVFrame *picture, const mr_frame *to) {
+    mr_pixel pixel = to->format.pixel;
+    for (int i = 0; i < mr_pixel_describe(pixel)->planes; i++)
+        for (int32_t row = 0; row < mr_plane_rows(pixel, i, to->format.height); row++)
+            memcpy(to->plane[i].data + row * to->plane[i].stride, picture->data[i] + (ptrdiff_t)row * picture->linesize[i],
+                   mr_plane_row_bytes(pixel, i, to->format.width));
+}
+
+/* Brings a picture that was decoded by software into pinned memory, in its own layout or in another. */
+static int pin(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
+               const mr_format *format, mr_buffer **pinned) {
+    int status = mr_io_pinned(io, mr_format_bytes(format), pinned);
     if (status)
-        av_frame_free(&made);
-    *kept = made;
-    return status;
+        return status;
+    mr_frame to = laid_out(format, (*pinned)->data);
+    if (converted != picture->format || picture->linesize[0] < 0)
+        return mr_picture_convert(&device->scaler, picture, converted, &to);
+    copy_on_host(picture, &to);
+    return MR_OK;
 }
 
 static int copy(mr_stream *stream, const AVFrame *picture, const mr_frame *to) {
@@ -245,28 +297,34 @@ static int end_copy(mr_stream *stream, held *place) {
     return mr_stream_wait(stream, place->event);
 }
 
+/* Begins to copy what is held, which stays until that is done. */
+static int begin_copy(mr_decode_device *device, mr_stream *stream, held *place, const mr_frame *frame) {
+    int status = mr_event_create(&place->event, stream->device, device->self);
+    if (status)
+        return status;
+    status = place->pinned ? mr_stream_copy(stream, frame->plane[0].data, place->pinned->data, mr_format_bytes(&frame->format))
+                           : copy(stream, place->picture, frame);
+    /* Also behind a copy that failed: others may have begun. */
+    int ended = end_copy(stream, place);
+    return status ? status : ended;
+}
+
 int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *picture, enum AVPixelFormat converted,
                           const mr_format *format, const mr_frame *packet, mr_frame **frame) {
-    mr_stream *stream = mr_io_stream(io);
+    bool surface = picture->format == AV_PIX_FMT_CUDA;
+    held *place = NULL;
     int status = mr_io_acquire(io, 0, format, packet, frame);
     if (status)
         return status;
-    held *place = await_place(device);
-    if (!place)
-        status = mr_fail(MR_ERROR_INTERNAL, "more pictures are being copied than there are buffers");
+    status = await_place(device, surface ? MOST_SURFACES : MOST_PINNED, &place);
+    if (!status && surface && !(place->picture = av_frame_clone(picture)))
+        status = mr_fail(MR_ERROR_MEMORY, "out of memory");
+    if (!status && !surface)
+        status = pin(device, io, picture, converted, format, &place->pinned);
     if (!status)
-        status = hold(device, picture, converted, format, &place->picture);
-    if (!status)
-        status = mr_event_create(&place->event, stream->device, device->self);
-    if (!status)
-        status = copy(stream, place->picture, *frame);
-    /* Also behind a copy that failed: others may have begun. */
-    if (place && place->event) {
-        int ended = end_copy(stream, place);
-        status = status ? status : ended;
-    }
-    if (place && place->picture && !place->event)
-        av_frame_free(&place->picture);
+        status = begin_copy(device, mr_io_stream(io), place, *frame);
+    if (place && !place->event)
+        let_go(place);
     if (status)
         mr_frame_unref(frame);
     return status;

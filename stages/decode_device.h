@@ -23,6 +23,9 @@ void mr_decode_device_widen(mr_format_set *pictures);
 /* The most that the decoder of a CUDA device takes of its memory for pictures of that set; MR_BYTES_UNKNOWN where their size
  * is open. */
 int64_t mr_decode_device_bytes(const mr_format_set *pictures);
+/* Whether there could be NVDEC for packets of that set in a codec of that name (NULL: any), as far as that is known without
+ * it. MR_ERROR_CONFIG, and why not. */
+int mr_decode_device_suits(const char *codec, const mr_format_set *packets);
 /* As mr_stage_type.check_device. */
 int mr_decode_device_check(mr_hardware hardware, const char *device);
 
@@ -36,6 +39,9 @@ int mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec, mr_
 /* Whether a decoder has found, in mid-stream, that required hardware cannot go on: the message says why. */
 bool mr_decode_device_refused(const mr_decode_device *device);
 
+/* Leaves out the columns and rows at the left and at the top that a picture of the hardware still has: FFmpeg cuts only pictures
+ * of its own. */
+void mr_decode_device_crop(AVFrame *picture);
 /* The layout of a picture's samples, wherever they lie. */
 enum AVPixelFormat mr_decode_device_layout(const AVFrame *picture);
 /* A frame for the picture in the device's memory, derived from `packet`, with that format. `converted` is the layout to go

@@ -73,6 +73,7 @@ static void expect_pictures(mr_negotiation *negotiation) {
     if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
         mr_decode_device_widen(&output->set);
     output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
+    output->lent = !mr_picture_pool_suits(packet->codec);
 }
 
 int mr_decode_negotiate(mr_negotiation *negotiation) {
@@ -81,6 +82,9 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     if (!threads)
         return mr_refuse(negotiation, "threads", "threads must be auto or 1 to %d, not \"%s\"", MOST_THREADS,
                          from->threads);
+    const mr_format_set *packet = &negotiation->inputs[0].set;
+    if (from->hardware == MR_HARDWARE_REQUIRE && mr_decode_device_suits(packet->codec, packet))
+        return mr_refuse(negotiation, "hardware", "%s", mr_message());
     expect_pictures(negotiation);
     /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
     bool on_device = strcmp(negotiation->device, "cpu") != 0;
@@ -95,6 +99,9 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     /* For a device it keeps its memory to itself. */
     if (on_device && strcmp(negotiation->device, "auto") != 0)
         negotiation->retained = 0;
+    /* What is decoded by software goes there from pinned memory. */
+    if (on_device)
+        negotiation->pinned_bytes = negotiation->outputs[0].buffer_bytes;
     return MR_OK;
 }
 

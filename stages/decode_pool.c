@@ -184,6 +184,12 @@ size_t mr_picture_pool_bytes(const char *name, const mr_format_set *pictures, in
     return converted > most ? converted : most;
 }
 
+bool mr_picture_pool_suits(const char *name) {
+    const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
+    const AVCodec *decoder = about ? avcodec_find_decoder(about->id) : NULL;
+    return decoder && decoder->capabilities & AV_CODEC_CAP_DR1;
+}
+
 static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     mr_picture_pool *pool = codec->opaque;
     if ((int64_t)codec->width * codec->height > pool->max_pixels)

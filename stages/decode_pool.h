@@ -27,6 +27,9 @@ void mr_picture_pool_destroy(mr_picture_pool **pool);
  * open count as a square of `max_pixels`. */
 size_t mr_picture_pool_bytes(const char *codec, const mr_format_set *pictures, int64_t max_pixels);
 
+/* Whether decoders of a codec of that name (NULL: any) write into memory that they are given. */
+bool mr_picture_pool_suits(const char *codec);
+
 /* Makes the decoder (not yet opened) write into the pool, where it can. */
 void mr_picture_pool_attach(mr_picture_pool *pool, AVCodecContext *codec);
 

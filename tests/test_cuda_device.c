@@ -6,9 +6,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <string.h>
 #include <time.h>
 
 #include "engine/device/device.h"
+#include "engine/device/gpu.h"
 
 #ifdef MILLRACE_CUDA_HOST
 #include <cuda_runtime_api.h>
@@ -95,6 +97,58 @@ static void a_stream_waits_for_an_event_of_another_device(void **state) {
 }
 
 #ifdef MILLRACE_CUDA_HOST
+static void expect_refusal(const char *words) {
+    mr_device *none = NULL;
+    uint64_t bytes;
+    assert_int_equal(mr_device_probe("cuda:0", &bytes), MR_ERROR_UNAVAILABLE);
+    if (!strstr(mr_message(), words))
+        fail_msg("%s", mr_message());
+    assert_int_equal(mr_device_open(&none, "cuda:0", 0, false), MR_ERROR_UNAVAILABLE);
+    assert_null(none);
+    mr_host_be(90, CUDART_VERSION);
+}
+
+/* Before anything runs. */
+static void what_cannot_run_is_said(void **state) {
+    (void)state;
+    mr_host_be(90, 0);
+    expect_refusal("cuda:0: this machine has no NVIDIA driver");
+    mr_host_be(90, 12040);
+    expect_refusal("the NVIDIA driver runs programs of CUDA up to 12.4, and this build is made with CUDA 13.0");
+    if (!mr_gpu_architectures()[0])
+        return;
+    mr_host_be(52, CUDART_VERSION);
+    expect_refusal("cuda:0: its compute capability is 5.2, and this build has kernels for ");
+}
+
+/* Rows with room between them go as well from one device to the other. */
+static void rows_go_from_device_to_device(void **state) {
+    (void)state;
+    enum { ROWS = 7, BYTES = 33, FROM = 40, TO = 64 };
+    uint8_t *here = NULL;
+    void *pinned = NULL, *there[2] = {NULL, NULL};
+    assert_int_equal(mr_device_allocate(devices[0], MR_MEMORY_PINNED, 2 * ROWS * TO, &pinned), MR_OK);
+    here = pinned;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mr_device_allocate(devices[i], MR_MEMORY_DEVICE, ROWS * TO, &there[i]), MR_OK);
+    for (int i = 0; i < 2 * ROWS * TO; i++)
+        here[i] = (uint8_t)(i * 7);
+    assert_int_equal(mr_stream_copy(streams[0], there[0], here, ROWS * FROM), MR_OK);
+    assert_int_equal(mr_stream_copy(streams[1], there[1], NULL, ROWS * TO), MR_OK);
+    assert_int_equal(mr_stream_copy_rows(streams[1], there[1], TO, there[0], FROM, BYTES, ROWS), MR_OK);
+    assert_int_equal(mr_stream_copy(streams[1], here + ROWS * TO, there[1], ROWS * TO), MR_OK);
+    mr_event *event = record(streams[1]);
+    finish(event);
+    mr_event_unref(&event);
+    for (int row = 0; row < ROWS; row++) {
+        assert_memory_equal(here + ROWS * TO + row * TO, here + row * FROM, BYTES);
+        assert_int_equal(here[ROWS * TO + row * TO + BYTES], 0);
+    }
+    for (int i = 0; i < 2; i++)
+        mr_device_free(devices[i], MR_MEMORY_DEVICE, there[i]);
+    mr_device_free(devices[0], MR_MEMORY_PINNED, pinned);
+}
+
 static void devices_reach_each_other_once(void **state) {
     (void)state;
     mr_device *again = NULL;
@@ -111,6 +165,8 @@ int main(void) {
         cmocka_unit_test(a_stream_waits_for_an_event_of_another_device),
 #ifdef MILLRACE_CUDA_HOST
         cmocka_unit_test(devices_reach_each_other_once),
+        cmocka_unit_test(rows_go_from_device_to_device),
+        cmocka_unit_test(what_cannot_run_is_said),
 #endif
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);

@@ -24,7 +24,8 @@
  *
  * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
  * copy reads it, and else shared where a cut to another process of this host does, be it through stages that send
- * frames on in the buffers they came in. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
+ * frames on in the buffers they came in; the same holds of pinned memory. What a library or the program has lent goes through
+ * pinned memory of the copy. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
  * frame lies, else to that which will be done with it first (flow/shares.c). What lies elsewhere the call brings into
  * that device's memory itself, as its first work (`staging`): only then is it known where a frame goes, and a batch
  * stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings each
@@ -160,6 +161,7 @@ typedef struct mr_plan_vertex {
     mr_plan_pool *pools;            /* one for each output: what its frames, or the tensors it adds to them, lie in */
     mr_plan_pool scratch;           /* what calls work in */
     mr_plan_pool staging;           /* several devices: what each brings into its memory itself (Memory, above) */
+    mr_plan_pool pinned;            /* host memory through which what is lent goes to a device (Memory, above) */
     size_t source_count;            /* which sources' frames come here */
     const uint32_t *sources;        /* ascending */
 } mr_plan_vertex;

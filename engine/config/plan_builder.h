@@ -159,6 +159,22 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
 /* Whether a link's frames may leave the stage that it leads to in the buffers they came in. */
 bool mr_plan_passes_on(const mr_plan_builder *builder, const mr_plan_link *link);
 
+/* plan_ways.c: for each vertex, what becomes of buffers that frames leave it in, and where they may come from. */
+typedef struct mr_plan_ways {
+    bool *shared; /* they go to another process of this host */
+    int *pinned;  /* the device that copies from them; 0: none */
+    bool *lent;   /* they may lie in memory that a library or the program gave, or in that of a message */
+} mr_plan_ways;
+/* In the memory of the plan. MR_ERROR_MEMORY. */
+int mr_plan_find_ways(const mr_plan_builder *builder, mr_plan_ways *ways);
+/* The same for one output port of a vertex. */
+int mr_plan_pinned_for(const mr_plan_builder *builder, const mr_plan_ways *ways, int vertex, int port);
+bool mr_plan_is_shared(const mr_plan_builder *builder, const mr_plan_ways *ways, int vertex, int port);
+/* Whether what comes to a vertex may be lent. */
+bool mr_plan_gets_lent(const mr_plan_builder *builder, const mr_plan_ways *ways, int vertex);
+/* The first device of a vertex that is not the host; 0 where it has none. */
+int mr_plan_accelerator(const mr_plan_vertex *vertex);
+
 /* How many ports there are; NULL has none. */
 int mr_port_count(const mr_port *ports);
 

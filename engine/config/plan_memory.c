@@ -70,44 +70,7 @@ static bool is_open(const mr_planned_output *output) {
 
 /* ---- pools ----------------------------------------------------------------------------------------------------- */
 
-/* The device whose copies read a port in host memory, so that it is pinned; 0: none. */
-static int pinned_for(const mr_plan_builder *b, int v, int port) {
-    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
-        const mr_plan_link *link = &b->link[b->out.item[i]];
-        const mr_plan_vertex *to = &b->plan->vertices[link->to];
-        if (link->from_port == port && to->devices[0] != 0)
-            return to->devices[0];
-    }
-    return 0;
-}
-
-/* Whether what comes out of a port (-1: of any) goes to another process of this host, perhaps through stages that
- * send frames on in the buffers they came in; those behind the vertex have been looked at. */
-static bool is_shared(const mr_plan_builder *b, const bool *shared, int v, int port) {
-    for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
-        const mr_plan_link *link = &b->link[b->out.item[i]];
-        const mr_plan_vertex *to = &b->plan->vertices[link->to];
-        const mr_cut *cut = mr_cut_of(to->type, to->options);
-        if (port >= 0 && link->from_port != port)
-            continue;
-        if (cut ? cut->shared_memory : shared[link->to] && mr_plan_passes_on(b, link))
-            return true;
-    }
-    return false;
-}
-
-/* What comes over a cut lies in memory of the other process, or in that of the message it came in. */
-static int find_shared(const mr_plan_builder *b, bool **shared) {
-    *shared = mr_arena_array(b->arena, (size_t)b->count + 1, sizeof **shared);
-    for (int v = b->count - 1; *shared && v >= 0; v--) {
-        const mr_plan_vertex *vertex = &b->plan->vertices[v];
-        bool here = !mr_cut_of(vertex->type, vertex->options) && vertex->devices[0] == 0;
-        (*shared)[v] = here && is_shared(b, *shared, v, -1);
-    }
-    return *shared ? MR_OK : MR_ERROR_MEMORY;
-}
-
-static void place_pool(const mr_plan_builder *b, const bool *shared, int v, int port, mr_plan_pool *pool) {
+static void place_pool(const mr_plan_builder *b, const mr_plan_ways *w, int v, int port, mr_plan_pool *pool) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     int home = vertex->devices[0];
     if (vertex->copy == MR_COPY_DOWNLOAD) {
@@ -117,10 +80,10 @@ static void place_pool(const mr_plan_builder *b, const bool *shared, int v, int 
         pool->memory = MR_MEMORY_DEVICE;
         pool->device = home;
     } else {
-        pool->device = pinned_for(b, v, port);
-        pool->memory = pool->device                                    ? MR_MEMORY_PINNED
-                       : shared[v] && is_shared(b, shared, v, port) ? MR_MEMORY_SHARED
-                                                                       : MR_MEMORY_HOST;
+        pool->device = mr_plan_pinned_for(b, w, v, port);
+        pool->memory = pool->device                         ? MR_MEMORY_PINNED
+                       : mr_plan_is_shared(b, w, v, port) ? MR_MEMORY_SHARED
+                                                            : MR_MEMORY_HOST;
     }
 }
 
@@ -138,9 +101,25 @@ static mr_plan_pool staging_of(const mr_plan_vertex *vertex) {
     return pool;
 }
 
+enum { MOST_PINNED = 2 }; /* of what stages ask for */
+
+/* One for each frame that a call brings up, of those that may be lent; or what the stage has asked for, on a device. */
+static mr_plan_pool pinned_of(const mr_plan_builder *b, const mr_plan_ways *w, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = mr_plan_accelerator(vertex), .bytes = vertex->pinned.bytes};
+    bool brings = vertex->copy == MR_COPY_UPLOAD || vertex->staging.count;
+    bool passes = brings && mr_plan_gets_lent(b, w, v);
+    if (!pool.device || (!passes && !pool.bytes))
+        return (mr_plan_pool){.memory = MR_MEMORY_PINNED, .device = pool.device};
+    pool.count = passes ? vertex->in_flight * vertex->batch * (int)vertex->input_count : MOST_PINNED;
+    if (passes)
+        pool.bytes = vertex->copy ? vertex->pools[0].bytes : vertex->staging.bytes;
+    return pool;
+}
+
 int mr_plan_pools(mr_plan_builder *b) {
-    bool *shared;
-    if (find_shared(b, &shared))
+    mr_plan_ways w;
+    if (mr_plan_find_ways(b, &w))
         return MR_ERROR_MEMORY;
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -153,13 +132,14 @@ int mr_plan_pools(mr_plan_builder *b) {
             if (b->params.offline && is_open(&vertex->outputs[port]))
                 pool->bytes = 0;
             pool->count = some ? vertex->output_buffers : 0;
-            place_pool(b, shared, v, (int)port, pool);
+            place_pool(b, &w, v, (int)port, pool);
         }
         vertex->scratch.memory = vertex->devices[0] ? MR_MEMORY_DEVICE : MR_MEMORY_HOST;
         vertex->scratch.device = vertex->devices[0];
         vertex->scratch.count = vertex->scratch.bytes ? vertex->in_flight : 0;
         if (mr_plan_parts(vertex) > 1 && !vertex->copy)
             vertex->staging = staging_of(vertex);
+        vertex->pinned = pinned_of(b, &w, v);
     }
     return MR_OK;
 }
@@ -255,6 +235,7 @@ static void add_up_node(mr_plan *plan, int node) {
             add_pool(plan, vertex, &vertex->pools[i]);
         add_pool(plan, vertex, &vertex->scratch);
         add_pool(plan, vertex, &vertex->staging);
+        add_pool(plan, vertex, &vertex->pinned);
         add_libraries(plan, vertex);
         for (size_t i = 0; i < mr_plan_parts(vertex); i++)
             plan->devices[mr_plan_part(vertex, i)].used = true;

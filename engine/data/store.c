@@ -10,8 +10,10 @@
 #include "engine/device/device.h"
 #include "millrace/status.h"
 
+enum { MOST_PINNING = 8 };
+
 struct mr_store {
-    mr_device *device; /* whose pinned memory results have their room in; NULL: any memory */
+    mr_device *pinning[MOST_PINNING]; /* whose pinned memory results have their room in; NULL: any memory */
     pthread_mutex_t lock;
     mr_frame *frames;   /* free ones */
     mr_result *results; /* free ones */
@@ -29,17 +31,67 @@ int mr_store_create(mr_store **store) {
 }
 
 void mr_store_pin(mr_store *store, mr_device *device) {
-    assert(store->device || !store->results);
-    if (!store->device)
-        store->device = mr_device_ref(device);
+    assert(store->pinning[0] || !store->results);
+    for (int i = 0; i < MOST_PINNING && store->pinning[i] != device; i++)
+        if (!store->pinning[i]) {
+            store->pinning[i] = mr_device_ref(device);
+            return;
+        }
 }
 
-static void free_room(mr_store *store, mr_class *classes) {
-    if (store->device)
-        mr_device_free(store->device, MR_MEMORY_PINNED, classes);
+/* ---- room of results ------------------------------------------------------------------------------------------- */
+
+/* What stands before it. */
+typedef union head {
+    mr_device *device; /* that pinned it; NULL: none */
+    char unit[64];
+} head;
+
+static void free_room(mr_class *classes) {
+    head *room = (head *)(void *)classes - 1;
+    if (room->device)
+        mr_device_free(room->device, MR_MEMORY_PINNED, room);
     else
-        mr_free(classes);
+        mr_free(room);
 }
+
+/* Of a device that works; of plain memory where all have failed: what devices write is then written no more. NULL where there
+ * is no memory. */
+static mr_class *take_room(mr_store *store, size_t capacity) {
+    size_t bytes = sizeof(head) + capacity * sizeof(mr_class);
+    mr_device *from = NULL;
+    void *taken = NULL;
+    bool working = false;
+    for (int i = 0; i < MOST_PINNING && store->pinning[i] && !taken; i++) {
+        from = store->pinning[i];
+        working |= mr_device_allocate(from, MR_MEMORY_PINNED, bytes, &taken) != MR_ERROR_DEVICE;
+    }
+    if (!taken && !working) {
+        from = NULL;
+        taken = mr_alloc_aligned(sizeof(head), bytes);
+    }
+    head *room = taken;
+    if (!room)
+        return NULL;
+    room->device = from;
+    return (mr_class *)(void *)(room + 1);
+}
+
+/* Of a free result: there is nothing in its room to keep. */
+static bool grow_classes(mr_store *store, mr_result *result, size_t capacity) {
+    if (capacity <= result->capacity)
+        return true;
+    mr_class *classes = take_room(store, capacity);
+    if (!classes)
+        return false;
+    if (result->classes)
+        free_room(result->classes);
+    result->classes = classes;
+    result->capacity = capacity;
+    return true;
+}
+
+/* ---- frames and results ---------------------------------------------------------------------------------------- */
 
 static void destroy(mr_store *store) {
     while (store->frames) {
@@ -51,11 +103,11 @@ static void destroy(mr_store *store) {
         mr_result *result = store->results;
         store->results = result->next;
         if (result->classes)
-            free_room(store, result->classes);
+            free_room(result->classes);
         mr_free(result);
     }
-    if (store->device)
-        mr_device_destroy(&store->device);
+    for (int i = 0; i < MOST_PINNING && store->pinning[i]; i++)
+        mr_device_destroy(&store->pinning[i]);
     pthread_mutex_destroy(&store->lock);
     mr_free(store);
 }
@@ -98,24 +150,6 @@ int mr_store_frame(mr_store *store, mr_frame **frame) {
     taken->store = store;
     *frame = taken;
     return MR_OK;
-}
-
-/* Of a free result: there is nothing in its room to keep. */
-static bool grow_classes(mr_store *store, mr_result *result, size_t capacity) {
-    if (capacity <= result->capacity)
-        return true;
-    void *classes = NULL;
-    if (store->device)
-        mr_device_allocate(store->device, MR_MEMORY_PINNED, capacity * sizeof(mr_class), &classes);
-    else
-        classes = mr_alloc(capacity * sizeof(mr_class));
-    if (!classes)
-        return false;
-    if (result->classes)
-        free_room(store, result->classes);
-    result->classes = classes;
-    result->capacity = capacity;
-    return true;
 }
 
 int mr_store_result(mr_store *store, size_t capacity, mr_result **result) {

@@ -7,6 +7,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/device/cuda_device.h"
+#include "engine/device/gpu.h"
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
@@ -61,12 +62,26 @@ static void cuda_free(mr_device *device, mr_memory memory, void *data) {
         mr_cuda_failed(device, error, "free memory");
 }
 
+static bool cuda_is_pinned(mr_device *device, const void *data) {
+    struct cudaPointerAttributes about = {0};
+    if (mr_cuda_use(device))
+        return false;
+    bool pinned = !cudaPointerGetAttributes(&about, data) && about.type == cudaMemoryTypeHost;
+    cudaGetLastError();
+    return pinned;
+}
+
 /* ---- other devices ---------------------------------------------------------------------------------------------- */
 
 enum { PEERS = 64 };
 
 static pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool opened[PEERS]; /* at any time by this process */
+static atomic_int opened_count;
+
+bool mr_cuda_has_several(void) {
+    return atomic_load_explicit(&opened_count, memory_order_relaxed) > 1;
+}
 
 /* Copies from one device to the other take the direct way from now on, where there is one; else the driver brings them
  * through the host. The thread's current device becomes `device`. */
@@ -91,6 +106,8 @@ static void meet_others(int index) {
         reach(other, index);
         reach(index, other);
     }
+    if (index >= PEERS || !opened[index])
+        atomic_fetch_add_explicit(&opened_count, 1, memory_order_relaxed);
     if (index < PEERS)
         opened[index] = true;
     pthread_mutex_unlock(&peers_lock);
@@ -133,6 +150,7 @@ static const mr_device_type cuda_type = {
     .kind = MR_DEVICE_CUDA,
     .allocate = cuda_allocate,
     .free = cuda_free,
+    .is_pinned = cuda_is_pinned,
     .stream_create = mr_cuda_stream_create,
     .stream_destroy = mr_cuda_stream_destroy,
     .submit = mr_cuda_submit,
@@ -144,14 +162,23 @@ static const mr_device_type cuda_type = {
     .destroy = cuda_destroy,
 };
 
+/* Drivers that are too old are told by the same error as those that are not there. */
+static int refuse_driver(int index) {
+    int driver = 0;
+    if (cudaDriverGetVersion(&driver) || driver == 0)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: this machine has no NVIDIA driver; \"millrace devices\" tells more", index);
+    return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: the NVIDIA driver runs programs of CUDA up to %d.%d, and this build is made with "
+                   "CUDA %d.%d; \"millrace devices\" tells which driver is needed", index, driver / 1000, driver % 1000 / 10,
+                   CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
 /* Says what is missing: a driver, any device, or this one. */
 static int find_device(int index) {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     cudaGetLastError();
     if (error == cudaErrorInsufficientDriver)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: this machine has no NVIDIA driver, or one that is too old for "
-                       "CUDA %d.%d", index, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+        return refuse_driver(index);
     if (error == cudaErrorNoDevice)
         return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: the NVIDIA driver finds no device", index);
     if (error)
@@ -160,6 +187,17 @@ static int find_device(int index) {
         return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: this machine has %d CUDA device%s, numbered from 0", index,
                        count, count == 1 ? "" : "s");
     return MR_OK;
+}
+
+/* Whether there are kernels for it; no other error tells before the first of them is to run. */
+static int check_code(int index, const struct cudaDeviceProp *about) {
+    const int *architectures = mr_gpu_architectures();
+    char list[128];
+    if (!architectures[0] || mr_gpu_has_code(architectures, 10 * about->major + about->minor))
+        return MR_OK;
+    return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: its compute capability is %d.%d, and this build has kernels for %s; configure it "
+                   "with -DMILLRACE_CUDA_ARCHITECTURES=%d%d", index, about->major, about->minor,
+                   mr_gpu_print_architectures(architectures, list, sizeof list), about->major, about->minor);
 }
 
 int mr_cuda_probe(int index, uint64_t *memory_bytes) {
@@ -171,9 +209,9 @@ int mr_cuda_probe(int index, uint64_t *memory_bytes) {
     cudaError_t error = cudaGetDeviceProperties(&about, index);
     cudaGetLastError();
     if (error)
-        return mr_fail(MR_ERROR_DEVICE, "cuda:%d: cannot be asked for its memory: %s", index, cudaGetErrorString(error));
+        return mr_fail(MR_ERROR_DEVICE, "cuda:%d: cannot be asked what it is: %s", index, cudaGetErrorString(error));
     *memory_bytes = about.totalGlobalMem;
-    return MR_OK;
+    return check_code(index, &about);
 }
 
 /* Graphs do what launches do, so this is for comparing the two, and for tools that want to see launches. */
@@ -183,8 +221,9 @@ static bool wants_graphs(void) {
 }
 
 int mr_cuda_create(mr_device **device, int index) {
+    uint64_t memory_bytes;
     *device = NULL;
-    int status = find_device(index);
+    int status = mr_cuda_probe(index, &memory_bytes);
     if (status)
         return status;
     cuda_device *made = mr_calloc(1, sizeof *made);

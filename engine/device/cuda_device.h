@@ -62,6 +62,7 @@ typedef struct cuda_device {
     pthread_t thread;
     bool has_thread, ending;
     bool graphs; /* streams make CUDA graphs of what recurs */
+    bool told;   /* that it has failed: after that all fails; only of the device's thread */
     cuda_record *pending; /* in the order of recording; only the device's thread takes some away */
     cuda_record *unused_records;
     cuda_work *unused_work;
@@ -74,6 +75,8 @@ typedef struct cuda_device {
 int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what);
 /* Every call of the runtime is about the thread's current device: from now on this one. */
 int mr_cuda_use(const mr_device *device);
+/* Whether more than one was ever opened in this process. */
+bool mr_cuda_has_several(void);
 
 /* ---- cuda_stream.c ---------------------------------------------------------------------------------------------- */
 

@@ -177,13 +177,23 @@ int mr_cuda_wait(mr_stream *stream, mr_event *event) {
 
 /* ---- the thread that asks --------------------------------------------------------------------------------------- */
 
+/* What the runtime says of work that failed is heard here only. */
+static int tell_failure(cuda_device *self, const cuda_record *asked, cudaError_t error) {
+    const mr_stage *stage = mr_event_stage(asked->event);
+    int status = mr_cuda_failed(&self->device, error, "go on");
+    mr_log(self->told ? MR_LOG_DEBUG : MR_LOG_ERROR, "%s: work%s%s failed: %s", self->device.name, stage ? " of " : "",
+           stage ? stage->id : "", cudaGetErrorString(error));
+    self->told = true;
+    return status;
+}
+
 /* True once a record can be told. Events that its stream waited for are told first, since their status counts. */
-static bool reached(const cuda_device *self, cuda_record *asked) {
+static bool reached(cuda_device *self, cuda_record *asked) {
     cudaError_t error = cudaEventQuery(asked->point);
     if (error == cudaErrorNotReady)
         return false;
     if (error)
-        asked->status = mr_cuda_failed(&self->device, error, "go on");
+        asked->status = tell_failure(self, asked, error);
     for (size_t i = 0; i < asked->waited.count && !error; i++)
         if (!mr_event_done(asked->waited.event[i]))
             return false;

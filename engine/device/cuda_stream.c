@@ -106,6 +106,28 @@ static cudaError_t copy_row(cudaStream_t handle, void *to, const void *from, siz
     return from ? cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle) : cudaMemsetAsync(to, 0, bytes, handle);
 }
 
+/* Rows from one device to another: of cudaMemcpy2DAsync it is not said that it can. */
+static cudaError_t copy_across(cudaStream_t handle, void *to, ptrdiff_t to_stride, int to_device, const void *from,
+                               ptrdiff_t from_stride, int from_device, size_t bytes, size_t rows) {
+    const struct cudaMemcpy3DPeerParms copy = {
+        .srcPtr = {.ptr = (void *)(uintptr_t)from, .pitch = (size_t)from_stride, .xsize = bytes, .ysize = rows},
+        .srcDevice = from_device,
+        .dstPtr = {.ptr = to, .pitch = (size_t)to_stride, .xsize = bytes, .ysize = rows},
+        .dstDevice = to_device,
+        .extent = {bytes, rows, 1}};
+    return cudaMemcpy3DPeerAsync(&copy, handle);
+}
+
+/* Several rows, with room between them. */
+static cudaError_t copy_apart(cudaStream_t handle, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
+                              size_t bytes, size_t rows) {
+    int to_device = -1, from_device = -1;
+    if (mr_cuda_has_several() && mr_cuda_is_on_device(to, &to_device) && mr_cuda_is_on_device(from, &from_device) &&
+        to_device != from_device)
+        return copy_across(handle, to, to_stride, to_device, from, from_stride, from_device, bytes, rows);
+    return cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, bytes, rows, cudaMemcpyDefault, handle);
+}
+
 /* The addresses tell which memory they are of. Rows that the hardware cannot take at once are copied one by one. */
 int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                       size_t bytes, size_t rows) {
@@ -116,8 +138,11 @@ int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const vo
         return status;
     cudaError_t error = cudaSuccess;
     trace_copy(self, to, from, rows * bytes);
-    if (rows > 1 && from && to_stride >= (ptrdiff_t)bytes && from_stride >= (ptrdiff_t)bytes)
-        error = cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, bytes, rows, cudaMemcpyDefault, handle);
+    bool dense = to_stride == (ptrdiff_t)bytes && (!from || from_stride == (ptrdiff_t)bytes);
+    if (dense)
+        error = copy_row(handle, to, from, rows * bytes);
+    else if (rows > 1 && from && to_stride >= (ptrdiff_t)bytes && from_stride >= (ptrdiff_t)bytes)
+        error = copy_apart(handle, to, to_stride, from, from_stride, bytes, rows);
     else
         for (size_t row = 0; row < rows && !error; row++)
             error = copy_row(handle, (char *)to + (ptrdiff_t)row * to_stride,

@@ -133,7 +133,7 @@ void mr_cuda_trace_begin(mr_cuda_timeline *self, mr_cuda_piece **piece, mr_strea
     *piece = begun;
 }
 
-static bool is_on_device(const void *data, int *device) {
+bool mr_cuda_is_on_device(const void *data, int *device) {
     struct cudaPointerAttributes about = {0};
     *device = -1;
     if (!data || cudaPointerGetAttributes(&about, data) || about.type != cudaMemoryTypeDevice)
@@ -145,7 +145,7 @@ static bool is_on_device(const void *data, int *device) {
 void mr_cuda_trace_copy(mr_cuda_timeline *self, mr_cuda_piece **piece, mr_stream *stream, cudaStream_t handle,
                         const void *to, const void *from, size_t bytes) {
     int to_device, from_device;
-    bool up = is_on_device(to, &to_device), down = is_on_device(from, &from_device);
+    bool up = mr_cuda_is_on_device(to, &to_device), down = mr_cuda_is_on_device(from, &from_device);
     bool within = up && (!from || from_device == to_device);
     mr_engine engine = within ? MR_ENGINE_COMPUTE : up ? MR_ENGINE_UPLOAD : down ? MR_ENGINE_DOWNLOAD : MR_ENGINE_COMPUTE;
     mr_cuda_trace_begin(self, piece, stream, handle, engine, bytes);

@@ -35,6 +35,9 @@ void mr_cuda_trace_end(mr_cuda_piece **piece, mr_stream *stream, cudaStream_t ha
 /* The device is destroyed; nothing is open any more. */
 void mr_cuda_timeline_fini(mr_cuda_timeline *self);
 
+/* Whether it is memory of a device, and of which; else *device is -1. */
+bool mr_cuda_is_on_device(const void *data, int *device);
+
 /* A named range of the calling thread, shown by a profiler that is attached; nothing otherwise. */
 void mr_cuda_range_begin(const char *name);
 void mr_cuda_range_end(void);

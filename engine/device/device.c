@@ -139,6 +139,10 @@ void mr_device_free(mr_device *device, mr_memory memory, void *data) {
     device->type->free(device, memory, data);
 }
 
+bool mr_device_is_pinned(mr_device *device, const void *data) {
+    return device->type->is_pinned && device->type->is_pinned(device, data);
+}
+
 void mr_device_reuse(mr_device *device, void *data) {
     if (device->type->reuse)
         device->type->reuse(device, data);

@@ -35,6 +35,8 @@ typedef struct mr_device_type {
                      size_t bytes, size_t rows);
     int (*record)(mr_stream *stream, mr_event *event);
     int (*wait)(mr_stream *stream, mr_event *event);
+    /* Whether host memory that is not known to be pinned is; NULL where that cannot be asked. */
+    bool (*is_pinned)(mr_device *device, const void *data);
     /* Where misuse is looked for; NULL elsewhere. */
     void (*reuse)(mr_device *device, void *data);
     int (*host_reads)(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
@@ -105,6 +107,9 @@ mr_device *mr_device_ref(mr_device *device);
 void mr_device_destroy(mr_device **device);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
+/* Whether the device copies from there while the host goes on. The device that pinned it tells, and CUDA devices of memory
+ * that the program has pinned too. */
+bool mr_device_is_pinned(mr_device *device, const void *data);
 /* Pools say that nobody uses a block any more and that it is about to be given to others. */
 void mr_device_reuse(mr_device *device, void *data);
 /* The host is about to read there. MR_ERROR_INTERNAL where work that writes it is not done, on devices that look. */

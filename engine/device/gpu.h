@@ -155,6 +155,12 @@ mr_gpu_finding *mr_gpu_add_finding(mr_gpu_finding *findings, int *count, const c
 void mr_gpus_diagnose(const mr_gpu_access *access, mr_gpus *found, int error);
 /* What stands against one GPU. `mode`: its compute mode; `errors`: uncorrected memory errors since it was reset. */
 void mr_gpu_diagnose(const mr_gpu_access *access, mr_gpu *gpu, int mode, unsigned long long errors);
+/* Whether the architectures, ended by 0, have code for a compute capability (90: 9.0). */
+bool mr_gpu_has_code(const int *architectures, int capability);
+/* Writes "7.5, 8.0" and returns `text`. */
+const char *mr_gpu_print_architectures(const int *architectures, char *text, size_t bytes);
+/* Those that this build has kernels for; none in a build without CUDA. */
+const int *mr_gpu_architectures(void);
 /* Whether the driver can run what this build is made with. */
 bool mr_gpu_driver_suffices(int driver_cuda, int runtime);
 

@@ -19,6 +19,10 @@
 
 static const int architectures[] = {MR_CUDA_ARCHITECTURES 0};
 
+const int *mr_gpu_architectures(void) {
+    return architectures;
+}
+
 /* ---- the system ------------------------------------------------------------------------------------------------ */
 
 static unsigned long read_hex(const char *folder, const char *name) {

@@ -190,26 +190,30 @@ void mr_gpus_diagnose(const mr_gpu_access *access, mr_gpus *found, int error) {
 
 /* Code for an architecture serves those of the same major version and a minor one that is not lower; what is kept as
  * intermediate code, the last, all that come after it (CUDA C++ Programming Guide, "Application Compatibility"). */
-static bool has_code(const int *architectures, int capability) {
+bool mr_gpu_has_code(const int *architectures, int capability) {
     for (const int *one = architectures; *one; one++)
         if ((*one / 10 == capability / 10 && *one <= capability) || (!one[1] && *one <= capability))
             return true;
     return false;
 }
 
-static void diagnose_architecture(const mr_gpu_access *access, mr_gpu *gpu) {
-    char list[128] = "";
+const char *mr_gpu_print_architectures(const int *architectures, char *text, size_t bytes) {
     size_t length = 0;
+    text[0] = 0;
+    for (const int *one = architectures; *one && length + 8 < bytes; one++)
+        length += (size_t)snprintf(text + length, bytes - length, "%s%d.%d", length ? ", " : "", *one / 10, *one % 10);
+    return text;
+}
+
+static void diagnose_architecture(const mr_gpu_access *access, mr_gpu *gpu) {
+    char list[128];
     int capability = 10 * gpu->major + gpu->minor;
-    if (!access->runtime || !capability || has_code(access->architectures, capability))
+    if (!access->runtime || !capability || mr_gpu_has_code(access->architectures, capability))
         return;
-    for (const int *one = access->architectures; *one && length < sizeof list - 8; one++)
-        length += (size_t)snprintf(list + length, sizeof list - length, "%s%d.%d", length ? ", " : "", *one / 10,
-                                   *one % 10);
     MEND(ONE("wrong-architecture", true,
              "its compute capability is %d.%d, and this build has kernels for %s (and, by way of the last, later "
              "ones)",
-             gpu->major, gpu->minor, list),
+             gpu->major, gpu->minor, mr_gpu_print_architectures(access->architectures, list, sizeof list)),
          "configure the build with -DMILLRACE_CUDA_ARCHITECTURES=%d, with a CUDA toolkit that still knows it",
          capability);
 }

@@ -264,6 +264,7 @@ static const mr_device_type sim_type = {
     .copy_rows = sim_copy_rows,
     .record = sim_record,
     .wait = sim_wait,
+    .is_pinned = mr_sim_is_pinned,
     .reuse = mr_sim_reuse,
     .host_reads = mr_sim_host_reads,
     .destroy = sim_destroy,

@@ -110,6 +110,7 @@ void mr_sim_unlock(void);
 int mr_sim_allocate(sim_device *self, mr_memory memory, size_t bytes, void **data);
 void mr_sim_free(sim_device *self, mr_memory memory, void *data);
 void mr_sim_reuse(mr_device *device, void *data);
+bool mr_sim_is_pinned(mr_device *device, const void *data);
 int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame);
 /* Gives back all that the device has; there is no work any more. */
 void mr_sim_forget_memory(sim_device *self);

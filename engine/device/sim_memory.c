@@ -335,6 +335,15 @@ int mr_sim_check_touched(const sim_item *item) {
     return wrong ? mr_sim_misuse(item->stream->stream.device, item->stage, &item->frame, wrong) : MR_OK;
 }
 
+bool mr_sim_is_pinned(mr_device *device, const void *data) {
+    (void)device;
+    mr_sim_lock();
+    const sim_block *block = find(data);
+    bool pinned = block && block->memory == MR_MEMORY_PINNED && !block->freed;
+    mr_sim_unlock();
+    return pinned;
+}
+
 int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage, const mr_identity *frame) {
     const char *wrong = NULL;
     mr_sim_lock();

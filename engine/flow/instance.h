@@ -68,7 +68,7 @@ typedef struct mr_slot {
     bool awaited;          /* the event will wake an entry */
 } mr_slot;
 
-enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_OTHER_POOLS = 2, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
+enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_OTHER_POOLS = 3, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
 
 struct mr_io {
     mr_instance *instance;
@@ -128,7 +128,7 @@ typedef struct mr_part {
     _Atomic int64_t busy_ns; /* in which its device worked, or waited for what else is to be done there */
     _Atomic int64_t done_ns; /* of copies: when the last one was */
     atomic_uint passed;   /* calls in a row that went elsewhere while it had none */
-    mr_port_pools *pools; /* one an output port, then those of scratch and of staging */
+    mr_port_pools *pools; /* one an output port, then those of scratch, of staging and of pinned */
 } mr_part;
 
 struct mr_instance {

@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/data/copy.h"
 #include "engine/data/pool.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
@@ -51,7 +52,7 @@ int64_t mr_io_now_ns(const mr_io *io) {
 /* ---- pools ----------------------------------------------------------------------------------------------------- */
 
 /* Behind the pools of the output ports come these. */
-enum { SCRATCH, STAGING };
+enum { SCRATCH, STAGING, PINNED };
 
 static void lock_pools(mr_instance *instance) {
     if (instance->shared)
@@ -75,7 +76,8 @@ static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (which < vertex->output_count)
         return &vertex->pools[which];
-    return which == vertex->output_count + SCRATCH ? &vertex->scratch : &vertex->staging;
+    const mr_plan_pool *const others[] = {&vertex->scratch, &vertex->staging, &vertex->pinned};
+    return others[which - vertex->output_count];
 }
 
 static int create_pool(const mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
@@ -176,6 +178,16 @@ int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
 
 int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer) {
     return take(io, io->instance->vertex->output_count + STAGING, bytes, buffer);
+}
+
+int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    return acquire(io, io->instance->vertex->output_count + PINNED, bytes, buffer);
+}
+
+int mr_io_passage(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer) {
+    bool needed = device && io->instance->vertex->pinned.count && mr_copy_is_lent(frame, device);
+    *buffer = NULL;
+    return needed ? take(io, io->instance->vertex->output_count + PINNED, bytes, buffer) : MR_OK;
 }
 
 /* ---- frames ---------------------------------------------------------------------------------------------------- */

@@ -47,12 +47,14 @@ static int join(mr_io *io, mr_stream *stream, mr_frame *copy) {
 }
 
 /* Puts a copy in the memory of the call's device in the place of an input. */
-static int bring_in(mr_io *io, size_t index, const mr_device *device, size_t bytes) {
+static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
     mr_slot *slot = io->slot;
     mr_frame *frame = slot->frames[index], *copy = NULL;
     mr_stream *stream = stream_for(io, frame), *own = io->stream;
-    mr_buffer *buffer = NULL;
+    mr_buffer *buffer = NULL, *passage = NULL;
     int status = mr_io_staging(io, bytes, &buffer);
+    if (!status)
+        status = mr_io_passage(io, frame, device, bytes, &passage);
     if (!status)
         status = mr_slot_keep(slot, frame);
     stream->stage = own->stage;
@@ -62,10 +64,11 @@ static int bring_in(mr_io *io, size_t index, const mr_device *device, size_t byt
         status = mr_stream_wait(stream, frame->ready);
     io->stream = stream;
     if (!status)
-        status = mr_copy_frame(io, frame, device, buffer, &copy);
+        status = mr_copy_frame(io, frame, device, buffer, passage, &copy);
     io->stream = own;
     if (!status)
         status = join(io, stream, copy);
+    mr_buffer_unref(&passage);
     mr_buffer_unref(&buffer);
     if (status) {
         mr_frame_unref(&copy);
@@ -91,7 +94,7 @@ static int await(mr_io *io) {
 int mr_io_bring_in(mr_io *io) {
     const mr_instance *instance = io->instance;
     const mr_stage *self = &mr_slot_part(instance, io->slot)->self;
-    const mr_device *device = on_host(self) ? NULL : self->device;
+    mr_device *device = on_host(self) ? NULL : self->device;
     int status = MR_OK;
     if (instance->part_count == 1 || instance->vertex->copy)
         return MR_OK;

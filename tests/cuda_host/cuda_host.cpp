@@ -129,36 +129,94 @@ struct CUgraphExec_st {
 };
 struct CUstream_st {
     CUgraph_st *recorded; /* to this; NULL: what is launched runs */
+    int device;
 };
 struct CUevent_st {
     int64_t recorded_ns;
+    int device; /* of the stream that it was recorded on */
 };
+
+static const int DEVICES = 2;
+static thread_local int current;
+static thread_local cudaError_t last_error;
+static std::atomic<int> peers[DEVICES][DEVICES];
+static std::atomic<bool> held, lacking;
+static std::atomic<unsigned long long> allocations, waits, pageable;
+
+/* ---- what goes wrong ---------------------------------------------------------------------------------------------- */
+
+/* Pieces of work until the device breaks; 0: it does not. */
+static std::atomic<long> left[DEVICES];
+static std::atomic<bool> broken[DEVICES];
+
+static bool is_broken(int device) {
+    if (!broken[device] && left[device] > 0 && --left[device] == 0)
+        broken[device] = true;
+    return broken[device];
+}
+
+static cudaError_t state_of(int device) {
+    return broken[device] ? cudaErrorIllegalAddress : cudaSuccess;
+}
+
+static void run_on(int device, const std::function<void()> &work) {
+    if (!is_broken(device))
+        work();
+}
 
 void mr_host_do(void *stream, std::function<void()> work) {
     CUstream_st *on = static_cast<CUstream_st *>(stream);
     if (on && on->recorded)
         on->recorded->work.push_back(work);
     else
-        work();
+        run_on(on ? on->device : current, work);
+}
+
+bool mr_host_can_launch() {
+    last_error = lacking ? cudaErrorNoKernelImageForDevice : last_error;
+    return !lacking;
 }
 
 extern "C" {
 
-static const int DEVICES = 2;
-static thread_local int current;
-static std::atomic<int> peers[DEVICES][DEVICES];
-static std::atomic<bool> held;
+void mr_host_break(int device, long after) {
+    left[device] = after;
+    broken[device] = false;
+}
+
+void mr_host_lack_kernels(bool lacks) {
+    lacking = lacks;
+}
+
+mr_host_counts mr_host_count(void) {
+    return {allocations, waits, pageable};
+}
+
+/* ---- devices ------------------------------------------------------------------------------------------------------ */
+
+static std::atomic<int> capability{90}, driver{CUDART_VERSION};
+
+void mr_host_be(int has, int runs) {
+    capability = has;
+    driver = runs;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = driver;
+    return cudaSuccess;
+}
 
 cudaError_t cudaGetDeviceCount(int *count) {
-    *count = DEVICES;
-    return cudaSuccess;
+    bool old = driver / 1000 < CUDART_VERSION / 1000;
+    *count = old ? 0 : DEVICES;
+    return old ? cudaErrorInsufficientDriver : cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
     if (device < 0 || device >= DEVICES)
         return cudaErrorInvalidValue;
     current = device;
-    return cudaSuccess;
+    return state_of(device);
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int other) {
@@ -179,51 +237,79 @@ int mr_host_peers(int device, int other) {
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *about, int device) {
-    *about = {"the host, as a CUDA device", (size_t)1 << 30};
+    *about = {"the host, as a CUDA device", (size_t)1 << 30, capability / 10, capability % 10};
     return device >= 0 && device < DEVICES ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaGetLastError(void) {
-    return cudaSuccess;
+    cudaError_t told = last_error;
+    last_error = cudaSuccess;
+    return told;
 }
 
 const char *cudaGetErrorString(cudaError_t error) {
-    return error == cudaErrorMemoryAllocation ? "out of memory" : "invalid argument";
+    switch (error) {
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorNoKernelImageForDevice:
+        return "no kernel image is available for execution on the device";
+    case cudaErrorIllegalAddress:
+        return "an illegal memory access was encountered";
+    default:
+        return "invalid argument";
+    }
 }
 
-/* Device memory, by where it ends. */
-static std::map<const char *, const char *> device_memory;
-static std::mutex device_memory_lock;
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
 
-static cudaError_t allocate(void **data, size_t bytes) {
+/* Blocks by where they end; device -1: pinned. Never destroyed: what a broken device cannot free stays to be found. */
+struct block {
+    const char *data;
+    int device;
+};
+static auto &blocks = *new std::map<const char *, block>;
+static std::mutex blocks_lock;
+
+static cudaError_t allocate(void **data, size_t bytes, int device) {
+    allocations++;
     *data = malloc(bytes);
-    if (*data)
-        memset(*data, 0xcd, bytes);
-    return *data ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-
-cudaError_t cudaMalloc(void **data, size_t bytes) {
-    cudaError_t error = allocate(data, bytes);
-    std::lock_guard<std::mutex> lock(device_memory_lock);
-    if (!error)
-        device_memory[static_cast<char *>(*data) + bytes] = static_cast<char *>(*data);
-    return error;
-}
-
-cudaError_t cudaFree(void *data) {
-    std::lock_guard<std::mutex> lock(device_memory_lock);
-    auto block = device_memory.upper_bound(static_cast<char *>(data));
-    if (block != device_memory.end() && block->second == data)
-        device_memory.erase(block);
-    free(data);
+    if (!*data)
+        return cudaErrorMemoryAllocation;
+    memset(*data, 0xcd, bytes);
+    std::lock_guard<std::mutex> lock(blocks_lock);
+    blocks[static_cast<char *>(*data) + bytes] = {static_cast<char *>(*data), device};
     return cudaSuccess;
 }
 
+static void give_back(void *data) {
+    allocations++;
+    std::lock_guard<std::mutex> lock(blocks_lock);
+    auto found = blocks.upper_bound(static_cast<char *>(data));
+    assert(!data || (found != blocks.end() && found->second.data == data));
+    if (data)
+        blocks.erase(found);
+    free(data);
+}
+
+/* The device whose memory that is; -1 pinned, -2 other memory. */
+static int device_of(const void *data) {
+    std::lock_guard<std::mutex> lock(blocks_lock);
+    auto found = blocks.upper_bound(static_cast<const char *>(data));
+    return found != blocks.end() && found->second.data <= data ? found->second.device : -2;
+}
+
+cudaError_t cudaMalloc(void **data, size_t bytes) {
+    return state_of(current) ? state_of(current) : allocate(data, bytes, current);
+}
+
+cudaError_t cudaFree(void *data) {
+    give_back(data);
+    return state_of(current);
+}
+
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const void *data) {
-    std::lock_guard<std::mutex> lock(device_memory_lock);
-    auto block = device_memory.upper_bound(static_cast<const char *>(data));
-    bool there = block != device_memory.end() && block->second <= data;
-    *about = {there ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered, there ? 0 : -2};
+    int device = device_of(data);
+    *about = {device >= 0 ? cudaMemoryTypeDevice : device == -1 ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered, device};
     return cudaSuccess;
 }
 
@@ -236,28 +322,56 @@ cudaError_t cudaFreeAsync(void *data, cudaStream_t) {
 }
 
 cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned) {
-    return allocate(data, bytes);
+    return state_of(current) ? state_of(current) : allocate(data, bytes, -1);
 }
 
 cudaError_t cudaFreeHost(void *data) {
-    free(data);
-    return cudaSuccess;
+    give_back(data);
+    return state_of(current);
 }
 
+/* ---- copies ------------------------------------------------------------------------------------------------------- */
+
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
+    waits++;
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
 
+static void count_pageable(const void *to, const void *from) {
+    if (device_of(to) == -2 || device_of(from) == -2)
+        pageable++;
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+    count_pageable(to, from);
     mr_host_do(stream, [=] { memcpy(to, from, bytes); });
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, size_t rows,
-                              cudaMemcpyKind, cudaStream_t) {
+static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, size_t rows) {
     for (size_t row = 0; row < rows; row++)
         memcpy(static_cast<char *>(to) + row * to_stride, static_cast<const char *>(from) + row * from_stride, bytes);
+}
+
+/* From device to device only within one: of others the documentation of the real one says nothing. */
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, size_t rows,
+                              cudaMemcpyKind, cudaStream_t stream) {
+    int there = device_of(to), here = device_of(from);
+    if (to_stride < bytes || from_stride < bytes || (there >= 0 && here >= 0 && there != here))
+        return cudaErrorInvalidValue;
+    count_pageable(to, from);
+    mr_host_do(stream, [=] { copy_rows(to, to_stride, from, from_stride, bytes, rows); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream) {
+    const struct cudaMemcpy3DPeerParms copy = *p;
+    if (device_of(copy.dstPtr.ptr) != copy.dstDevice || device_of(copy.srcPtr.ptr) != copy.srcDevice || copy.extent.depth != 1)
+        return cudaErrorInvalidValue;
+    mr_host_do(stream, [=] {
+        copy_rows(copy.dstPtr.ptr, copy.dstPtr.pitch, copy.srcPtr.ptr, copy.srcPtr.pitch, copy.extent.width, copy.extent.height);
+    });
     return cudaSuccess;
 }
 
@@ -273,7 +387,9 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
     *stream = static_cast<cudaStream_t>(calloc(1, sizeof(struct CUstream_st)));
-    return *stream ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (*stream)
+        (*stream)->device = current;
+    return *stream ? state_of(current) : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream) {
@@ -285,8 +401,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-    return cudaSuccess;
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    waits++;
+    return state_of(stream->device);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
@@ -307,8 +424,9 @@ cudaError_t cudaEventCreate(cudaEvent_t *event) {
     return cudaEventCreateWithFlags(event, 0);
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     struct timespec now;
+    event->device = stream->device;
     clock_gettime(CLOCK_MONOTONIC, &now);
     event->recorded_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     return cudaSuccess;
@@ -320,6 +438,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
+    waits++;
     return cudaSuccess;
 }
 
@@ -333,14 +452,14 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 }
 
 /* In the mode that threads begin with, asking would end what another thread records. */
-cudaError_t cudaEventQuery(cudaEvent_t) {
+cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (capture_mode == cudaStreamCaptureModeGlobal)
         return cudaErrorStreamCaptureUnsupported;
-    return held ? cudaErrorNotReady : cudaSuccess;
+    return broken[event->device] ? cudaErrorIllegalAddress : held ? cudaErrorNotReady : cudaSuccess;
 }
 
-cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *context) {
-    function(context);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *context) {
+    run_on(stream->device, [=] { function(context); });
     return cudaSuccess;
 }
 
@@ -369,9 +488,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsig
     return cudaSuccess;
 }
 
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     for (auto &work : graph->work)
-        work();
+        run_on(stream->device, work);
     return cudaSuccess;
 }
 

@@ -27,7 +27,9 @@ typedef enum cudaError {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704,
     cudaErrorStreamCaptureUnsupported = 900
 } cudaError_t;
@@ -46,15 +48,39 @@ enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal = 0, cudaStreamCaptureM
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem;
+    int major, minor;
 };
 enum cudaMemoryType { cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1, cudaMemoryTypeDevice = 2 };
 struct cudaPointerAttributes {
     enum cudaMemoryType type;
     int device;
 };
+struct cudaArray;
+struct cudaPos {
+    size_t x, y, z;
+};
+struct cudaPitchedPtr {
+    void *ptr;
+    size_t pitch, xsize, ysize;
+};
+struct cudaExtent {
+    size_t width, height, depth;
+};
+struct cudaMemcpy3DPeerParms {
+    struct cudaArray *srcArray;
+    struct cudaPos srcPos;
+    struct cudaPitchedPtr srcPtr;
+    int srcDevice;
+    struct cudaArray *dstArray;
+    struct cudaPos dstPos;
+    struct cudaPitchedPtr dstPtr;
+    int dstDevice;
+    struct cudaExtent extent;
+};
 enum { cudaHostAllocPortable = 1, cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 
 cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int other);
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags);
@@ -71,6 +97,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, size_t rows,
                               cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream);
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const void *data);
 cudaError_t cudaMemset(void *to, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
@@ -97,6 +124,20 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 /* ---- for tests ---------------------------------------------------------------------------------------------------- */
 
+/* Calls so far: that allocate or free, that wait, and copies of memory that is not pinned, which the real runtime makes the
+ * caller wait for. */
+typedef struct mr_host_counts {
+    unsigned long long allocations, waits, pageable;
+} mr_host_counts;
+mr_host_counts mr_host_count(void);
+/* The so-manieth piece of work of that device from now on, kernels, copies and host functions alike, goes wrong: then all that
+ * is asked of the device fails, until it is called with 0. */
+void mr_host_break(int device, long after);
+/* From now on no kernel is launched, as if none were compiled for the device, until it is called with false. */
+void mr_host_lack_kernels(bool lacking);
+/* What the devices and the driver are from now on: a compute capability (90: 9.0), and the newest CUDA that it runs (0: there
+ * is no driver). At first 90 and CUDART_VERSION. */
+void mr_host_be(int capability, int driver);
 /* From now on no event is done, until it is called with false. */
 void mr_host_hold(bool held);
 /* How often access from one device to the other's memory was enabled. */
@@ -136,6 +177,8 @@ template <typename T> static inline T atomicAdd(T *to, T value) {
 
 /* The block's own memory of the size that the launch tells. */
 void *mr_host_shared();
+/* Whether there are kernels for the device; else that is the thread's last error. */
+bool mr_host_can_launch();
 /* Runs the work at once, or adds it to the graph that the stream is recorded to. */
 void mr_host_do(void *stream, std::function<void()> work);
 /* Calls thread(context) as each thread of the grid. */
@@ -148,6 +191,8 @@ template <typename F> static void mr_host_call(void *context) {
 template <typename... P, typename... A>
 static void mr_host_run(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, void *stream, A &&...arguments) {
     std::tuple<std::decay_t<P>...> copies(arguments...);
+    if (!mr_host_can_launch())
+        return;
     mr_host_do(stream, [=] {
         auto body = [&] { std::apply(kernel, copies); };
         mr_host_launch(grid, block, shared_bytes, mr_host_call<decltype(body)>, &body);

@@ -139,6 +139,7 @@ static void put_pools(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *
     yajl_gen_array_close(json);
     put_pool(json, "scratch", plan, &stage->scratch);
     put_pool(json, "staging", plan, &stage->staging);
+    put_pool(json, "pinned", plan, &stage->pinned);
 }
 
 static void put_stage(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {

@@ -135,6 +135,8 @@ typedef struct mr_planned_output {
     const mr_planned_result *results; /* those of input 0 unless the stage says more (mr_promise_result) */
     bool more_results;         /* it may carry others that are not known */
     size_t buffer_bytes;       /* of one buffer, where the stage needs more than `set` tells (padding); else 0 */
+    bool lent;                 /* its frames may lie in host memory that others than its pool gave, a library's or the
+                                  program's: a device copies from there only by way of pinned memory */
 } mr_planned_output;
 
 #define MR_BYTES_UNKNOWN INT64_MAX
@@ -163,6 +165,7 @@ struct mr_negotiation {
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
     size_t scratch_bytes;      /* that one call takes with mr_io_scratch, all together; 0: none */
+    size_t pinned_bytes;       /* of one buffer that mr_io_pinned gives, on devices; 0: none */
     int64_t library_bytes;     /* what libraries take of a CUDA device for one instance, beside all buffers, at most;
                                   0: nothing, MR_BYTES_UNKNOWN: nobody knows */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
@@ -266,6 +269,10 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* The same for memory that only this call works in; once a call. Planned as mr_negotiation.scratch_bytes. */
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
+/* A buffer of pinned host memory, which a device copies from while the host goes on: what lies in other memory is brought there
+ * first. The caller keeps its reference until the device has done with it, and has two at most. Planned as
+ * mr_negotiation.pinned_bytes. */
+int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
 int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
 /* Sources that keep to a clock: the frame was due at `due_ns`, from when on its deadline counts; unless said, from
