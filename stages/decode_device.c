@@ -120,9 +120,11 @@ void mr_decode_device_destroy(mr_decode_device **device) {
 }
 
 static void say_why(mr_decode_device *device, const char *why) {
+    /* That a simulated device decodes nothing itself surprises nobody. */
+    void (*say)(const mr_stage *, const char *, ...) = has_decoder(device->self->device->name) ? mr_stage_warn : mr_stage_info;
     snprintf(device->why, sizeof device->why, "%s", why);
     if (!device->told && device->hardware != MR_HARDWARE_REQUIRE)
-        mr_stage_info(device->self, "%s is decoded by software: %s", device->self->source_id, why);
+        say(device->self, "%s is decoded by software: %s", device->self->source_id, why);
     device->told = true;
 }
 

@@ -83,7 +83,7 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
 typedef struct job {
     const char *first, *last, *more;
     bool lend; /* frames lie in memory of the program */
-    void (*every)(int frame); /* called before each frame is pushed; NULL: nothing is */
+    void (*every)(int frame); /* called before each frame is pushed, and after the last; NULL: nothing is */
 } job;
 
 typedef struct outcome {
@@ -150,6 +150,8 @@ static outcome run(const job *j) {
     if (out.started) {
         push_all(pipeline, j);
         assert_int_equal(mr_pipeline_wait(pipeline, INT64_C(300000000000)), MR_OK);
+        if (j->every)
+            j->every(FRAMES);
         note_summary(pipeline, &out);
     }
     mr_pipeline_destroy(&pipeline);

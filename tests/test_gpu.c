@@ -477,6 +477,8 @@ static void test_uuids(void **state) {
     int index = -1;
     assert_int_equal(mr_gpu_index_of(&access, "GPU-a0a1a2a3-a4a5-a6a7-a8a9-AAABACADAE01", &index), MR_OK);
     assert_int_equal(index, 1);
+    assert_int_equal(mr_gpu_index_of(&access, "MIG-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae00", &index), MR_OK);
+    assert_int_equal(index, 0);
     assert_int_equal(mr_gpu_index_of(&access, "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae02", &index),
                      MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "none of the 2 GPUs"));
@@ -495,6 +497,26 @@ static void test_uuids(void **state) {
     assert_int_equal(mr_device_check_name("cuda:GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae01"), MR_OK);
     assert_int_equal(mr_device_check_name("cuda:GPU-a0a1a2a3"), MR_ERROR_CONFIG);
     assert_int_equal(mr_device_check_name("sim:GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae01"), MR_ERROR_CONFIG);
+}
+
+static int nvml_by_instance(const char *uuid, void **handle) {
+    *handle = &here;
+    return strncmp(uuid, "MIG-", 4) != 0;
+}
+
+/* An instance has a UUID of its own kind, by which NVML knows it. */
+static void test_instances(void **state) {
+    (void)state;
+    mr_gpu_access access = healthy();
+    mr_gpus found;
+    access.nvmlDeviceGetHandleByUUID = nvml_by_instance;
+    assert_int_equal(mr_gpus_probe(&access, &found), MR_OK);
+    assert_int_equal(found.count, 2);
+    assert_string_equal(found.gpu[1].uuid, "MIG-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae01");
+    assert_true(mr_gpu_is_uuid(found.gpu[1].uuid));
+    assert_int_equal(found.gpu[1].free_bytes, UINT64_C(79) << 30);
+    assert_int_equal(mr_device_check_name("cuda:MIG-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae01"), MR_OK);
+    mr_gpus_fini(&found);
 }
 
 /* Whatever this machine is: the real libraries, where there are any. */
@@ -531,6 +553,7 @@ int main(void) {
         cmocka_unit_test(test_modes_and_errors),
         cmocka_unit_test(test_build_without_cuda),
         cmocka_unit_test(test_uuids),
+        cmocka_unit_test(test_instances),
         cmocka_unit_test(test_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static const char *small_uuid(mr_arena *arena, const char *name) {
 }
 
 const char *mr_device_full_name(mr_arena *arena, const char *name) {
-    if (strncmp(name, "cuda:GPU-", strlen("cuda:GPU-")) == 0)
+    if (strncmp(name, "cuda:GPU-", strlen("cuda:GPU-")) == 0 || strncmp(name, "cuda:MIG-", strlen("cuda:MIG-")) == 0)
         return small_uuid(arena, name);
     size_t kind = strcspn(name, ":?");
     bool numbered = name[kind] == ':' || strcmp(name, "cpu") == 0;
@@ -171,6 +171,9 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     if ((automatic && alone) || mr_device_check_name(said->text) == MR_OK || find_by_id(spec, said->text))
         return;
     vertex->broken = true;
+    const mr_yaml *map = mr_yaml_get(spec->root, "devices");
+    if (map && map->kind == MR_YAML_MAP && mr_yaml_get(map, said->text))
+        return; /* What is wrong with it was told there. */
     if (mr_option_misspelt("devices", mr_spec_keys(MR_SPEC_PIPELINE), NULL, p->spec->root))
         return;
     if (automatic) {

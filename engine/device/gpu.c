@@ -14,11 +14,13 @@ enum { NVML_UNCORRECTED = 1, NVML_SINCE_RESET = 0, NVML_CORE_SENSOR = 0, CHROMA_
 
 /* ---- UUIDs ----------------------------------------------------------------------------------------------------- */
 
+enum { PREFIX = 4 };
+
 bool mr_gpu_is_uuid(const char *text) {
     static const int groups[] = {8, 4, 4, 4, 12};
-    if (strncmp(text, "GPU-", 4) != 0)
+    if (strncmp(text, "GPU-", PREFIX) != 0 && strncmp(text, "MIG-", PREFIX) != 0)
         return false;
-    text += 4;
+    text += PREFIX;
     for (int g = 0; g < 5; g++) {
         for (int i = 0; i < groups[g]; i++)
             if (!isxdigit((unsigned char)*text++))
@@ -59,7 +61,7 @@ int mr_gpu_index_of(const mr_gpu_access *access, const char *uuid, int *index) {
         if (access->cuDeviceGet(&device, i))
             continue;
         read_uuid(access, device, other);
-        if (strcasecmp(other, uuid) == 0) {
+        if (*other && strcasecmp(other + PREFIX, uuid + PREFIX) == 0) {
             *index = i;
             return MR_OK;
         }
@@ -105,6 +107,20 @@ static void read_codecs(const mr_gpu_access *access, int device, mr_gpu *gpu) {
     access->cuDevicePrimaryCtxRelease(device);
 }
 
+/* Of an instance of a GPU that is divided (MIG) the driver tells the UUID of the instance, and NVML knows it as such. */
+static bool find_handle(const mr_gpu_access *access, mr_gpu *gpu, void **handle) {
+    if (!access->nvmlDeviceGetHandleByUUID)
+        return false;
+    if (!access->nvmlDeviceGetHandleByUUID(gpu->uuid, handle))
+        return true;
+    char instance[MR_GPU_UUID];
+    snprintf(instance, sizeof instance, "MIG-%s", *gpu->uuid ? gpu->uuid + PREFIX : "");
+    if (access->nvmlDeviceGetHandleByUUID(instance, handle))
+        return false;
+    memcpy(gpu->uuid, instance, sizeof instance);
+    return true;
+}
+
 /* What only NVML knows. `errors` is set to the uncorrected errors of its memory. */
 static void read_management(const mr_gpu_access *access, mr_gpu *gpu, unsigned long long *errors) {
     void *handle = NULL;
@@ -113,7 +129,7 @@ static void read_management(const mr_gpu_access *access, mr_gpu *gpu, unsigned l
     unsigned value, pending;
     unsigned long long reasons;
     int mode;
-    if (!access->nvmlDeviceGetHandleByUUID || access->nvmlDeviceGetHandleByUUID(gpu->uuid, &handle))
+    if (!find_handle(access, gpu, &handle))
         return;
     if (access->nvmlDeviceGetMemoryInfo && !access->nvmlDeviceGetMemoryInfo(handle, &memory))
         gpu->free_bytes = memory.free;

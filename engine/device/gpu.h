@@ -105,7 +105,7 @@ typedef struct mr_gpu_codec {
 typedef struct mr_gpu {
     int index; /* cuda:N */
     char name[MR_GPU_NAME];
-    char uuid[MR_GPU_UUID];            /* "GPU-..."; "" unknown */
+    char uuid[MR_GPU_UUID];            /* "GPU-..." or "MIG-..."; "" unknown */
     uint64_t memory_bytes, free_bytes; /* 0: unknown */
     int major, minor;                  /* compute capability */
     int multiprocessors, copy_engines;
@@ -136,7 +136,8 @@ void mr_gpus_fini(mr_gpus *found);
 /* Whether nothing stands against using it. */
 bool mr_gpu_usable(const mr_gpus *found, const mr_gpu *gpu);
 
-/* "GPU-..." as nvidia-smi -L writes it: eight, four, four, four and twelve hexadecimal digits. */
+/* "GPU-..." or, of an instance of a divided one, "MIG-...", as nvidia-smi -L writes them: eight, four, four, four and twelve
+ * hexadecimal digits. */
 bool mr_gpu_is_uuid(const char *text);
 /* The N of cuda:N for a UUID; letters of either case are alike. MR_ERROR_UNAVAILABLE where there is no such GPU, or
  * no GPU can be asked. */

@@ -386,6 +386,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+    allocations++;
     *stream = static_cast<cudaStream_t>(calloc(1, sizeof(struct CUstream_st)));
     if (*stream)
         (*stream)->device = current;
@@ -411,6 +412,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
+    allocations++;
     *event = static_cast<cudaEvent_t>(calloc(1, sizeof(struct CUevent_st)));
     return *event ? cudaSuccess : cudaErrorMemoryAllocation;
 }

@@ -124,7 +124,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 /* ---- for tests ---------------------------------------------------------------------------------------------------- */
 
-/* Calls so far: that allocate or free, that wait, and copies of memory that is not pinned, which the real runtime makes the
+/* Calls so far: that allocate, free or create, that wait, and copies of memory that is not pinned, which the real runtime makes the
  * caller wait for. */
 typedef struct mr_host_counts {
     unsigned long long allocations, waits, pageable;

@@ -1,4 +1,5 @@
 """tools/bench/gpu, as far as it goes without a GPU: on simulated devices, and what it says where a GPU is missing."""
+import importlib.util
 import json
 import os
 import pathlib
@@ -33,13 +34,40 @@ class GpuScript(Case):
         self.assertTrue(all(target["met"] for target in told["targets"]))
         self.assertTrue(told["machine"]["sim"]["usable"])
 
+    def test_what_was_not_measured_is_not_met(self):
+        spec = importlib.util.spec_from_file_location("gpu_script", SCRIPT)
+        script = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(script)
+        good = {"preprocess": {"of_copy": 0.8, "times_unfused": 4.0}, "upload": {"of_bare": 0.97},
+                "flow": {"of_slower": 0.93, "calls": {"cudaMalloc": 0, "cudaStreamSynchronize": 0}},
+                "latency": {"latency": [{"work": "kernels", "graphs": False, "median_us": 90.0},
+                                        {"work": "kernels", "graphs": True, "median_us": 40.0}]}}
+
+        def unmet(benchmarks, **more):
+            report = {"device": "cuda:0", "benchmarks": benchmarks, **more}
+            return [one["figure"] for one in script.judge(report) if not one["met"]]
+        self.assertEqual(unmet(good), [])
+        self.assertEqual(unmet({**good, "preprocess": {"exit": 70, "not_measured": ["x"]}}),
+                         ["preprocess.of_copy", "preprocess.times_unfused"])
+        self.assertEqual(unmet({**good, "upload": {"of_bare": 0.94}}), ["upload.of_bare"])
+        self.assertEqual(unmet({**good, "flow": {"of_slower": 0.93}}), ["flow.calls"])
+        self.assertEqual(unmet({**good, "flow": {"of_slower": 0.93, "calls": {"cudaMalloc": 1}}}), ["flow.calls"])
+        self.assertEqual(unmet({**good, "latency": {"latency": good["latency"]["latency"][:1]}}), ["latency"])
+        self.assertEqual(len(unmet({})), 6)
+        skipped = {"test_cuda_flow": {"exit": 0, "passed": 1, "failed": 0, "skipped": 1}}
+        one, two = ({"cuda": {"devices": [{}] * count}} for count in (1, 2))
+        self.assertEqual(unmet(good, tests=skipped, machine=one), [])
+        self.assertEqual(unmet(good, tests=skipped, machine=two), ["tests.test_cuda_flow"])
+        self.assertEqual(unmet(good, sanitizer={"missing": "compute-sanitizer"}), ["sanitizer"])
+
     def test_without_a_gpu_nothing_is_measured(self):
         if GPUS:
             self.skipTest("this machine has a GPU")
         told = self.told(exits=69)
         for name in ("preprocess", "upload", "flow", "latency"):
             self.assertRegex(str(told["benchmarks"][name]["not_measured"]), "cuda:0|without CUDA")
-        self.assertEqual(told["targets"], [])
+        self.assertGreater(len(told["targets"]), 5)
+        self.assertFalse(any(target["met"] for target in told["targets"]))
 
     def test_help(self):
         done = subprocess.run([sys.executable, str(SCRIPT), "--help"], capture_output=True, text=True, timeout=60)
