@@ -1,5 +1,4 @@
 /* Sessions of a sender with its peers: what comes from them, and who is lost. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

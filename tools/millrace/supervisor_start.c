@@ -9,7 +9,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "tools/millrace/plan.h"
 #include "tools/millrace/report.h"
 #include "tools/millrace/supervisor_parts.h"
 
