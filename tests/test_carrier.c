@@ -73,6 +73,7 @@ typedef struct end {
     size_t to_send;
     uint32_t send_to;
     mr_buffer *payload;     /* sent with each */
+    size_t listened;
     bool ending, echoes;
     pthread_t worker;       /* who worked last */
     int64_t next_ns;        /* when it is to work again; 0: never */
@@ -127,6 +128,13 @@ static bool end_work(void *context, int64_t *wake_ns) {
     return !ending;
 }
 
+static void end_listen(void *context) {
+    end *self = context;
+    pthread_mutex_lock(&self->lock);
+    self->listened++;
+    pthread_mutex_unlock(&self->lock);
+}
+
 static void end_open(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
     mr_zmq_params sockets[4] = {{0}};
     for (size_t i = 0; i < count; i++)
@@ -134,7 +142,7 @@ static void end_open(end *self, int type, size_t count, const char *const *endpo
                                      .max_message_bytes = 10 * LARGE};
     const mr_carrier_params params = {.id = "test", .socket_count = count, .sockets = sockets,
                                       .most_routes = most_routes, .receive = end_receive, .lost = end_lost,
-                                      .work = end_work, .context = self};
+                                      .work = end_work, .listen = end_listen, .context = self};
     pthread_mutex_init(&self->lock, NULL);
     assert_int_equal(mr_carrier_open(&self->carrier, &params), MR_OK);
     assert_int_equal(mr_carrier_begin(self->carrier), MR_OK);
@@ -286,6 +294,13 @@ static void test_a_turn_is_taken(void **state) {
         mr_carrier_take_turn(router.carrier);
     }
     assert_true(worked_here(&router));
+    size_t listened = 0;
+    for (int turn = 0; turn < PATIENCE && !listened; turn++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        listened = mr_carrier_listen(router.carrier);
+        assert_int_equal(counted(&router, &router.listened), listened);
+    }
+    assert_int_equal(listened, 1);
     const size_t worked = counted(&router, &router.worked);
     pthread_mutex_lock(&router.lock);
     router.next_ns = 1;

@@ -73,7 +73,7 @@ static void join(fixture *f) {
     mr_cut_lender_note(f->lender, &come);
     mr_cut_borrower_note(f->borrower, &welcome);
     for (int i = 0; i < 2; i++)
-        mr_cut_lender_work(f->lender, true);
+        mr_cut_lender_work(f->lender);
 }
 
 static mr_frame *new_picture(fixture *f, uint8_t value) {
@@ -137,7 +137,7 @@ static void a_picture_stays_where_it_lies(void **state) {
         expect_picture(got, i);
         assert_int_equal(mr_pool_free_count(f.pool), SLOTS - 1);
         mr_frame_unref(&got);
-        mr_cut_lender_work(f.lender, true);
+        mr_cut_lender_work(f.lender);
         assert_int_equal(mr_pool_free_count(f.pool), SLOTS);
     }
     close_fixture(&f);
@@ -437,7 +437,7 @@ static void a_cut_that_is_inline_shares_nothing(void **state) {
     assert_int_equal(mr_cut_lender_fd(lender), -1);
     mr_cut_lender_note(lender, &joined);
     mr_cut_borrower_note(borrower, &joined);
-    mr_cut_lender_work(lender, true);
+    mr_cut_lender_work(lender);
     mr_cut_borrower_rest(borrower);
     mr_cut_lender_aim(lender, 0);
     const mr_letter *letter;

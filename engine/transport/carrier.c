@@ -304,13 +304,27 @@ void mr_carrier_wake(mr_carrier *carrier) {
     (void)written; /* It cannot be full: one is written for one sleep. */
 }
 
+/* Whether the thread sleeps, and its duty is now the caller's; else it is woken. */
+static bool take_duty(mr_carrier *carrier) {
+    if (atomic_load(&carrier->asleep) && !pthread_mutex_trylock(&carrier->duty))
+        return true;
+    mr_carrier_wake(carrier);
+    return false;
+}
+
+bool mr_carrier_listen(mr_carrier *carrier) {
+    if (!take_duty(carrier))
+        return false;
+    carrier->params.listen(carrier->params.context);
+    pthread_mutex_unlock(&carrier->duty);
+    return true;
+}
+
 /* Sending may make a socket forget that its descriptor was to tell of a message; so the thread is woken where one is
  * there, or where it sleeps for too long by what the work has changed. */
 void mr_carrier_take_turn(mr_carrier *carrier) {
-    if (!atomic_load(&carrier->asleep) || pthread_mutex_trylock(&carrier->duty)) {
-        mr_carrier_wake(carrier);
+    if (!take_duty(carrier))
         return;
-    }
     const int64_t until_ns = carrier->wake_ns;
     bool goes_on = carrier->params.work(carrier->params.context, &carrier->wake_ns);
     bool wake = !goes_on || carrier->wake_ns < until_ns || has_message(carrier);

@@ -5,8 +5,8 @@
  * connect, whose routes are 0, 1, ... Nothing waits for a peer: what cannot be sent at once is lost, without a word,
  * which the protocol above is made for; it has credit, so that queues need no limit of their own.
  *
- * All of the owner's functions are called on the carrier's thread, or, `work` and what it brings about, by whoever takes
- * its turn while it sleeps: by one thread at a time. mr_carrier_wake may be called by any thread; it costs a system call
+ * All of the owner's functions are called on the carrier's thread, or, `listen` and `work` and what they bring about, by
+ * whoever takes its turn while it sleeps: by one thread at a time. mr_carrier_wake may be called by any thread; it costs a system call
  * only where the carrier sleeps. */
 #ifndef MILLRACE_TRANSPORT_CARRIER_H
 #define MILLRACE_TRANSPORT_CARRIER_H
@@ -29,6 +29,8 @@ typedef struct mr_carrier_params {
     /* Does what there is to do, now that messages have come, the carrier was woken, or it is *wake_ns (on the clock of
      * mr_clock_real). Sets *wake_ns to when it is to be called again at the latest. False: the thread ends. */
     bool (*work)(void *context, int64_t *wake_ns);
+    /* Hears what has come by another way than the sockets, and does no more; `work` does so, too. NULL: there is none. */
+    void (*listen)(void *context);
     void *context;
 } mr_carrier_params;
 
@@ -42,6 +44,9 @@ void mr_carrier_wake(mr_carrier *carrier);
 /* The same, but where it sleeps the caller does the work itself, at once, and lets it sleep on. Any thread but its own
  * that holds no lock which `work` may take. */
 void mr_carrier_take_turn(mr_carrier *carrier);
+/* As that, but where it sleeps the caller only listens, so as to go on with what has come at once: true, and it is to take
+ * a turn soon. */
+bool mr_carrier_listen(mr_carrier *carrier);
 /* On its thread: sends a message, whose parts with buffers are referred to until they are out. Where the route is gone,
  * `lost` is called by the way. */
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);

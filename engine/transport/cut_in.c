@@ -24,6 +24,7 @@ typedef struct cut_in {
     mr_arrivals *arrivals;
     mr_task room;              /* run by the inlet when there is room again */
     mr_task letters;           /* run by an idle worker when letters come */
+    bool listened;             /* its own: letters were read, and the carrier's work is to be done */
     bool has_tasks;
     atomic_bool stopping, closing;
 
@@ -147,6 +148,12 @@ static void hear_letters(cut_in *in, uint32_t route) {
     }
 }
 
+static void listen(void *context) {
+    cut_in *in = context;
+    for (uint32_t i = 0; i < in->cut->connect_count; i++)
+        hear_letters(in, i);
+}
+
 /* Letters that were sent before the message are here. */
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_in *in = context;
@@ -240,8 +247,7 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
 static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
     bool closing = atomic_load(&in->closing);
-    for (uint32_t i = 0; i < in->cut->connect_count; i++)
-        hear_letters(in, i);
+    listen(in);
     int64_t now_ns = now();
     *wake_ns = INT64_MAX;
     watch_end(in, now_ns);
@@ -269,10 +275,16 @@ static void tell_room(void *context) {
     mr_carrier_wake(in->carrier);
 }
 
-/* Whoever has waited for letters reads them and goes on with what they bring, while the carrier's thread sleeps. */
+/* Whoever has waited for letters reads them, goes on with what they bring, and only then does the rest of what the
+ * carrier's thread would do, which sleeps. */
 static void read_letters(void *context) {
     cut_in *in = context;
-    mr_carrier_take_turn(in->carrier);
+    bool listened = in->listened;
+    in->listened = !listened && mr_carrier_listen(in->carrier);
+    if (listened)
+        mr_carrier_take_turn(in->carrier);
+    else if (in->listened)
+        mr_task_wake(&in->letters);
 }
 
 /* Where no worker can wait for letters the carrier's thread does. */
@@ -310,7 +322,8 @@ static int create_session(cut_in *in) {
 }
 
 static int create_parts(cut_in *in) {
-    const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = in};
+    const mr_carrier_params carrying = {
+        .receive = receive, .lost = lost, .work = work, .listen = listen, .context = in};
     mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
     int status = mr_cut_borrower_create(&in->borrower, in->cut);
     if (!status)

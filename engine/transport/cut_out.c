@@ -341,7 +341,6 @@ static bool work(void *context, int64_t *wake_ns) {
     pthread_mutex_lock(&out->lock);
     bool stopping = out->stopping, ending = out->ending, closing = out->closing;
     pthread_mutex_unlock(&out->lock);
-    mr_cut_lender_work(out->lender, false);
     offer(out, now_ns);
     act(out, now_ns);
     watch_end(out, stopping, ending, closing, now_ns);
@@ -350,7 +349,7 @@ static bool work(void *context, int64_t *wake_ns) {
     offer(out, now_ns);
     act(out, now_ns);
     bool empty = out->next == out->taken.count && mr_sender_unsettled(out->sender) == 0;
-    mr_cut_lender_work(out->lender, true);
+    mr_cut_lender_work(out->lender);
     report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
     *wake_ns = mr_sender_wake_ns(out->sender);
     if (!out->abandoned && !mr_sender_has_peer(out->sender))

@@ -75,9 +75,9 @@ int mr_cut_lender_fd(const mr_cut_lender *lender) {
     return lender ? mr_shm_export_fd(lender->export) : -1;
 }
 
-void mr_cut_lender_work(mr_cut_lender *lender, bool sleeps) {
+void mr_cut_lender_work(mr_cut_lender *lender) {
     if (lender)
-        mr_shm_export_drive(lender->export, sleeps);
+        mr_shm_export_drive(lender->export, true);
 }
 
 /* The place of a session, or of none. */

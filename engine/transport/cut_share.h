@@ -24,8 +24,8 @@ void mr_cut_lender_destroy(mr_cut_lender **lender);
 const char *mr_cut_lender_text(const mr_cut_lender *lender);
 /* Readable when mr_cut_lender_work has something to do; -1 without. */
 int mr_cut_lender_fd(const mr_cut_lender *lender);
-/* Takes back what has come back. `sleeps`: the thread is about to wait for the descriptor. */
-void mr_cut_lender_work(mr_cut_lender *lender, bool sleeps);
+/* Takes back what has come back, before the thread waits for the descriptor. */
+void mr_cut_lender_work(mr_cut_lender *lender);
 /* A peer came or went. */
 void mr_cut_lender_note(mr_cut_lender *lender, const mr_action *action);
 /* Of which session the message is that is written next. */
