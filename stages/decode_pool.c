@@ -137,8 +137,8 @@ static size_t lay_out(AVCodecContext *codec, enum AVPixelFormat format, int widt
     return total;
 }
 
-/* Whether a picture may come with a plane of alpha that its layout does not tell of: codecs of single pictures and lossless
- * ones have those, codecs of moving pictures do not. */
+/* Whether a picture may come with a plane of alpha that its layout does not tell of: codecs of single pictures and
+ * lossless ones have those, codecs of moving pictures do not. */
 static bool may_have_alpha(const AVCodecDescriptor *codec) {
     const int such = AV_CODEC_PROP_INTRA_ONLY | AV_CODEC_PROP_LOSSLESS;
     return !codec || codec->mime_types || (codec->props & such && !(codec->props & AV_CODEC_PROP_REORDER));

@@ -23,8 +23,8 @@ int mr_picture_pool_create(mr_picture_pool **pool, const mr_stage *stage, int64_
 /* Only after every decoder that uses it was freed; frames given out live on. */
 void mr_picture_pool_destroy(mr_picture_pool **pool);
 
-/* Most bytes of one buffer for pictures of `pictures`, as a decoder of that name (NULL: any) has them laid out. Sizes that are
- * open count as a square of `max_pixels`. */
+/* Most bytes of one buffer for pictures of `pictures`, as a decoder of that name (NULL: any) has them laid out. Sizes
+ * that are open count as a square of `max_pixels`. */
 size_t mr_picture_pool_bytes(const char *codec, const mr_format_set *pictures, int64_t max_pixels);
 
 /* Whether decoders of a codec of that name (NULL: any) write into memory that they are given. */

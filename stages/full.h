@@ -1,8 +1,8 @@
 /* A disk that is full, for sinks that write files: the run fails, or it waits until there is room.
  *
- * A sink that waits answers MR_WAIT with what it has written of the frame taken back, and is asked again a little later:
- * no thread is held up, nothing is written twice, and a file always ends with a whole record. Where the run is asked to
- * end meanwhile, mr_stage_gives_up says when the waiting is over. One thread at a time. */
+ * A sink that waits answers MR_WAIT with what it has written of the frame taken back, and is asked again a little
+ * later: no thread is held up, nothing is written twice, and a file always ends with a whole record. Where the run is
+ * asked to end meanwhile, mr_stage_gives_up says when the waiting is over. One thread at a time. */
 #ifndef MILLRACE_STAGES_FULL_H
 #define MILLRACE_STAGES_FULL_H
 
@@ -26,8 +26,9 @@ typedef struct mr_full {
 
 /* What a sink with that option does. */
 mr_full mr_full_make(const mr_stage *self, int on_full);
-/* A write to `path` failed with errno `error`. MR_ERROR_AGAIN: the disk is full, and is waited for; MR_ERROR_CANCELLED: it
- * was, and no longer is; MR_ERROR_IO: it is full, and that is a failure; MR_OK: it is not full. */
+/* A write to `path` failed with errno `error`. MR_ERROR_AGAIN: the disk is full, and is waited for;
+ * MR_ERROR_CANCELLED: it was, and no longer is; MR_ERROR_IO: it is full, and that is a failure; MR_OK: it is not
+ * full. */
 int mr_full_meet(mr_full *full, const mr_stage *self, int error, const char *path);
 /* A write went well. */
 void mr_full_pass(mr_full *full, const mr_stage *self, const char *path);

@@ -1,10 +1,10 @@
 /* A journal of the frames whose records a sink has written where they cannot be read again: to a pipe, a terminal, or
  * standard output. A process that is started again in place of one that was killed leaves those out.
  *
- * Who watches over the processes offers a place for it, $MILLRACE_WRITTEN, which outlives them but not the run; the file
- * is mapped, so that a note costs no system call, and what was noted stays when the process is killed. It holds the last
- * MR_JOURNAL_FRAMES frames: more than can come again. A process that is killed after a record was written and before
- * that is noted leaves one frame that comes twice. One thread. All zero is closed. */
+ * Who watches over the processes offers a place for it, $MILLRACE_WRITTEN, which outlives them but not the run; the
+ * file is mapped, so that a note costs no system call, and what was noted stays when the process is killed. It holds
+ * the last MR_JOURNAL_FRAMES frames: more than can come again. A process that is killed after a record was written
+ * and before that is noted leaves one frame that comes twice. One thread. All zero is closed. */
 #ifndef MILLRACE_STAGES_JOURNAL_H
 #define MILLRACE_STAGES_JOURNAL_H
 

@@ -1,14 +1,15 @@
 /* What the writing sinks (jsonl, csv) share: a file or standard output that takes whole records; numbers as text.
  *
  * A record is written before mr_output_write returns, with one write(2) where the file takes it whole, so that a
- * frame counts as delivered only once its record has left the process. One stage at a time writes to standard
- * output, and a regular file is locked while it is open: two sinks, or two programs, never write into each other.
- * Once a write has failed, all later ones fail with the same message. What a regular file could not take whole is taken back,
- * so that it ends with a whole record.
+ * frame counts as delivered only once its record has left the process. One stage at a time writes to standard output,
+ * and a regular file is locked while it is open: two sinks, or two programs, never write into each other. Once a
+ * write has failed, all later ones fail with the same message. What a regular file could not take whole is taken
+ * back, so that it ends with a whole record.
  *
  * Opening a regular file empties it. One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us
- * waiting, or was asked to end and the reader goes on taking nothing, see mr_stage_gives_up). A thread that writes to a pipe has SIGPIPE blocked from then on. */
+ * waiting, or was asked to end and the reader goes on taking nothing, see mr_stage_gives_up). A thread that writes to
+ * a pipe has SIGPIPE blocked from then on. */
 #ifndef MILLRACE_STAGES_OUTPUT_H
 #define MILLRACE_STAGES_OUTPUT_H
 

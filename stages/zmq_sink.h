@@ -1,7 +1,8 @@
 /* What zmq.pub and zmq.push have in common: frames become messages.
  *
- * A message is [topic] record [payload]; the topic, which only zmq.pub has, is the id of the source unless said. A frame
- * counts as delivered once ZeroMQ has taken its message. Threads and errors: those of a shared, blocking stage. */
+ * A message is [topic] record [payload]; the topic, which only zmq.pub has, is the id of the source unless said. A
+ * frame counts as delivered once ZeroMQ has taken its message. Threads and errors: those of a shared, blocking
+ * stage. */
 #ifndef MILLRACE_STAGES_ZMQ_SINK_H
 #define MILLRACE_STAGES_ZMQ_SINK_H
 

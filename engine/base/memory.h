@@ -21,10 +21,10 @@ static inline size_t mr_aligned_bytes(size_t bytes) {
     return (bytes > SIZE_MAX - 63 ? SIZE_MAX - 63 : bytes + 63) / 64 * 64;
 }
 
-/* From here on the C library keeps what is freed for what is allocated next, `bytes` or more in each of its arenas, in
- * blocks of up to 32 MiB, as far as it can be told to: the GNU C library can. Else it gives large blocks back to the
- * system again and again, and each that follows costs a page fault and a cleared page for every 4 KiB. That holds for the
- * whole process until its end; of several wishes the largest does. */
+/* From here on the C library keeps what is freed for what is allocated next, `bytes` or more in each of its arenas,
+ * in blocks of up to 32 MiB, as far as it can be told to: the GNU C library can. Else it gives large blocks back to
+ * the system again and again, and each that follows costs a page fault and a cleared page for every 4 KiB. That holds
+ * for the whole process until its end; of several wishes the largest does. */
 void mr_memory_keep(uint64_t bytes);
 
 /* Blocks allocated (or grown) since the process began. */

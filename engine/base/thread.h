@@ -21,8 +21,9 @@ int64_t mr_thread_cpu_of_ns(pthread_t thread);
 /* The most memory that was resident at any time. */
 uint64_t mr_process_peak_bytes(void);
 
-/* A lock that is held for some instructions only: who finds it taken looks again for about as long before he sleeps, since
- * to sleep and be woken costs a hundred times as much. Where the C library has none such, it is an ordinary one. */
+/* A lock that is held for some instructions only: who finds it taken looks again for about as long before he sleeps,
+ * since to sleep and be woken costs a hundred times as much. Where the C library has none such, it is an ordinary
+ * one. */
 void mr_lock_init(pthread_mutex_t *lock);
 
 #endif

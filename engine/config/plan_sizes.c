@@ -106,8 +106,8 @@ static bool brings_tensors(const mr_planned_input *input) {
     return input->more_results;
 }
 
-/* What is brought in lies there until its call is over, or as long as what comes out of the stage in it: the payload, or
- * the results. */
+/* What is brought in lies there until its call is over, or as long as what comes out of the stage in it: the payload,
+ * or the results. */
 static int count_staging(const mr_plan_vertex *vertex, int64_t making, int64_t payloads, int64_t results) {
     int64_t after = 0;
     for (size_t i = 0; i < vertex->input_count; i++) {

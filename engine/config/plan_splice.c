@@ -1,5 +1,5 @@
-/* Putting vertices of the planner's own into links: the graph is numbered anew, with each of them before the first stage
- * that reads what it gives. */
+/* Putting vertices of the planner's own into links: the graph is numbered anew, with each of them before the first
+ * stage that reads what it gives. */
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 

@@ -13,7 +13,8 @@
 typedef enum mr_note { MR_NOTE_NONE, MR_NOTE_ABSORBED, MR_NOTE_DELIVERED, MR_NOTE_DROPPED } mr_note;
 
 /* Is told, once, what a receipt was closed with; from the thread that drops the last reference. `stage` and `reason`
- * stand only with dropped and absorbed, and live as long as the pipeline. Embedded in its owner, who fills in `closed`. */
+ * stand only with dropped and absorbed, and live as long as the pipeline. Embedded in its owner, who fills in
+ * `closed`. */
 typedef struct mr_receipt_watcher {
     void (*closed)(struct mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason);
     struct mr_receipt_watcher *next; /* private */

@@ -264,8 +264,8 @@ const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, 
 /* Once its streams are gone. */
 void mr_instance_release_abandoned(mr_instance *instance);
 
-/* io.c: takes input `index` of port 0 from the call, which nothing more is done with: its reference, and what becomes of
- * it, are the caller's. */
+/* io.c: takes input `index` of port 0 from the call, which nothing more is done with: its reference, and what becomes
+ * of it, are the caller's. */
 mr_frame *mr_io_take(mr_io *io, size_t index);
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);

@@ -74,8 +74,8 @@ static int all_ready(const mr_instance *instance, const mr_slot *slot, const hea
     return 1;
 }
 
-/* What has been to another node and come back has a receipt of its own, and what goes on holds only one of them: that they
- * were joined is what becomes of the others, and of all where nothing graver does. */
+/* What has been to another node and come back has a receipt of its own, and what goes on holds only one of them: that
+ * they were joined is what becomes of the others, and of all where nothing graver does. */
 static void note_joined(const mr_instance *instance, mr_receipt *first, mr_receipt *other) {
     if (other == first)
         return;

@@ -21,9 +21,9 @@ void mr_ledger_release(mr_ledger **ledger);
 
 /* Counts one frame in, with one reference to its receipt. MR_ERROR_MEMORY: nothing was counted. */
 int mr_ledger_open(mr_ledger *ledger, const mr_identity *frame, mr_receipt **receipt);
-/* The same of a frame that has come over a cut; `watcher` is told how it closes. Where one of the same identity has come
- * over another cut, and is still open, it is the same receipt: what descends from them may be joined, and where all is
- * one process they have one receipt too. */
+/* The same of a frame that has come over a cut; `watcher` is told how it closes. Where one of the same identity has
+ * come over another cut, and is still open, it is the same receipt: what descends from them may be joined, and where
+ * all is one process they have one receipt too. */
 int mr_ledger_arrive(mr_ledger *ledger, const mr_identity *frame, mr_receipt_watcher *watcher, mr_receipt **receipt);
 /* Notes an outcome; the gravest counts. `receipt` may be NULL. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);

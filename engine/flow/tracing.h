@@ -1,12 +1,12 @@
 /* What a running graph tells its trace (engine/observe/trace.h).
  *
- * The picture has these rows: one for each worker and each thread of a blocking stage, with the calls of stages, and one
- * with the frames that are dropped; one for each instance with what keeps it from going on; one for each engine of each
- * device with the work it does; and a curve for each queue. Arrows follow the descendants of a source frame from call to
- * call.
+ * The picture has these rows: one for each worker and each thread of a blocking stage, with the calls of stages, and
+ * one with the frames that are dropped; one for each instance with what keeps it from going on; one for each engine
+ * of each device with the work it does; and a curve for each queue. Arrows follow the descendants of a source frame
+ * from call to call.
  *
- * Who runs a graph without a trace finds NULL where these functions would be called. Threads: begin and destroy as the
- * graph's start and destroy; the others as their callers. */
+ * Who runs a graph without a trace finds NULL where these functions would be called. Threads: begin and destroy as
+ * the graph's start and destroy; the others as their callers. */
 #ifndef MILLRACE_FLOW_TRACING_H
 #define MILLRACE_FLOW_TRACING_H
 

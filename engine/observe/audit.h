@@ -1,15 +1,17 @@
 /* The audit log: who connected with which key or was refused, what ran, and what was changed while it ran.
  *
- * It is the process's, as the log is: one file for all pipelines, opened before they are. An entry is one line of JSON,
+ * It is the process's, as the log is: one file for all pipelines, opened before they are. An entry is one line of
+ * JSON,
  *
  *     {"time":"2026-11-21T11:19:39.123456Z","pid":4711,"event":"peer refused","pipeline":"...",...}
  *
  * with `time` in UTC and the fields of the event behind `event`; all values but pid are texts. Lines are only ever
  * appended (O_APPEND), each with one write(2), so that several processes may share a file, and each is on the disk
- * (fdatasync) before mr_audit returns: events are rare, and one that is lost with the machine is one that matters. What
- * cannot be written is told once in the log, and never stops a run.
+ * (fdatasync) before mr_audit returns: events are rare, and one that is lost with the machine is one that matters.
+ * What cannot be written is told once in the log, and never stops a run.
  *
- * Any thread, except that open and close are called while nothing else is. Without an open log mr_audit does nothing. */
+ * Any thread, except that open and close are called while nothing else is. Without an open log mr_audit does
+ * nothing. */
 #ifndef MILLRACE_OBSERVE_AUDIT_H
 #define MILLRACE_OBSERVE_AUDIT_H
 

@@ -2,15 +2,15 @@
  * chrome://tracing open it. A graph without one has NULL in its place, and each place that could tell something looks
  * only at that.
  *
- * Telling never blocks and takes no lock: each thread has a ring, which a thread of the trace empties into the file. An
- * event that finds its ring full is lost, and counted. What is in the file is complete JSON after each write, so
+ * Telling never blocks and takes no lock: each thread has a ring, which a thread of the trace empties into the file.
+ * An event that finds its ring full is lost, and counted. What is in the file is complete JSON after each write, so
  * that a run which was killed leaves a trace too. Without a writer thread (deterministic runs) the thread that fills
  * a ring empties it, and nothing is lost.
  *
  * Threads: create, finish and destroy from one thread; all else from any. Nobody tells any more when it is destroyed.
  * Units: nanoseconds on the clock of the trace; times in the file count from its creation.
- * Memory: at most MR_TRACE_RINGS rings, whatever the length of the run. All texts are kept by pointer and must outlive the
- * trace, but the names of tracks, which are copied.
+ * Memory: at most MR_TRACE_RINGS rings, whatever the length of the run. All texts are kept by pointer and must outlive
+ * the trace, but the names of tracks, which are copied.
  * Errors: MR_ERROR_PERMISSION, MR_ERROR_IO (also a full disk, told by mr_trace_finish), MR_ERROR_MEMORY. */
 #ifndef MILLRACE_OBSERVE_TRACE_H
 #define MILLRACE_OBSERVE_TRACE_H

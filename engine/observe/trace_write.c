@@ -1,5 +1,5 @@
-/* The file of a trace: an object with one event a line, which is closed behind the last one at all times. What comes next
- * is written over the end, together with a new end. */
+/* The file of a trace: an object with one event a line, which is closed behind the last one at all times. What comes
+ * next is written over the end, together with a new end. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -91,8 +91,8 @@ static void put_about(yajl_gen json, const mr_trace_about *about) {
     yajl_gen_map_close(json);
 }
 
-/* Of what tells frames apart: 13 bits of the source, 8 of the epoch, 32 of the number, which is all that readers take for
- * an integer. */
+/* Of what tells frames apart: 13 bits of the source, 8 of the epoch, 32 of the number, which is all that readers take
+ * for an integer. */
 static int64_t arrow_id(const mr_identity *frame) {
     uint64_t source = frame->source & 0x1fff, epoch = frame->epoch & 0xff, seq = frame->seq & 0xffffffff;
     return (int64_t)(source << 40 | epoch << 32 | seq);

@@ -23,8 +23,8 @@ typedef struct clip_outcome {
     char message[512];
 } clip_outcome;
 
-/* Runs one clip to its end. `source` and `decode` are further options, each with a comma before it. The ledger balances.
- * With a seed that is not 0 it runs on the caller's thread, with a simulated clock. */
+/* Runs one clip to its end. `source` and `decode` are further options, each with a comma before it. The ledger
+ * balances. With a seed that is not 0 it runs on the caller's thread, with a simulated clock. */
 void clip_run(clip_outcome *result, const char *path, const char *source, const char *decode);
 void clip_run_seeded(clip_outcome *result, const char *path, const char *source, const char *decode, uint64_t seed);
 

@@ -4,7 +4,8 @@
 
 #include "tests/support/flow_stages.h"
 
-/* Opens what must be right, and forgets what was collected before. `seed` as in mr_pipeline_params: 0 runs on threads. */
+/* Opens what must be right, and forgets what was collected before. `seed` as in mr_pipeline_params: 0 runs on
+ * threads. */
 mr_pipeline *flow_open(const char *text, uint64_t seed, int workers);
 
 /* Waits until a pipeline that was started has ended well. The summary, whose ledger balances with nothing in flight; to

@@ -1,8 +1,9 @@
-/* Nodes of a pipeline as processes of a test: each is a child that opens the pipeline for its node, runs it to its end and
- * tells its ledger. The test itself must have no threads when it starts one.
+/* Nodes of a pipeline as processes of a test: each is a child that opens the pipeline for its node, runs it to its
+ * end and tells its ledger. The test itself must have no threads when it starts one.
  *
- * Beside the types of flow_stages and node_stages there is `record`: a sink that appends one line a frame, "SOURCE EPOCH SEQ SUB NOTED", to
- * `path`, and passes over what stands there already when it is opened, as a sink that continues its file does. */
+ * Beside the types of flow_stages and node_stages there is `record`: a sink that appends one line a frame, "SOURCE
+ * EPOCH SEQ SUB NOTED", to `path`, and passes over what stands there already when it is opened, as a sink that
+ * continues its file does. */
 #ifndef MILLRACE_TESTS_NODE_PROCESS_H
 #define MILLRACE_TESTS_NODE_PROCESS_H
 
@@ -29,7 +30,8 @@ typedef struct node_report {
 node_process node_start(const char *text, const char *node, const char *runtime);
 /* One process of a node with several. */
 node_process node_start_replica(const char *text, const char *node, int replica, const char *runtime);
-/* Waits until the node has died of a signal, true, or is about to end; fails the test where neither comes in a minute. */
+/* Waits until the node has died of a signal, true, or is about to end; fails the test where neither comes in a
+ * minute. */
 bool node_await_death(node_process *process);
 /* Waits for its end; fails the test where it does not come within a minute, or a signal ended it. */
 node_report node_finish(node_process *process);

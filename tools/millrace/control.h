@@ -28,8 +28,9 @@ enum { MR_CONTROL_VERSION = 1, MR_CONTROL_CLIENTS = 8, MR_CONTROL_FDS = MR_CONTR
 enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 
 /* Listens at `path`; at NULL in the user's folder for such sockets, if there is one (mr_control_folder), and "off" is
- * nowhere. The folder is made where it is missing; a socket that nobody listens at any more is replaced. MR_ERROR_USAGE,
- * MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is open to others), MR_ERROR_IO. */
+ * nowhere. The folder is made where it is missing; a socket that nobody listens at any more is replaced.
+ * MR_ERROR_USAGE, MR_ERROR_UNAVAILABLE (another run listens there), MR_ERROR_PERMISSION (the folder is open to
+ * others), MR_ERROR_IO. */
 int mr_control_open(const char *path);
 void mr_control_close(void);
 

@@ -17,8 +17,8 @@ typedef struct mr_event mr_event;
 typedef struct mr_receipt mr_receipt;
 typedef struct mr_pool mr_pool;
 
-/* SHARED: host memory that other processes of this host may map. What has come from another process is of this kind too, and
- * can only be read. */
+/* SHARED: host memory that other processes of this host may map. What has come from another process is of this kind
+ * too, and can only be read. */
 typedef enum mr_memory {
     MR_MEMORY_HOST,
     MR_MEMORY_PINNED,
@@ -147,8 +147,8 @@ typedef struct mr_identity {
 
 /* < 0, 0 or > 0 as a comes before, is, or comes after b; sources are compared last. */
 int mr_identity_compare(const mr_identity *a, const mr_identity *b);
-/* In words, without their source: "17, 18.2, 3 of epoch 1 and 4 more", where `all` are `count` and 4. What descends from
- * a frame has its own number behind the frame's. Cut off where `bytes` do not suffice. Returns `text`. */
+/* In words, without their source: "17, 18.2, 3 of epoch 1 and 4 more", where `all` are `count` and 4. What descends
+ * from a frame has its own number behind the frame's. Cut off where `bytes` do not suffice. Returns `text`. */
 const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_t all, char *text, size_t bytes);
 
 #define MR_NO_TIME INT64_MIN

@@ -121,10 +121,10 @@ int mr_pipeline_end(mr_pipeline *pipeline, const char *source);
  * calls are interrupted. Safe in a thread beside signal handling, not in a handler itself. */
 void mr_pipeline_stop(mr_pipeline *pipeline, bool at_once);
 
-/* While it runs: no more calls go to the device of that name (its own, or that under `devices:`), and the other devices
- * of the stages there take its share over; or calls go there again, also where it had failed. What is under way is
- * finished where it is. MR_ERROR_USAGE where the run has no such device open; MR_ERROR_UNAVAILABLE, with the stage, where one
- * would be left without a device: then nothing has changed. */
+/* While it runs: no more calls go to the device of that name (its own, or that under `devices:`), and the other
+ * devices of the stages there take its share over; or calls go there again, also where it had failed. What is under
+ * way is finished where it is. MR_ERROR_USAGE where the run has no such device open; MR_ERROR_UNAVAILABLE, with the
+ * stage, where one would be left without a device: then nothing has changed. */
 int mr_pipeline_enable_device(mr_pipeline *pipeline, const char *name, bool enabled);
 
 /* Waits up to timeout_ns (-1: without end) for the end. MR_ERROR_AGAIN while it still runs; else the first failure of

@@ -222,19 +222,20 @@ bool mr_stage_cancelled(const mr_stage *self);
  * of its wait: true once the run is being stopped at once, which it also is where this wait still lasts three seconds
  * after the run was asked to end. A source need not wait at all then: true. */
 bool mr_stage_gives_up(const mr_stage *self);
-/* Whether frames come to it over a reliable cut, be it through other stages: the node that has sent them keeps them until
- * they are settled, so that waiting loses nothing. */
+/* Whether frames come to it over a reliable cut, be it through other stages: the node that has sent them keeps them
+ * until they are settled, so that waiting loses nothing. */
 bool mr_stage_reliable(const mr_stage *self);
-/* Whether this run can be continued (mr_pipeline_params.resume), and whether it goes on itself where an earlier one was
- * ended; then whether that one has settled a source frame, which comes again only for those that remember, and in which epoch a source goes on: what
- * came before need not come again. */
+/* Whether this run can be continued (mr_pipeline_params.resume), and whether it goes on itself where an earlier one
+ * was ended; then whether that one has settled a source frame, which comes again only for those that remember, and in
+ * which epoch a source goes on: what came before need not come again. */
 bool mr_stage_checkpoints(const mr_stage *self);
 bool mr_stage_continues(const mr_stage *self);
 bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
 uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
 /* The epoch in which a source begins that cannot give its frames again (not `repeats`): what it gives now must not be
- * taken for what a process before it gave under the same numbers. 0 in a first run; later on one for each start, as who
- * watches over the process says ($MILLRACE_EPOCH); where nobody does, tenths of a second since 2026, which fit until 2039. */
+ * taken for what a process before it gave under the same numbers. 0 in a first run; later on one for each start, as
+ * who watches over the process says ($MILLRACE_EPOCH); where nobody does, tenths of a second since 2026, which fit
+ * until 2039. */
 uint32_t mr_stage_first_epoch(const mr_stage *self);
 /* The name of a source by its position, and the position of a name; MR_SOURCE_NONE where there is none. */
 uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
