@@ -16,6 +16,7 @@
 
 #include "engine/base/log.h"
 #include "engine/device/device.h"
+#include "engine/flow/pipeline.h"
 #include "millrace/millrace.h"
 #include "stages/list.h"
 #include "tests/support/opened.h"
@@ -196,6 +197,35 @@ static bool have(const char *name) {
     return false;
 }
 
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
+
+/* The pinned pool of the vertex of that id. */
+static mr_plan_pool pinned_of(const char *first, const char *id) {
+    char text[2048];
+    mr_plan_pool found = {0};
+    write_text(text, sizeof text, first, "cpu", "");
+    const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 2};
+    mr_pipeline *pipeline = opened(&params);
+    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
+        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
+            found = pipeline->plan->vertices[v].pinned;
+    mr_pipeline_destroy(&pipeline);
+    return found;
+}
+
+/* A buffer for each frame that may be on its way; what comes from pools of the plan needs none. */
+static void what_is_lent_is_planned_for(void **state) {
+    (void)state;
+    mr_plan_pool upload = pinned_of("sim:0", "camera->sim:0"), shared = pinned_of("[sim:0, sim:1]", "histogram");
+    assert_int_equal(upload.memory, MR_MEMORY_PINNED);
+    assert_int_equal(upload.count, 2);
+    assert_true(upload.bytes >= PICTURE);
+    assert_true(shared.count >= 2 && shared.bytes >= PICTURE);
+    assert_int_equal(pinned_of("sim:0", "hog").count, 0);
+    assert_int_equal(pinned_of("sim:0", "sharpness->host").count, 0);
+    assert_int_equal(pinned_of("cpu", "hog").count, 0);
+}
+
 /* ---- the same answer --------------------------------------------------------------------------------------------- */
 
 static void all_equals(const job *j) {
@@ -349,6 +379,7 @@ static int prepare(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_lent_is_planned_for),
         cmocka_unit_test(a_gpu_gives_what_processors_give),
         cmocka_unit_test(so_do_two),
 #ifdef MILLRACE_CUDA_HOST
