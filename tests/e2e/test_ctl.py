@@ -25,6 +25,14 @@ stages:
 """
 
 
+NODES = ENDLESS + """\
+nodes:
+  near: {stages: decode}
+  middle: {stages: [small, large], replicas: 2}
+  far: {stages: results}
+"""
+
+
 class Control(harness.Case):
     def setUp(self):
         super().setUp()
@@ -72,6 +80,18 @@ class Control(harness.Case):
         self.assertTrue(ledger["balanced"])
         self.assertEqual(ledger["in_flight"], 0)
         return ledger
+
+    def test_each_process_of_nodes_is_asked_by_itself(self):
+        here = self.runtime / "here"
+        child = self.start("--control", here, text=NODES)
+        for name, stage in (("near", "decode"), ("middle.1", "small"), ("middle.2", "large"), ("far", "results")):
+            with self.subTest(name):
+                stages = self.status("--control", f"{here}.{name}")["status"]["stages"]
+                self.assertEqual([one["instances"] > 0 for one in stages if one["id"] == stage], [True])
+        self.ctl("--control", here, "status", code=66)
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=TIMEOUT)
+        self.assertEqual(child.returncode, 0, err)
 
     def test_a_device_is_disabled_and_enabled_again(self):
         log = self.folder / "audit.jsonl"
