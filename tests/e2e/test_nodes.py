@@ -174,6 +174,17 @@ class Nodes(Watched):
         self.assertIn("cannot write to standard output", err)
         self.assertIn("balanced", err)
 
+    def test_the_plan_says_which_keys_each_node_needs(self):
+        path = self.write(EVERYWHERE.format(camera=7001, worker=7002, keys="keys", out="out.jsonl"))
+        hosts = {"MILLRACE_HOSTS": "a.example,b.example,c.example"}
+        plan = json.loads(call([MILLRACE, "plan", path, "--json"], environment=hosts).stdout)
+        self.assertEqual([[pathlib.Path(key).name for key in (one["key"], *one["public_keys"])]
+                          for one in plan["processes"]],
+                         [["camera.key", "worker.pub"], ["worker.key", "camera.pub", "center.pub"],
+                          ["center.key", "worker.pub"]])
+        text = call([MILLRACE, "plan", path, "--node", "center"], environment=hosts).stdout
+        self.assertRegex(text, r"needs the public key \S*keys/worker.pub of\s+worker")
+
     def test_a_node_that_cannot_begin(self):
         """It would not the next time either: what waits for it is ended, and the exit code says why."""
         folder = self.folder / "open"

@@ -152,14 +152,43 @@ static void print_bytes(const char *kind, const mr_plan_bytes *most, int width, 
     print_bound(text, most, width, stream);
 }
 
+/* The file by which a node knows another that it gives frames to, or takes them from; NULL: it needs none. */
+static const char *key_of_peer(const mr_plan *plan, int node, int peer) {
+    for (size_t i = 0; i < plan->cut_count; i++) {
+        const mr_plan_cut *cut = &plan->cuts[i];
+        bool between = (cut->from == node && cut->to == peer) || (cut->from == peer && cut->to == node);
+        if (between && plan->nodes[cut->from].key)
+            return plan->nodes[peer].public_key;
+    }
+    return NULL;
+}
+
+static void print_keys(const mr_plan *plan, int node, int width, FILE *stream) {
+    if (plan->nodes[node].key)
+        mr_print_wrapped(width, stream, "  needs the secret key %s", plan->nodes[node].key);
+    for (int peer = 0; peer < (int)plan->node_count; peer++) {
+        const char *key = key_of_peer(plan, node, peer);
+        if (key)
+            mr_print_wrapped(width, stream, "  needs the public key %s of %s", key, plan->nodes[peer].id);
+    }
+}
+
+static void put_keys(yajl_gen json, const mr_plan *plan, int node) {
+    mr_json_text(json, "key", plan->nodes[node].key);
+    mr_json_open_array(json, "public_keys");
+    for (int peer = 0; peer < (int)plan->node_count; peer++)
+        if (key_of_peer(plan, node, peer))
+            mr_json_text(json, NULL, key_of_peer(plan, node, peer));
+    yajl_gen_array_close(json);
+}
+
 void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream) {
     const needs to = {.plan = plan, .width = width, .stream = stream};
     if (plan->node_count == 0)
         return;
     const mr_plan_node *of = &plan->nodes[node];
     print_cut_ends(plan, node, width, stream);
-    if (of->key)
-        mr_print_wrapped(width, stream, "  needs the secret key %s", of->key);
+    print_keys(plan, node, width, stream);
     mr_plan_files(plan, node, print_file, (void *)&to);
     print_bytes("host", &of->host, width, stream);
     print_bytes("pinned", &of->pinned, width, stream);
@@ -206,7 +235,7 @@ void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node) {
         if (plan->cuts[i].from == node)
             mr_json_text(json, NULL, plan->cuts[i].cut->listen);
     yajl_gen_array_close(json);
-    mr_json_text(json, "key", of->key);
+    put_keys(json, plan, node);
     put_files(json, plan, node, "reads", true);
     put_files(json, plan, node, "writes", false);
     put_devices(json, plan, node);
