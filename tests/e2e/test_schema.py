@@ -28,6 +28,7 @@ UNSEEN = {
     "duplicate-option.yaml": "JSON has no key twice; a YAML language server marks it by itself (below)",
     "duplicate-stage.yaml": "the same",
     "duplicate-top.yaml": "the same",
+    "nodes-twice.yaml": "the same",
     "tag.yaml": "readers of YAML take tags away before a schema sees the value",
     "variable-open.yaml": "which text is a variable is not looked at where any text may stand",
 }
