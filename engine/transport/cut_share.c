@@ -134,7 +134,8 @@ bool mr_cut_lend(void *context, mr_buffer *buffer, size_t offset, size_t bytes, 
 /* A full socket is no fault: the taker is behind, and ZeroMQ keeps what its credit allows. */
 static void tell_crowded(mr_cut_lender *lender) {
     if (!lender->crowded)
-        mr_log(MR_LOG_INFO, "%s: the socket beside ZeroMQ is full: messages go through ZeroMQ where it is", lender->cut->name);
+        mr_log(MR_LOG_INFO, "%s: the socket beside ZeroMQ is full: messages go through ZeroMQ where it is",
+               lender->cut->name);
     lender->crowded = true;
 }
 
