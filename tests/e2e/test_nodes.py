@@ -259,7 +259,9 @@ class Nodes(Watched):
         child = self.start(self.three(), "--json")
         self.wait_for_rows(200)
         for name in ("center", "worker", "camera"):
-            os.kill(children_of(child.pid)[name], signal.SIGKILL)
+            victim = children_of(child.pid)[name]
+            os.kill(victim, signal.SIGKILL)
+            self.wait_for(lambda: children_of(child.pid).get(name, victim) != victim, "it is not started again")
             self.wait_for_rows(len(self.rows()) + 200)
         child.send_signal(signal.SIGTERM)
         out, err = child.communicate(timeout=PATIENCE)

@@ -190,6 +190,13 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
     mr_supervisor_say(s, text);
 }
 
+/* What it had given away and not heard of again is nobody's now. */
+static void tell_not_again(mr_supervisor *s, const mr_child *child, const char *why) {
+    char text[1024];
+    snprintf(text, sizeof text, "error: node %s %s while the run was ending: it is not started again", child->name, why);
+    mr_supervisor_say(s, text);
+}
+
 static void bury(mr_supervisor *s, mr_child *child, int how) {
     char why[64];
     child->pid = 0;
@@ -220,6 +227,8 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
             give_up(s, child, why);
         else if (child->exit_code)
             end_what_is_stuck(s);
+        if (child->exit_code && !child->finished && s->draining)
+            tell_not_again(s, child, why);
         return;
     }
     start_again(s, child, why, mr_clock_now_ns(mr_clock_real()));
