@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from harness import MILLRACE, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, main, start
+from harness import MILLRACE, PICTURES, ROOT, SAMPLES, TIMEOUT, Case, call, free_port, main, start
 
 try:
     import numpy
@@ -353,11 +353,11 @@ stages:
             self.assertEqual(call([MILLRACE, "keygen", name, "--output", self.folder]).returncode, 0)
         options = (f"format: u8 4, key: {self.folder}/center.key, allow: {self.folder}/friend.pub")
         audit, output = self.folder / "audit.jsonl", self.folder / "results.jsonl"
-        probe = self.context.socket(zmq.PULL)
-        self.endpoint = f"tcp://127.0.0.1:{probe.bind_to_random_port('tcp://127.0.0.1')}"
-        probe.close(0)
+        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
         running = self.start(TAKEN.format(kind="pull", endpoint=self.endpoint, options=options, stages=TENSORS,
-                                          last="last"), "--output", output, "--audit", audit)
+                                          last="last"), "--output", output, "--audit", audit, "--log", "info")
+        # A client whose handshake fails, with whatever else was there before, does not try again.
+        self.wait_until(lambda: "listens at" in (self.folder / "told").read_text(), running)
         server = zmq.auth.load_certificate(self.folder / "center.pub")[0]
         sockets = []
         for name in ("stranger", "friend"):
