@@ -197,12 +197,17 @@ static void greet(end *dealer, uint32_t socket, end *router) {
     fail_msg("nothing came");
 }
 
-static char folder[64];
+/* A folder for each test, and an address in it. */
+static char folder[64], endpoint[128];
+static const char *const endpoints[] = {endpoint};
 
 static int make_folder(void **state) {
     (void)state;
     snprintf(folder, sizeof folder, "/tmp/millrace-carrier-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
+    return 0;
 }
 
 static int remove_folder(void **state) {
@@ -222,11 +227,8 @@ static void release(void *context) {
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 static void test_messages_pass_both_ways(void **state) {
-    char endpoint[128];
-    const char *endpoints[] = {endpoint};
     end router = {.echoes = true}, dealer = {0};
     (void)state;
-    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
@@ -255,14 +257,14 @@ static void test_messages_pass_both_ways(void **state) {
 
 static void test_routes_have_numbers(void **state) {
     char first[128], second[128];
-    const char *endpoints[] = {first, second};
+    const char *both[] = {first, second};
     end routers[2] = {{.echoes = true}, {.echoes = true}}, dealer = {0};
     (void)state;
     snprintf(first, sizeof first, "ipc://%s/first", folder);
     snprintf(second, sizeof second, "ipc://%s/second", folder);
-    end_open(&routers[0], ZMQ_ROUTER, 1, &endpoints[0], 8);
-    end_open(&routers[1], ZMQ_ROUTER, 1, &endpoints[1], 8);
-    end_open(&dealer, ZMQ_DEALER, 2, endpoints, 0);
+    end_open(&routers[0], ZMQ_ROUTER, 1, &both[0], 8);
+    end_open(&routers[1], ZMQ_ROUTER, 1, &both[1], 8);
+    end_open(&dealer, ZMQ_DEALER, 2, both, 0);
     greet(&dealer, 1, &routers[1]);
     await(&dealer, &dealer.got, 1);
     pthread_mutex_lock(&dealer.lock);
@@ -283,11 +285,8 @@ static bool worked_here(end *self) {
 
 /* Once the carrier sleeps, who calls does the work; where that has set a time, the carrier's thread heeds it. */
 static void test_a_turn_is_taken(void **state) {
-    char endpoint[128];
-    const char *endpoints[] = {endpoint};
     end router = {0};
     (void)state;
-    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -313,10 +312,7 @@ static void test_a_turn_is_taken(void **state) {
 
 /* Sends messages by turns that are taken here, each of which comes back. */
 static void exchange_by_turns(bool with_signals) {
-    char endpoint[128];
-    const char *endpoints[] = {endpoint};
     end router = {.echoes = true}, dealer = {0};
-    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
@@ -349,11 +345,8 @@ static void test_signals_come_while_turns_are_taken(void **state) {
 
 /* A ROUTER learns that a connection is gone when it sends there. */
 static void test_connections_get_lost(void **state) {
-    char endpoint[128];
-    const char *endpoints[] = {endpoint};
     end router = {0}, dealer = {0};
     (void)state;
-    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
     greet(&dealer, 0, &router);
@@ -372,11 +365,8 @@ static void test_connections_get_lost(void **state) {
 }
 
 static void test_too_many_parts(void **state) {
-    char endpoint[128];
-    const char *endpoints[] = {endpoint};
     end router = {0};
     (void)state;
-    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_DEALER);
     assert_int_equal(zmq_connect(socket, endpoint), 0);

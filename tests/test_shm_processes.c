@@ -22,6 +22,7 @@
 #include "engine/transport/shm.h"
 #include "engine/transport/shm_socket.h"
 #include "millrace/status.h"
+#include "tests/support/shm_ends.h"
 
 enum { SLOTS = 8, BYTES = 65536, KILLS = 200, PATIENCE_MS = 60000 };
 
@@ -275,26 +276,15 @@ static void a_killed_producer_harms_nobody(void **state) {
 /* What is mapped from another process cannot be written, and no file that it could shorten is read. */
 static void a_frame_of_another_process_can_only_be_read(void **state) {
     (void)state;
-    mr_pool *pool;
-    mr_shm_export *export;
-    mr_shm_peer *peer;
-    mr_shm_offer offer;
-    mr_shm_guest guest;
-    mr_shm_import *import;
-    mr_shm_reference reference;
-    mr_buffer *sent, *taken = NULL;
+    shm_ends ends;
+    mr_buffer *taken = NULL;
     int ended;
-    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
-    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
-    invite(export, &peer, &offer, &guest);
-    assert_int_equal(mr_shm_import_open(&import, &offer, &guest), MR_OK);
-    mr_shm_export_drive(export, false);
-    mr_shm_export_drive(export, false);
-    assert_int_equal(mr_pool_acquire(pool, &sent), MR_OK);
+    shm_ends_begin(&ends);
+    mr_buffer *sent = shm_ends_acquire(ends.pool);
     fill(sent, 1);
-    assert_int_equal(mr_shm_export_lend(export, peer, sent, 0, sent->bytes, &reference), MR_OK);
+    mr_shm_reference reference = shm_ends_lend(&ends, sent);
     mr_buffer_unref(&sent);
-    assert_int_equal(mr_shm_import_take(import, &reference, &taken), MR_OK);
+    assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken), MR_OK);
     pid_t child = fork_child();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
@@ -305,9 +295,7 @@ static void a_frame_of_another_process_can_only_be_read(void **state) {
     assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSEGV);
     assert_true(is_filled(taken, 1));
     mr_buffer_unref(&taken);
-    mr_shm_import_close(&import);
-    mr_shm_export_destroy(&export);
-    mr_pool_release(&pool);
+    shm_ends_end(&ends);
 }
 
 enum { NOBODY = 65534 };

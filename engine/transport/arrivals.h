@@ -1,5 +1,5 @@
 /* What becomes of frames that came over a cut: each has a receipt, whose closing any thread brings about, and which the
- * carrier's thread is to hear of. Closings are gathered: where they come thick, the carrier is woken once for many.
+ * carrier is to hear of. Closings are gathered: where they come thick, the carrier is woken once for many.
  *
  * A receipt may close after the cut itself is gone, since a program may hold frames: then nobody hears of it. */
 #ifndef MILLRACE_TRANSPORT_ARRIVALS_H
@@ -30,7 +30,7 @@ void mr_arrivals_close(mr_arrivals **arrivals);
 /* Opens a receipt for a frame that has arrived. MR_ERROR_MEMORY. */
 int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, uint64_t ticket,
                      mr_receipt **receipt);
-/* The carrier's thread: those that have closed, the first first, where it would have been woken for them, or where `all`
+/* With the carrier's duty: those that have closed, the first first, where it would have been woken for them, or where `all`
  * are wanted; NULL: none. To be given back. *wake_ns becomes earlier where others are to be looked for. */
 mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, int64_t *wake_ns);
 void mr_arrivals_give_back(mr_arrivals *arrivals, mr_arrival *first);

@@ -5,9 +5,9 @@
  * connect, whose routes are 0, 1, ... Nothing waits for a peer: what cannot be sent at once is lost, without a word,
  * which the protocol above is made for; it has credit, so that queues need no limit of their own.
  *
- * All of the owner's functions are called on the carrier's thread, or, `listen` and `work` and what they bring about, by
- * whoever takes its turn while it sleeps: by one thread at a time. mr_carrier_wake may be called by any thread; it costs a system call
- * only where the carrier sleeps. */
+ * All of the owner's functions are called by whoever has the carrier's duty: its thread or, of `listen` and `work` and
+ * what they bring about, whoever takes a turn while that sleeps. It is one thread at a time. mr_carrier_wake may be called
+ * by any thread; it costs a system call only where the carrier sleeps. */
 #ifndef MILLRACE_TRANSPORT_CARRIER_H
 #define MILLRACE_TRANSPORT_CARRIER_H
 
@@ -47,10 +47,10 @@ void mr_carrier_take_turn(mr_carrier *carrier);
 /* As that, but where it sleeps the caller only listens, so as to go on with what has come at once: true, and it is to take
  * a turn soon. */
 bool mr_carrier_listen(mr_carrier *carrier);
-/* On its thread: sends a message, whose parts with buffers are referred to until they are out. Where the route is gone,
+/* By whoever has its duty: sends a message, whose parts with buffers are referred to until they are out. Where the route is gone,
  * `lost` is called by the way. */
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);
-/* On its thread: closes the connection of a DEALER, and makes another. What was under way is lost. */
+/* By whoever has its duty: closes the connection of a DEALER, and makes another. What was under way is lost. */
 void mr_carrier_renew(mr_carrier *carrier, uint32_t route);
 /* Waits for the thread's end, which `work` must bring about, and closes the sockets: for `linger_ms` what is not sent
  * yet may still go out. Sets *carrier to NULL; NULL is allowed. */

@@ -1,4 +1,4 @@
-/* The taking side of a cut: frames that the carrier's thread has pushed into the inlet (cut_lanes.h) go on to whatever
+/* The taking side of a cut: frames that the carrier has pushed into the inlet (cut_lanes.h) go on to whatever
  * takes them here, and what became of them goes back. */
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
@@ -28,7 +28,7 @@ typedef struct cut_in {
     bool has_tasks;
     atomic_bool stopping, closing;
 
-    mr_receiver *receiver;     /* the carrier's thread alone has this and what follows */
+    mr_receiver *receiver;     /* this and what follows is had by whoever has the carrier's duty */
     mr_wire_writer *writer;
     mr_wire_reader *reader;
     mr_cut_borrower *borrower; /* NULL: nothing is shared */

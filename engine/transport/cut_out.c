@@ -1,7 +1,7 @@
 /* The giving side of a cut: a sink, as far as this node is concerned.
  *
  * The stage's entry puts frames into a list, as long as there is room in the window, and parks where there is none. The
- * carrier's thread feeds them to the session, sends what that says, and, when it hears what became of a frame, notes
+ * carrier feeds them to the session, sends what that says, and, when it hears what became of a frame, notes
  * it on the receipt. A frame that comes after a pause is not worth waking that thread for: the entry takes its turn. The
  * entry lets the end of the last source pass only once all is settled and the other side knows of the end, since the
  * graph ends then. */
@@ -47,7 +47,7 @@ typedef struct cut_out {
     bool finished;           /* all is settled, and the end is known over there */
     bool stopping, closing;  /* the run is being stopped; the stage is being closed */
 
-    mr_cut_items taken;      /* the carrier's thread alone has this and what follows */
+    mr_cut_items taken;      /* this and what follows is had by whoever has the carrier's duty */
     size_t next;             /* of `taken`, to be offered to the session */
     mr_sender *sender;
     mr_wire_writer *writer;
@@ -180,7 +180,7 @@ static void stop(mr_stage *self) {
     mr_carrier_wake(out->carrier);
 }
 
-/* ---- the carrier's thread: what the session asks for ------------------------------------------------------------ */
+/* ---- with the carrier's duty: what the session asks for --------------------------------------------------------- */
 
 /* The taking node has ended, and has told the process that was here before what became of this frame: if it is the same. */
 static void note_done_before(const cut_out *out, const mr_frame *frame) {
@@ -250,7 +250,7 @@ static void act(cut_out *out, int64_t now_ns) {
     }
 }
 
-/* ---- the carrier's thread: what the entry has given over --------------------------------------------------------- */
+/* ---- with the carrier's duty: what the entry has given over ------------------------------------------------------ */
 
 /* Exchanges the lists, once all that was taken before is with the session. Whether the entry may go on. */
 static void take(cut_out *out) {
@@ -302,7 +302,7 @@ static void report(cut_out *out, bool finished) {
         mr_task_wake(&out->instance->entries[0].task);
 }
 
-/* ---- the carrier's thread: the end ------------------------------------------------------------------------------- */
+/* ---- with the carrier's duty: the end ---------------------------------------------------------------------------- */
 
 static void abandon(cut_out *out, const char *reason) {
     if (!out->abandoned)

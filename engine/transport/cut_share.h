@@ -1,5 +1,5 @@
-/* Shared memory under a cut: the giving side lends slots to takers of this host, the taking side borrows them. Used on
- * the carrier's thread. What cannot be shared crosses inline; why is told once. Internal to engine.
+/* Shared memory under a cut: the giving side lends slots to takers of this host, the taking side borrows them. Used with
+ * the carrier's duty. What cannot be shared crosses inline; why is told once. Internal to engine.
  *
  * Messages to takers of this host go over the same unix socket, as letters (shm_letter.h): one wake-up of the other
  * process, where ZeroMQ has three. Those that find no room there, or are too long for it, go through ZeroMQ. So a session
