@@ -109,8 +109,10 @@ class Signals(harness.Case):
         child = self.start(STUCK.replace("OTHERS", str(others)), stdout=write)
         os.close(write)
         self.wait_for_rows(others, 1)
-        # All three wait when it goes on, and are taken in the order of their numbers: INT, USR1, TERM.
-        for one in (signal.SIGSTOP, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGCONT):
+        # All three wait for a stopped run to go on, and are taken in the order of their numbers: INT, USR1, TERM.
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        for one in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGCONT):
             child.send_signal(one)
         self.assertTrue(any("delivered" in line for line in child.stderr))
         child.wait(timeout=harness.TIMEOUT)
