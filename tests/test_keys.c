@@ -285,17 +285,17 @@ static void only_those_with_a_key_of_the_list(void **state) {
 static void entries_are_appended(void **state) {
     fixture *in = *state;
     const char *path = put(in, "audit.jsonl", 0600, "{\"event\":\"of old\"}\n{\"event\":\"cut o");
-    mr_audit("nobody hears", "a", "b", NULL);
+    mr_audit("nobody hears", mr_audit_text("a", "b"));
     assert_int_equal(mr_audit_open(path), MR_OK);
     assert_true(mr_audit_wanted());
-    mr_audit("run begins", "pipeline", "a \"b\"\n\xff", "digest", NULL, NULL);
-    mr_audit("run ends", NULL);
+    mr_audit("run begins", mr_audit_text("pipeline", "a \"b\"\n\xff"), mr_audit_text("digest", NULL));
+    mr_audit("run ends", mr_audit_number("in", 0), mr_audit_number("delivered", 5000000000));
     mr_audit_close();
     assert_false(mr_audit_wanted());
     assert_int_equal(count_lines(path, "\n"), 4);
     assert_int_equal(count_lines(path, "nobody hears"), 0);
     assert_int_equal(count_lines(path, "\"event\":\"run begins\",\"pipeline\":\"a \\\"b\\\"\\n?\",\"digest\":null}\n"), 1);
-    assert_int_equal(count_lines(path, "\"event\":\"run ends\"}\n"), 1);
+    assert_int_equal(count_lines(path, "\"event\":\"run ends\",\"in\":0,\"delivered\":5000000000}\n"), 1);
     assert_int_equal(mr_audit_open("/nonexistent/audit"), MR_ERROR_IO);
 }
 

@@ -32,7 +32,7 @@ static void assert_json(const char *text) {
 }
 
 static long long lost_of(const char *text) {
-    static const char name[] = "\"events_lost\":\"";
+    static const char name[] = "\"events_lost\":";
     const char *lost = strstr(text, name);
     assert_non_null(lost);
     return atoll(lost + sizeof name - 1);
@@ -70,7 +70,7 @@ static const char expected[] =
     "\"args\":{\"reason\":\"queue full\"}},\n"
     "{\"ph\":\"f\",\"name\":\"frame\",\"pid\":1,\"tid\":2,\"ts\":4.000,\"cat\":\"frame\",\"id\":3302829850631,"
     "\"bp\":\"e\"}\n"
-    "],\"otherData\":{\"events_lost\":\"0\"}}\n";
+    "],\"otherData\":{\"events_lost\":0}}\n";
 
 static void events_are_written_exactly(void **state) {
     (void)state;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -86,7 +85,14 @@ static void append(const unsigned char *line, size_t bytes) {
     complained = true;
 }
 
-void mr_audit(const char *event, ...) {
+static void put_field(yajl_gen json, const mr_audit_field *field) {
+    if (field->counts)
+        mr_json_integer(json, field->name, (int64_t)field->number);
+    else
+        mr_json_text(json, field->name, field->text);
+}
+
+void mr_audit_enter(const char *event, const mr_audit_field *fields) {
     char text[TIME_TEXT];
     if (!mr_audit_wanted())
         return;
@@ -97,11 +103,8 @@ void mr_audit(const char *event, ...) {
     mr_json_text(json, "time", time_text(text));
     mr_json_integer(json, "pid", getpid());
     mr_json_text(json, "event", event);
-    va_list pairs;
-    va_start(pairs, event);
-    for (const char *name; (name = va_arg(pairs, const char *));)
-        mr_json_text(json, name, va_arg(pairs, const char *));
-    va_end(pairs);
+    for (const mr_audit_field *field = fields; field->name; field++)
+        put_field(json, field);
     yajl_gen_map_close(json);
     yajl_gen_reset(json, "\n");
     const unsigned char *line = NULL;

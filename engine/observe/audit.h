@@ -5,9 +5,9 @@
  *
  *     {"time":"2026-11-21T11:19:39.123456Z","pid":4711,"event":"peer refused","pipeline":"...",...}
  *
- * with `time` in UTC and the fields of the event behind `event`; all values but pid are texts. Lines are only ever
- * appended (O_APPEND), each with one write(2), so that several processes may share a file, and each is on the disk
- * (fdatasync) before mr_audit returns: events are rare, and one that is lost with the machine is one that matters.
+ * with `time` in UTC and the fields of the event behind `event`, each a text, a whole number or null. Lines are only
+ * ever appended (O_APPEND), each with one write(2), so that several processes may share a file, and each is on the
+ * disk (fdatasync) before mr_audit returns: events are rare, and one that is lost with the machine is one that matters.
  * What cannot be written is told once in the log, and never stops a run.
  *
  * Any thread, except that open and close are called while nothing else is. Without an open log mr_audit does
@@ -16,6 +16,7 @@
 #define MILLRACE_OBSERVE_AUDIT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Opens, or makes (for its owner and group: 0640), the file. What is there stays. A last line that was cut off, by a
  * full disk, is ended first. MR_ERROR_PERMISSION, MR_ERROR_IO. */
@@ -24,7 +25,23 @@ void mr_audit_close(void);
 /* Whether there is a log: where making the values costs something. */
 bool mr_audit_wanted(void);
 
-/* One entry: pairs of names and values (const char *), ended by NULL. A value that is NULL becomes null. */
-void mr_audit(const char *event, ...) __attribute__((sentinel));
+typedef struct mr_audit_field {
+    const char *name; /* NULL behind the last field */
+    const char *text; /* NULL is null, unless it is a number */
+    uint64_t number;
+    bool counts; /* it is a number */
+} mr_audit_field;
+
+static inline mr_audit_field mr_audit_text(const char *name, const char *text) {
+    return (mr_audit_field){.name = name, .text = text};
+}
+
+static inline mr_audit_field mr_audit_number(const char *name, uint64_t number) {
+    return (mr_audit_field){.name = name, .number = number, .counts = true};
+}
+
+/* One entry, with fields made by the two above: mr_audit("event", mr_audit_text("a", "b"), mr_audit_number("c", 1)). */
+#define mr_audit(event, ...) mr_audit_enter(event, (const mr_audit_field[]){__VA_ARGS__, {.name = NULL}})
+void mr_audit_enter(const char *event, const mr_audit_field *fields);
 
 #endif

@@ -214,7 +214,7 @@ void mr_trace_file_flush(mr_trace *trace, bool last) {
     if (!file->status)
         yajl_gen_get_buf(file->json, &text, &bytes);
     if (file->regular || last)
-        snprintf(tail, sizeof tail, "\n],\"otherData\":{\"events_lost\":\"%llu\"}}\n",
+        snprintf(tail, sizeof tail, "\n],\"otherData\":{\"events_lost\":%llu}}\n",
                  (unsigned long long)mr_trace_lost(trace));
     if (!file->status && (bytes || last))
         write_text(file, tail);

@@ -254,7 +254,8 @@ void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t no
     const char *name = action->of.name && *action->of.name ? action->of.name : unnamed(teller->cut);
     const char *text = action->of.text ? action->of.text : "";
     mr_log(good ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
-    mr_audit("cut peer", "cut", cut, "peer", name, "what", what, "why", text, NULL);
+    mr_audit("cut peer", mr_audit_text("cut", cut), mr_audit_text("peer", name), mr_audit_text("what", what),
+             mr_audit_text("why", text));
 }
 
 void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
@@ -266,14 +267,15 @@ void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t
              ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
              frame->seq, teller->cut->source_ids[frame->source], frame->epoch, frame->sub);
     mr_log(MR_LOG_WARNING, "%s: %s: died again: %s", teller->cut->name, action->of.name, why);
-    mr_audit("cut peer", "cut", teller->cut->name, "peer", action->of.name, "what", "died again", "why", why, NULL);
+    mr_audit("cut peer", mr_audit_text("cut", teller->cut->name), mr_audit_text("peer", action->of.name),
+             mr_audit_text("what", "died again"), mr_audit_text("why", why));
 }
 
 void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) {
     if (!may_tell(teller, now_ns))
         return;
-    char connection[16];
-    snprintf(connection, sizeof connection, "%u", (unsigned)route);
-    mr_log(MR_LOG_WARNING, "%s: a message of connection %s is refused: %s", teller->cut->name, connection, mr_message());
-    mr_audit("cut message refused", "cut", teller->cut->name, "connection", connection, "why", mr_message(), NULL);
+    mr_log(MR_LOG_WARNING, "%s: a message of connection %" PRIu32 " is refused: %s", teller->cut->name, route,
+           mr_message());
+    mr_audit("cut message refused", mr_audit_text("cut", teller->cut->name), mr_audit_number("connection", route),
+             mr_audit_text("why", mr_message()));
 }

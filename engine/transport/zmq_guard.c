@@ -1,7 +1,6 @@
 #include "engine/transport/zmq_guard.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -94,14 +93,13 @@ static bool may_enter(mr_zmq_guard *guard) {
 }
 
 static void note_refused(mr_zmq_guard *guard, const char *address, const char *key, const char *why) {
-    char total[24];
     uint64_t before = atomic_fetch_add(&guard->refused, 1);
     mr_log(before ? MR_LOG_DEBUG : MR_LOG_WARNING, "%s: a peer was refused%s%s: %s", guard->id,
            *address ? " at " : "", address, why);
-    snprintf(total, sizeof total, "%" PRIu64, before + 1);
     if (may_enter(guard))
-        mr_audit("peer refused", "stage", guard->id, "address", *address ? address : NULL, "key", *key ? key : NULL,
-                 "reason", why, "refused", total, NULL);
+        mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
+                 mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
+                 mr_audit_number("refused", before + 1));
 }
 
 /* ---- connections, and handshakes that come to no question ------------------------------------------------------ */
@@ -145,8 +143,9 @@ static int answer(mr_zmq_guard *guard) {
     if (why)
         note_refused(guard, parts[ADDRESS].data, key, why);
     else
-        mr_audit("peer accepted", "stage", guard->id, "address", *parts[ADDRESS].data ? parts[ADDRESS].data : NULL,
-                 "key", *key ? key : NULL, NULL);
+        mr_audit("peer accepted", mr_audit_text("stage", guard->id),
+                 mr_audit_text("address", *parts[ADDRESS].data ? parts[ADDRESS].data : NULL),
+                 mr_audit_text("key", *key ? key : NULL));
     reply(guard->requests, &parts[REQUEST], why, key);
     return 0;
 }

@@ -90,7 +90,7 @@ class Words(Case):
         self.assertEqual(entries[0]["digest"], entries[2]["digest"])
         self.assertEqual(entries[0]["pid"], entries[1]["pid"])
         self.assertNotEqual(entries[0]["pid"], entries[2]["pid"])
-        self.assertEqual((entries[1]["status"], entries[1]["in"], entries[1]["delivered"]), ("ok", "100", "100"))
+        self.assertEqual((entries[1]["status"], entries[1]["in"], entries[1]["delivered"]), ("ok", 100, 100))
         self.assertRegex(entries[0]["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
         (self.folder / "results.jsonl").unlink()
         self.assertEqual(self.run_pipeline(pipeline, "--audit", "/nonexistent/log", code=74).rows, [])

@@ -153,8 +153,8 @@ class Signals(harness.Case):
         entries = [json.loads(line) for line in log.read_text().splitlines()]
         signals = {one["pid"]: one for one in entries if one["event"] == "signal"}
         self.assertEqual({(one["signal"], one["does"]) for one in signals.values()}, {("SIGTERM", "drains")})
-        self.assertEqual({one["user"] for one in signals.values()}, {str(os.getuid())})
-        return {pid: int(one["sender"]) for pid, one in signals.items()}, child.pid
+        self.assertEqual({one["user"] for one in signals.values()}, {os.getuid()})
+        return {pid: one["sender"] for pid, one in signals.items()}, child.pid
 
     def test_signals_are_entered_in_the_audit_log(self):
         senders, pid = self.signals_of(ENDLESS)

@@ -24,7 +24,7 @@ class Trace:
     def __init__(self, path):
         whole = json.loads(path.read_text())
         self.events = whole["traceEvents"]
-        self.lost = int(whole["otherData"]["events_lost"])
+        self.lost = whole["otherData"]["events_lost"]
         self.groups, self.rows = {}, {}
         for event in self.events:
             if event["name"] == "process_name":

@@ -99,8 +99,9 @@ static void enter(const request *asked, int status) {
     mr_summary *summary = NULL;
     if (!mr_audit_wanted() || strcmp(asked->what, "status") == 0 || mr_pipeline_summarize(asked->pipeline, &summary))
         return;
-    mr_audit("control", "pipeline", summary->pipeline, "do", asked->what, "argument", asked->argument, "status",
-             mr_status_words(status), "message", status ? mr_message() : NULL, NULL);
+    mr_audit("control", mr_audit_text("pipeline", summary->pipeline), mr_audit_text("do", asked->what),
+             mr_audit_text("argument", asked->argument), mr_audit_text("status", mr_status_words(status)),
+             mr_audit_text("message", status ? mr_message() : NULL));
     mr_summary_destroy(&summary);
 }
 
