@@ -119,7 +119,8 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
     const mr_plan_vertex *planned = &graph->plan->vertices[vertex];
     uint64_t latency[MR_HISTOGRAM_BUCKETS] = {0};
     size_t count = 0;
-    *summary = (mr_stage_summary){.id = planned->id, .type = planned->type->name, .device = planned->device_names};
+    *summary = (mr_stage_summary){
+        .id = planned->id, .type = planned->type->name, .device = planned->device_names, .is_source = planned->is_source};
     begin_shares(graph, planned, summary);
     for (size_t i = first; i < graph->instance_count && graph->instances[i]->vertex == planned; i++, count++) {
         add_instance(graph->instances[i], summary, latency);
@@ -147,6 +148,13 @@ static void add_line(mr_summary *summary, const mr_ledger_line *line) {
         return;
     summary->lines = lines;
     lines[summary->line_count++] = *line;
+}
+
+/* Of several nodes each tells of what it runs, and of the sources whose frames come to it. */
+static void mark_sources(const mr_plan *plan, bool *come) {
+    for (size_t v = 0; v < plan->vertex_count; v++)
+        for (size_t i = 0; mr_plan_is_here(plan, &plan->vertices[v]) && i < plan->vertices[v].source_count; i++)
+            come[plan->vertices[v].sources[i]] = true;
 }
 
 static void add_source(mr_summary *summary, const mr_source_summary *source) {
@@ -198,31 +206,54 @@ static void summarize_run(mr_graph *graph, mr_summary *summary) {
     summary->latency_p99_ns = mr_histogram_percentile(latency, 0.99);
 }
 
+static void summarize_sources(mr_graph *graph, const bool *come, mr_summary *summary) {
+    for (uint32_t s = 0; s < graph->plan->source_count; s++) {
+        if (!come[s])
+            continue;
+        mr_source_summary *source = &summary->sources[summary->source_count++];
+        summarize_source(graph, s, source);
+        add_source(summary, source);
+    }
+}
+
+static void summarize_stages(const mr_graph *graph, mr_summary *summary) {
+    const mr_plan *plan = graph->plan;
+    for (size_t v = 0, instance = 0; v < plan->vertex_count; v++)
+        if (mr_plan_is_here(plan, &plan->vertices[v]))
+            instance += summarize_stage(graph, v, instance, &summary->stages[summary->stage_count++]);
+}
+
+static mr_summary *create(const mr_plan *plan) {
+    mr_summary *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->pipeline = plan->name;
+    made->digest = plan->spec->digest;
+    made->balanced = true;
+    made->sources = mr_calloc(plan->source_count + 1, sizeof *made->sources);
+    made->stages = mr_calloc(plan->vertex_count + 1, sizeof *made->stages);
+    made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
+    if (!made->sources || !made->stages || !made->devices)
+        mr_summary_destroy(&made);
+    return made;
+}
+
 int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     mr_graph *graph = pipeline->graph;
     if (!graph)
         return mr_fail(MR_ERROR_USAGE, "a pipeline that was only proven (offline) has nothing to sum up");
-    mr_summary *made = mr_calloc(1, sizeof *made);
-    if (!made)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
-    made->pipeline = graph->plan->name;
-    made->digest = graph->plan->spec->digest;
-    made->balanced = true;
-    made->sources = mr_calloc(graph->plan->source_count + 1, sizeof *made->sources);
-    made->stages = mr_calloc(graph->plan->vertex_count + 1, sizeof *made->stages);
-    made->devices = mr_calloc(graph->plan->device_count, sizeof *made->devices);
-    if (!made->sources || !made->stages || !made->devices) {
-        mr_summary_destroy(&made);
+    bool *come = mr_calloc(graph->plan->source_count + 1, sizeof *come);
+    mr_summary *made = come ? create(graph->plan) : NULL;
+    if (!made) {
+        mr_free(come);
         return mr_fail(MR_ERROR_MEMORY, "no memory for a summary");
     }
+    mark_sources(graph->plan, come);
     summarize_run(graph, made);
     summarize_memory(graph, made);
-    for (uint32_t s = 0; s < graph->plan->source_count; s++) {
-        summarize_source(graph, s, &made->sources[made->source_count++]);
-        add_source(made, &made->sources[s]);
-    }
-    for (size_t v = 0, instance = 0; v < graph->plan->vertex_count; v++)
-        instance += summarize_stage(graph, v, instance, &made->stages[made->stage_count++]);
+    summarize_sources(graph, come, made);
+    summarize_stages(graph, made);
+    mr_free(come);
     *summary = made;
     return MR_OK;
 }

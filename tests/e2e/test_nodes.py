@@ -127,6 +127,9 @@ class Nodes(Watched):
                          {"left": ("ended", 0, 0), "right": ("ended", 0, 0)})
         self.assertEqual(nodes["left"]["summary"]["ledger"]["in"], 300)
         self.assertEqual(nodes["right"]["summary"]["ledger"]["in"], 200)
+        told = {name: ([source["id"] for source in node["summary"]["sources"]],
+                       [stage["id"] for stage in node["summary"]["stages"]]) for name, node in nodes.items()}
+        self.assertEqual(told, {"left": (["a"], ["a", "one"]), "right": (["b"], ["b", "two"])})
         self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 300)
 
     def test_what_only_one_node_knows_of_a_source(self):
@@ -151,6 +154,9 @@ class Nodes(Watched):
         self.assertEqual((run.ledger["in"], run.ledger["delivered"]), (300, 300))
         there = nodes_of(run.out)["right"]["summary"]["ledger"]
         self.assertEqual([there["in"], there["dropped"], there["in_flight"], there["balanced"]], [300, [], 0, True])
+        ran = {name: {stage["id"] for stage in node["summary"]["stages"]} for name, node in nodes_of(run.out).items()}
+        self.assertEqual(ran, {"left": {"a", "first", "first->right", "there->left:in", "both", "out"},
+                               "right": {"first->right:in", "there", "there->left"}})
 
     def test_ways_that_part_and_meet_again(self):
         """Every frame of every source finds its other half, however far the ways are out of step."""

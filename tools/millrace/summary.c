@@ -62,14 +62,14 @@ static void print_shares(const mr_stage_summary *stage, FILE *stream) {
 }
 
 /* Nothing goes into a source, and nothing waits before it. */
-static void print_stage(const mr_stage_summary *stage, bool source, FILE *stream) {
-    if (source)
+static void print_stage(const mr_stage_summary *stage, FILE *stream) {
+    if (stage->is_source)
         fprintf(stream, "%-8s %10s %10llu ", stage->device, "", (unsigned long long)stage->out);
     else
         fprintf(stream, "%-8s %10llu %10llu ", stage->device, (unsigned long long)stage->in,
                 (unsigned long long)stage->out);
     print_duration(stream, stage->busy_ns);
-    if (!source) {
+    if (!stage->is_source) {
         fputc(' ', stream);
         print_duration(stream, stage->p50_ns);
         fputc(' ', stream);
@@ -85,10 +85,10 @@ static void print_stages(const mr_summary *summary, FILE *stream) {
     size_t sources = 0;
     for (size_t i = 0; i < summary->stage_count; i++) {
         const mr_stage_summary *stage = &summary->stages[i];
-        if (i < summary->source_count && ++sources > MOST_SOURCES)
+        if (stage->is_source && ++sources > MOST_SOURCES)
             continue;
         fprintf(stream, "  %-*s  %-*s  ", id, stage->id, type, stage->type);
-        print_stage(stage, i < summary->source_count, stream);
+        print_stage(stage, stream);
         print_shares(stage, stream);
     }
     if (sources > MOST_SOURCES)

@@ -86,9 +86,6 @@ static int print_stages(const mr_child *children, size_t count, int width, FILE 
         yajl_val *stage = mr_told_array(children[i].told, "stages", &stages);
         for (size_t s = 0; s < stages; s++) {
             bool source = is_source(children[i].told, mr_told_text(stage[s], "id"));
-            /* Those of other nodes stand in the plan of this one, too. */
-            if (mr_told_integer(stage[s], "instances") == 0)
-                continue;
             if (!source || ++sources <= MOST_SOURCES)
                 add_stage(&table, &children[i], stage[s], source);
         }

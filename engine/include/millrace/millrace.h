@@ -192,6 +192,7 @@ typedef struct mr_share_summary {
 
 typedef struct mr_stage_summary {
     const char *id, *type, *device; /* several devices: "sim:0, sim:1" */
+    bool is_source;
     int instances;
     uint64_t in, out;         /* frames */
     uint64_t calls;           /* of the stage type: also those that gave or took nothing, and those that flush */
@@ -227,9 +228,10 @@ typedef struct mr_summary {
     size_t line_count;        /* dropped and absorbed, over all sources */
     mr_ledger_line *lines;
     size_t source_count;
-    mr_source_summary *sources;
+    mr_source_summary *sources; /* whose frames come to this process */
     size_t stage_count;
-    mr_stage_summary *stages; /* in the order of the plan; sources first */
+    mr_stage_summary *stages; /* of this process, in the order of the plan; sources first. A cut has the name of the
+                                 link, "decode->worker"; where it comes in, "decode->worker:in" */
     size_t device_count;
     mr_device_summary *devices; /* but the host's processors */
     int64_t latency_p50_ns, latency_p99_ns; /* from source to sink */
