@@ -1,5 +1,6 @@
 /* join: puts together what several stages found out about one frame. The engine brings the frames with equal identity
- * together; what is left to do is one frame with the first port's payload and everybody's results. */
+ * together; what is left to do is one frame with the first port's payload, everybody's results and, as named tensors,
+ * the vectors that the other ports' frames are. */
 #include <string.h>
 
 #include "stages/list.h"
@@ -28,30 +29,50 @@ static int promise_results(mr_negotiation *negotiation, const mr_planned_input *
     return MR_OK;
 }
 
+/* As add_vector below. */
+static int promise_vector(mr_negotiation *negotiation, const mr_planned_input *input) {
+    const mr_format_set *set = &input->set;
+    bool tensor = set->payload == MR_PAYLOAD_TENSOR;
+    negotiation->outputs[0].more_results |= set->payload == MR_PAYLOAD_ANY || (tensor && set->rank == 0);
+    return tensor && set->rank == 1 ? mr_promise_result(negotiation, 0, MR_RESULT_TENSOR, input->port, set) : MR_OK;
+}
+
 static int negotiate(mr_negotiation *negotiation) {
     if (negotiation->input_count < 2)
         return mr_refuse(negotiation, NULL, "only one input: name two or more, as in join: {a: ..., b: ...}");
     negotiation->outputs[0].follows = 0;
     int status = MR_OK;
-    for (size_t i = 1; i < negotiation->input_count && !status; i++)
-        status = promise_results(negotiation, &negotiation->inputs[i]);
+    for (size_t i = 1; i < negotiation->input_count && !status; i++) {
+        status = promise_vector(negotiation, &negotiation->inputs[i]);
+        status = status ? status : promise_results(negotiation, &negotiation->inputs[i]);
+    }
     return status;
 }
 
-/* A small tensor that stands in the room of its result: the room is given to others once its frame is gone. */
-static int copy_tensor(mr_io *io, mr_frame *frame, const mr_result *from) {
+/* A small tensor, which stands in the room of its result: what it is copied from is given to others once its frame is
+ * gone. */
+static int copy_tensor(mr_io *io, mr_frame *frame, const char *stage, const char *name, const mr_format *format,
+                       const uint8_t *from) {
     void *data;
-    int status = mr_payload_add_tensor(io, frame, from->name, &from->format, &data);
+    int status = mr_payload_add_tensor(io, frame, name, format, &data);
     if (status)
         return status;
-    memcpy(data, from->data, mr_tensor_bytes(&from->format));
-    frame->results->stage = from->stage;
+    memcpy(data, from, mr_tensor_bytes(format));
+    frame->results->stage = stage;
     return MR_OK;
+}
+
+/* The vector that the frame of a later port is; larger tensors are what networks take, and not what they find. */
+static int add_vector(mr_io *io, mr_frame *frame, const mr_planned_input *input, const mr_frame *theirs) {
+    const mr_format *format = &theirs->format;
+    if (format->payload != MR_PAYLOAD_TENSOR || format->rank != 1)
+        return MR_OK;
+    return copy_tensor(io, frame, input->from, input->port, format, theirs->plane[0].data);
 }
 
 static int copy_result(mr_io *io, mr_frame *frame, const mr_result *from) {
     if (from->kind == MR_RESULT_TENSOR && from->data == (const uint8_t *)from->classes)
-        return copy_tensor(io, frame, from);
+        return copy_tensor(io, frame, from->stage, from->name, &from->format, from->data);
     mr_result *copy;
     int status = mr_io_add_result(io, frame, from->kind, from->count, &copy);
     if (status)
@@ -98,8 +119,11 @@ static int process(mr_stage *self, mr_io *io) {
     int status = mr_payload_share(io, first, &frame);
     if (status)
         return status;
-    for (size_t port = 1; port < self->input_count && !status; port++)
-        status = add_results(io, frame, mr_io_input_at(io, port, 0)->results);
+    for (size_t port = 1; port < self->input_count && !status; port++) {
+        const mr_frame *theirs = mr_io_input_at(io, port, 0);
+        status = add_vector(io, frame, &self->inputs[port], theirs);
+        status = status ? status : add_results(io, frame, theirs->results);
+    }
     if (!status)
         return mr_io_emit(io, 0, frame);
     mr_frame_unref(&frame);
@@ -107,13 +131,15 @@ static int process(mr_stage *self, mr_io *io) {
 }
 
 static const mr_port inputs[] = {{.name = "any", .help = "two or more, named as you like", .many = true}, {0}};
-static const mr_port outputs[] = {{.name = "out", .help = "payload of the first, results of all"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "payload of the first, results of all, vectors of the others"}, {0}};
 
 const mr_stage_type mr_join_stage = {
     .name = "join",
     .summary = "puts the results of several stages about one frame together",
     .help = "Written with join: {a: one, b: other} in place of input. The frame that goes on has the payload of the "
-            "first and the results of all; those of later ones count as newer.",
+            "first and the results of all; those of later ones count as newer. Where another is a vector, such as "
+            "histogram gives, it goes along as a tensor that has the name of its input, here b, which jsonl prints "
+            "with tensors: true; pictures and larger tensors of others stay behind.",
     .inputs = inputs,
     .outputs = outputs,
     .entry = MR_ENTRY_STATELESS,

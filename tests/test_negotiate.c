@@ -343,17 +343,19 @@ static void what_was_not_read_is_left_open(void **state) {
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-static size_t promised(const mr_plan_vertex *vertex, const char *const *texts) {
+/* `expected`: name and format of each, the newest first. */
+static size_t promised(const mr_plan_vertex *vertex, const char *const (*expected)[2]) {
     size_t count_of = 0;
     for (const mr_planned_result *one = vertex->inputs[0].results; one; one = one->next, count_of++) {
         char text[MR_FORMAT_SET_TEXT];
-        assert_string_equal(one->name, "y");
-        assert_string_equal(mr_format_set_print(&one->set, text, sizeof text), texts[count_of]);
+        assert_string_equal(one->name, expected[count_of][0]);
+        assert_string_equal(mr_format_set_print(&one->set, text, sizeof text), expected[count_of][1]);
     }
     return count_of;
 }
 
-/* As stages/join.c puts them together: those of later inputs are newer, what was there before the fork comes once. */
+/* As stages/join.c puts them together: those of later inputs are newer, what was there before the fork comes once. The
+ * vector that a later input is comes before what was found about it. */
 static void joined_results_are_all_promised(void **state) {
     (void)state;
     mr_plan *plan = load(HEAD "  shape: {input: in, size: 6x8}\n"
@@ -364,8 +366,9 @@ static void joined_results_are_all_promised(void **state) {
                               "  both: {type: join, join: {a: one, b: three}}\n"
                               "  out: {type: trash, input: both}\n"
                               "  merged: {type: trash, input: [one, three]}\n");
-    const char *const texts[] = {"tensor f32 144", "tensor f32 3x8x6", "tensor f32"};
-    assert_int_equal(promised(vertex(plan, "out"), texts), 3);
+    const char *const expected[][2] = {
+        {"y", "tensor f32 144"}, {"b", "tensor f32 144"}, {"y", "tensor f32 3x8x6"}, {"y", "tensor f32"}};
+    assert_int_equal(promised(vertex(plan, "out"), expected), 4);
     assert_false(vertex(plan, "out")->inputs[0].more_results);
     /* Not each frame of a merge has the results of both. */
     assert_null(vertex(plan, "merged")->inputs[0].results);

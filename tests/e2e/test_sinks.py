@@ -1,4 +1,5 @@
-"""jsonl and csv on real pictures: files and labels of folders, read back by the parsers of Python's library."""
+"""What sinks write of real pictures, read back by the parsers of Python's library: files and labels of folders, and what
+several stages have found about one frame."""
 import csv
 import shutil
 
@@ -13,6 +14,54 @@ stages:
   decode: {{input: pictures}}
   results: {{type: {type}, input: decode, path: "{output}"}}
 """
+VECTORS = """
+version: 1
+pipeline: vectors
+sources:
+  pattern: {{uri: "lavfi:testsrc=size=64x48:rate=25:duration=1"}}
+stages:
+  decode: {{input: pattern}}
+  sharpness: {{input: decode}}
+  hog: {{input: sharpness, size: 32x32}}
+  histogram: {{input: decode, bins: 4, device: "{device}"}}
+  raw: {{type: preprocess, input: decode, size: 16x16}}
+  both: {{type: join, join: {{shapes: hog, colours: histogram, pixels: raw}}}}
+  {results}
+"""
+RESULTS = "results: {type: jsonl, input: both, features: true, tensors: true}"
+
+
+class Joined(Case):
+    def rows_of(self, results=RESULTS, device="cpu"):
+        return self.run_pipeline(VECTORS.format(results=results, device=device)).rows
+
+    def test_vectors_of_all_inputs_are_kept(self):
+        """That of the first is what the frame is; others have the names of their inputs. What is no vector stays behind."""
+        alone = self.rows_of("results: {type: jsonl, input: histogram, features: true}\n"
+                             "  rest: {type: 'null', input: both}")
+        for device, nodes in (("cpu", ""), ("sim:0", ""), ("cpu", "\nnodes:\n  one: {stages: [decode, sharpness, hog]}\n"
+                                                           "  two: {stages: [histogram, raw]}\n"
+                                                           "  three: {stages: [both, results]}")):
+            with self.subTest(device=device, nodes=bool(nodes)):
+                rows = self.rows_of(RESULTS + nodes, device)
+                self.assertEqual([row["seq"] for row in rows], list(range(25)))
+                for row, one in zip(rows, alone, strict=True):
+                    self.assertEqual(len(row["features"]), 324)
+                    colours, sharpness = row["tensors"]
+                    self.assertEqual(colours, {"stage": "histogram", "name": "colours", "dtype": "f32", "shape": [12],
+                                               "data": one["features"]})
+                    self.assertEqual((sharpness["stage"], sharpness["shape"]), ("sharpness", [1]))
+
+    def test_such_a_vector_can_be_classified(self):
+        for classify in ("classify: {input: both, tensor: colours, activation: softmax, top_k: 12}",
+                         "classify: {input: histogram, activation: softmax, top_k: 12}"):
+            results = f"{classify}\n  results: {{type: jsonl, input: classify}}"
+            with self.subTest(classify):
+                rows = self.rows_of(results + ("" if "both" in classify else "\n  rest: {type: 'null', input: both}"))
+                classes = [[(one["index"], one["score"]) for one in row["classes"]] for row in rows]
+                self.assertEqual({len(found) for found in classes}, {12})
+                self.first = getattr(self, "first", classes)
+                self.assertEqual(classes, self.first)
 
 
 class Folders(Case):
