@@ -387,18 +387,25 @@ static void test_oldest_route_is_forgotten(void **state) {
     uint32_t forgotten;
     (void)state;
     assert_int_equal(mr_routes_init(&routes, 2), MR_OK);
-    uint32_t one = mr_routes_hear(&routes, "one", 3, &forgotten);
-    uint32_t two = mr_routes_hear(&routes, "two", 3, &forgotten);
+    uint32_t one = mr_routes_hear(&routes, "one", 3, 0, &forgotten);
+    uint32_t two = mr_routes_hear(&routes, "two", 3, 0, &forgotten);
     assert_int_equal(forgotten, MR_NO_ROUTE);
-    assert_int_equal(mr_routes_hear(&routes, "one", 3, &forgotten), one);
-    uint32_t three = mr_routes_hear(&routes, "three", 5, &forgotten);
+    assert_int_equal(mr_routes_hear(&routes, "one", 3, 0, &forgotten), one);
+    uint32_t three = mr_routes_hear(&routes, "three", 5, 7, &forgotten);
     assert_int_equal(forgotten, two);
     assert_null(mr_routes_find(&routes, two));
     assert_memory_equal(mr_routes_find(&routes, three)->id, "three", 5);
     mr_routes_forget(&routes, one);
     assert_null(mr_routes_find(&routes, one));
+    /* One that is known stays, whoever has been heard of since. */
+    assert_null(mr_routes_know(&routes, one, 0));
+    assert_int_equal(mr_routes_know(&routes, three, 0)->fd, 7);
+    uint32_t four = mr_routes_hear(&routes, "four", 4, 0, &forgotten);
+    mr_routes_hear(&routes, "five", 4, 0, &forgotten);
+    assert_int_equal(forgotten, four);
+    mr_routes_forget(&routes, three);
     /* Who comes back has another number. */
-    assert_int_not_equal(mr_routes_hear(&routes, "one", 3, &forgotten), one);
+    assert_int_not_equal(mr_routes_hear(&routes, "one", 3, 0, &forgotten), one);
     assert_int_equal(forgotten, MR_NO_ROUTE);
     mr_routes_fini(&routes);
 }

@@ -141,7 +141,8 @@ static bool receive_parts(mr_carrier *carrier, void *socket) {
 
 static uint32_t hear(mr_carrier *carrier, zmq_msg_t *id) {
     uint32_t forgotten;
-    uint32_t route = mr_routes_hear(&carrier->routes, zmq_msg_data(id), zmq_msg_size(id), &forgotten);
+    uint32_t route = mr_routes_hear(&carrier->routes, zmq_msg_data(id), zmq_msg_size(id),
+                                    zmq_msg_get(id, ZMQ_SRCFD), &forgotten);
     if (forgotten != MR_NO_ROUTE)
         carrier->params.lost(carrier->params.context, forgotten);
     return route;
@@ -241,6 +242,12 @@ void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *pa
                 give_bytes(socket, "", 0, 0);
             return;
         }
+}
+
+void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer) {
+    const mr_route_entry *entry = mr_routes_know(&carrier->routes, route, peer);
+    if (entry)
+        mr_zmq_know(carrier->sockets[0], peer, entry->fd);
 }
 
 void mr_carrier_renew(mr_carrier *carrier, uint32_t route) {

@@ -20,7 +20,8 @@ typedef struct mr_carrier_params {
     const char *id;              /* of the cut: its thread's name, and for messages */
     size_t socket_count;
     const mr_zmq_params *sockets; /* one of type ZMQ_ROUTER, or any number of ZMQ_DEALER */
-    size_t most_routes;          /* of a ROUTER: who was not heard of for longest is forgotten where there are more */
+    size_t most_routes;          /* of a ROUTER: who was not heard of for longest is forgotten where there are more, but for
+                                    those that are known */
     /* A message: parts are borrowed, those with a buffer may be kept by a reference to it. No parts: what came can be
      * no message. */
     void (*receive)(void *context, uint32_t route, const mr_wire_part *parts, size_t count);
@@ -50,6 +51,9 @@ bool mr_carrier_listen(mr_carrier *carrier);
 /* By whoever has its duty: sends a message, whose parts with buffers are referred to until they are out. Where the route is gone,
  * `lost` is called by the way. */
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);
+/* By whoever has its duty, of a ROUTER: the route is that peer's, below MR_ZMQ_MOST_KNOWN, and any that was its before is
+ * a stranger's again, see mr_zmq_know. */
+void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer);
 /* By whoever has its duty: closes the connection of a DEALER, and makes another. What was under way is lost. */
 void mr_carrier_renew(mr_carrier *carrier, uint32_t route);
 /* Waits for the thread's end, which `work` must bring about, and closes the sockets: for `linger_ms` what is not sent

@@ -146,9 +146,12 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
 
 /* Of a part that says nothing of how large frames are. */
 static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
-/* Connections to each taker that is admitted: those that have not shaken hands yet, and those that are gone but not
- * forgotten. Beyond that they are refused, and try again. */
+/* Connections to each taker that is admitted: those that have not said HELLO yet, and those that are gone but not
+ * forgotten. Beyond that strangers are cut off, and try again. */
 enum { ROUTES_PER_PEER = 4, SPARE_ROUTES = 16 };
+/* So many times as long as a handshake may take a connection may be open without a session: what libzmq gives up before is
+ * told of with its reason. */
+enum { HANDSHAKES = 2 };
 /* Messages of one peer that wait here, until TCP holds it back: it has credit for no more in good faith, or reports in
  * vain. What is sent has credit, and needs no limit. */
 enum { RECEIVED_MESSAGES = 1000 };
@@ -170,6 +173,7 @@ static mr_zmq_params socket_params(const mr_cut *cut, bool out, size_t index) {
     };
     if (out) {
         params.max_peers = (int)most_routes(cut);
+        params.unknown_ns = HANDSHAKES * params.handshake_ns;
         params.allow_count = cut->allow_count;
         params.allow = cut->allow;
     } else if (cut->allow_count) {

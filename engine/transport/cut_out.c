@@ -28,6 +28,8 @@ static const int64_t PAUSE_NS = 200000;
 
 static const char NO_TAKER[] = "no taker", STOPPED[] = "stopped", DONE_BEFORE[] = "done before";
 
+_Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each taker's connection can be known");
+
 typedef struct cut_out {
     mr_stage *self;
     const mr_cut *cut;
@@ -244,6 +246,8 @@ static void act(cut_out *out, int64_t now_ns) {
         else if (action.kind == MR_ACTION_SUSPECT)
             mr_cut_tell_suspect(&out->teller, &action, now_ns);
         else if (action.kind == MR_ACTION_PEER) {
+            if (action.of.change == MR_PEER_JOINED)
+                mr_carrier_know(out->carrier, action.peer, action.of.index);
             mr_cut_lender_note(out->lender, &action);
             mr_cut_tell_peer(&out->teller, &action, now_ns);
         }

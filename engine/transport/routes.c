@@ -22,15 +22,20 @@ static mr_route_entry *find_id(mr_routes *routes, const void *id, size_t bytes) 
     return NULL;
 }
 
+static bool gives_way(const mr_route_entry *one, const mr_route_entry *to) {
+    bool known = one->peer != MR_NO_PEER, to_known = to->peer != MR_NO_PEER;
+    return known == to_known ? one->heard < to->heard : to_known;
+}
+
 static mr_route_entry *oldest(mr_routes *routes) {
     mr_route_entry *found = &routes->entries[0];
     for (size_t i = 1; i < routes->count; i++)
-        if (routes->entries[i].heard < found->heard)
+        if (gives_way(&routes->entries[i], found))
             found = &routes->entries[i];
     return found;
 }
 
-uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, uint32_t *forgotten) {
+uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten) {
     mr_route_entry *entry = find_id(routes, id, bytes);
     *forgotten = MR_NO_ROUTE;
     if (!entry) {
@@ -39,11 +44,27 @@ uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, uint32_
         if (full)
             *forgotten = entry->number;
         entry->number = routes->next++;
+        entry->peer = MR_NO_PEER;
         entry->bytes = bytes;
         memcpy(entry->id, id, bytes);
     }
     entry->heard = ++routes->heard;
+    entry->fd = fd;
     return entry->number;
+}
+
+const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_t peer) {
+    const mr_route_entry *known = NULL;
+    for (size_t i = 0; i < routes->count; i++) {
+        mr_route_entry *entry = &routes->entries[i];
+        if (entry->number == number) {
+            entry->peer = peer;
+            known = entry;
+        } else if (entry->peer == peer) {
+            entry->peer = MR_NO_PEER;
+        }
+    }
+    return known;
 }
 
 const mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number) {

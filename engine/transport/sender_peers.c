@@ -123,6 +123,7 @@ static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_mes
     e->action.message.welcome.live = sender->params.live;
     tell(sender, p, MR_PEER_JOINED, "");
     e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
+    e->action.of.index = index_of(sender, p);
     copy_text(e->memory, sizeof e->memory, hello->hello.memory);
 }
 

@@ -122,6 +122,7 @@ typedef struct mr_action {
         mr_reject_reason reason; /* of REJECTED */
         const char *name;        /* the peer's, also of SUSPECT; "" where it is not known */
         uint64_t incarnation;
+        uint32_t index;          /* sender, of JOINED: below most_peers, the same as long as that peer may come back */
         uint64_t session;        /* sender: that began or is over; 0: none */
         const char *memory;      /* of JOINED: what the peer says of shared memory */
         const char *text;        /* for people */

@@ -12,18 +12,22 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/observe/audit.h"
+#include "engine/transport/zmq_peers.h"
 #include "millrace/status.h"
 
-enum { PART_BYTES = 256, ID_BYTES = 256 };
+enum { PART_BYTES = 256, ID_BYTES = 256, WHY_BYTES = 64 };
 /* A peer that is refused tries again ten times a second: so many entries may come at once, then one a second. */
 static const double MOST_ENTRIES = 20;
+static const int64_t NS_PER_MS = 1000000;
 
 struct mr_zmq_guard {
     void *requests, *events; /* sockets of the guard's thread */
     char id[ID_BYTES];
     mr_allow_list allow;
     _Atomic uint64_t refused;
-    int most, peers;  /* connections that may be; that are, half-made ones among them */
+    mr_zmq_peers peers;
+    bool failed;      /* libzmq has given up a connection, and says next which one it has closed */
+    char why[WHY_BYTES]; /* it did so; "": that was told of by the answer */
     double entries;   /* that may still be made */
     int64_t entry_ns; /* when that was counted last */
     pthread_t thread;
@@ -69,16 +73,17 @@ static void reply(void *socket, const part *request, const char *why, const char
 }
 
 /* Why the peer is refused; NULL where it may connect. */
-static const char *refusal(const mr_zmq_guard *guard, const part parts[PARTS], int count) {
+static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int count) {
     if (count < CREDENTIALS || strcmp(parts[VERSION].data, "1.0") != 0)
         return "the request is none";
     bool curve = strcmp(parts[MECHANISM].data, "CURVE") == 0;
-    const char *too_many = guard->most && guard->peers > guard->most ? crowded : NULL;
-    if (guard->allow.count == 0)
-        return curve || strcmp(parts[MECHANISM].data, "NULL") != 0 ? "no such mechanism" : too_many;
-    if (!curve || count != PARTS || parts[CREDENTIALS].bytes != MR_KEY_BYTES)
+    if (guard->allow.count == 0 && strcmp(parts[MECHANISM].data, "NULL") != 0)
+        return "no such mechanism";
+    if (guard->allow.count && (!curve || count != PARTS || parts[CREDENTIALS].bytes != MR_KEY_BYTES))
         return "no key";
-    return mr_allow_list_has(&guard->allow, (const uint8_t *)parts[CREDENTIALS].data) ? too_many : "key not allowed";
+    if (guard->allow.count && !mr_allow_list_has(&guard->allow, (const uint8_t *)parts[CREDENTIALS].data))
+        return "key not allowed";
+    return mr_zmq_peers_ask(&guard->peers, mr_clock_now_ns(mr_clock_real())) ? crowded : NULL;
 }
 
 static bool may_enter(mr_zmq_guard *guard) {
@@ -102,28 +107,61 @@ static void note_refused(mr_zmq_guard *guard, const char *address, const char *k
                  mr_audit_number("refused", before + 1));
 }
 
-/* ---- connections, and handshakes that come to no question ------------------------------------------------------ */
+/* ---- connections that come and go ------------------------------------------------------------------------------- */
 
-/* An event is 16 bits of what and 32 of how, and behind it the address. */
+/* Peers that failed ZAP were told of by its answer. */
+static void note_failure(mr_zmq_guard *guard, uint16_t what, uint32_t how) {
+    guard->failed = true;
+    guard->why[0] = '\0';
+    if (what == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        snprintf(guard->why, WHY_BYTES, "handshake failed: protocol error 0x%x", (unsigned)how);
+    else if (what == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+        snprintf(guard->why, WHY_BYTES, "handshake failed: %s", how ? zmq_strerror((int)how) : "no detail");
+}
+
+static void note_end(mr_zmq_guard *guard, int fd, const char *address) {
+    bool news = mr_zmq_peers_go(&guard->peers, fd, guard->failed);
+    if (guard->failed && guard->why[0] && news)
+        note_refused(guard, address, "", guard->why);
+    guard->failed = false;
+}
+
+/* An event is 16 bits of what and 32 of how, which of one that comes or goes is its descriptor, and behind it the address. */
 static int hear(mr_zmq_guard *guard, int flags) {
     part parts[PARTS] = {0};
-    char why[64];
     uint16_t what = 0;
     uint32_t how = 0;
     if (receive(guard->events, parts, flags) < 0)
         return -1;
     memcpy(&what, parts[0].data, sizeof what);
     memcpy(&how, parts[0].data + sizeof what, sizeof how);
-    if (what == ZMQ_EVENT_ACCEPTED || what == ZMQ_EVENT_DISCONNECTED) {
-        guard->peers += what == ZMQ_EVENT_ACCEPTED ? 1 : -1;
-        return 0;
-    }
-    if (what == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
-        snprintf(why, sizeof why, "handshake failed: protocol error 0x%x", (unsigned)how);
+    if (what == ZMQ_EVENT_ACCEPTED)
+        mr_zmq_peers_come(&guard->peers, (int)how, mr_clock_now_ns(mr_clock_real()));
+    else if (what == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+        mr_zmq_peers_made(&guard->peers);
+    else if (what == ZMQ_EVENT_DISCONNECTED)
+        note_end(guard, (int)how, parts[1].data);
     else
-        snprintf(why, sizeof why, "handshake failed: %s", how ? zmq_strerror((int)how) : "no detail");
-    note_refused(guard, parts[1].data, "", why);
+        note_failure(guard, what, how);
     return 0;
+}
+
+/* All that libzmq has told so far. */
+static int hear_all(mr_zmq_guard *guard) {
+    int heard;
+    do
+        heard = hear(guard, ZMQ_DONTWAIT);
+    while (heard == 0);
+    return heard;
+}
+
+static void cut_strangers(mr_zmq_guard *guard) {
+    char address[MR_ZMQ_ADDRESS];
+    bool stranger;
+    const char *why;
+    while ((why = mr_zmq_peers_cut(&guard->peers, mr_clock_now_ns(mr_clock_real()), address, &stranger)))
+        if (stranger)
+            note_refused(guard, address, "", why);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------------------------ */
@@ -134,9 +172,8 @@ static int answer(mr_zmq_guard *guard) {
     int count = receive(guard->requests, parts, 0);
     if (count < 0)
         return -1;
-    /* What has connected before it asks is to be counted with it. */
-    while (hear(guard, ZMQ_DONTWAIT) == 0)
-        ;
+    /* What has connected, or gone, before it asks is to be counted with it. */
+    hear_all(guard);
     const char *why = refusal(guard, parts, count);
     if (count == PARTS && parts[CREDENTIALS].bytes == MR_KEY_BYTES)
         mr_key_encode((const uint8_t *)parts[CREDENTIALS].data, key);
@@ -152,6 +189,14 @@ static int answer(mr_zmq_guard *guard) {
 
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
 
+/* Rounded up, so that it is time when the thread wakes. */
+static long wait_ms(const mr_zmq_guard *guard) {
+    int64_t wake_ns = mr_zmq_peers_wake_ns(&guard->peers), now_ns = mr_clock_now_ns(mr_clock_real());
+    if (wake_ns == INT64_MAX)
+        return -1;
+    return wake_ns > now_ns ? (long)((wake_ns - now_ns) / NS_PER_MS + 1) : 0;
+}
+
 static void *watch(void *context) {
     mr_zmq_guard *guard = context;
     zmq_pollitem_t items[] = {{guard->requests, 0, ZMQ_POLLIN, 0}, {guard->events, 0, ZMQ_POLLIN, 0}};
@@ -159,23 +204,25 @@ static void *watch(void *context) {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     for (bool ended = false; !ended;) {
-        if (zmq_poll(items, 2, -1) < 0) {
+        if (zmq_poll(items, 2, wait_ms(guard)) < 0) {
             ended = errno != EINTR;
             continue;
         }
         if (items[0].revents)
             ended = answer(guard) && errno == ETERM;
-        if (!ended && items[1].revents)
-            ended = hear(guard, ZMQ_DONTWAIT) && errno == ETERM;
+        if (!ended)
+            ended = hear_all(guard) && errno == ETERM;
+        if (!ended)
+            cut_strangers(guard);
     }
     zmq_close(guard->requests);
     zmq_close(guard->events);
     return NULL;
 }
 
-/* Peers that failed ZAP were told of by its answer. */
 enum {
-    EVENTS = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_ACCEPTED |
+    EVENTS = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+             ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_ACCEPTED |
              ZMQ_EVENT_DISCONNECTED
 };
 
@@ -194,14 +241,14 @@ static int start(mr_zmq_guard *guard, void *context, void *socket) {
     return MR_OK;
 }
 
-int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const char *id, int most,
+int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const mr_zmq_guard_params *params,
                        mr_allow_list *allow) {
     mr_zmq_guard *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory");
-    snprintf(made->id, sizeof made->id, "%s", id);
+    snprintf(made->id, sizeof made->id, "%s", params->id);
     made->allow = *allow;
-    made->most = most;
+    mr_zmq_peers_init(&made->peers, params->most, params->handshake_ns, params->unknown_ns);
     made->entries = MOST_ENTRIES;
     made->entry_ns = mr_clock_now_ns(mr_clock_real());
     int status = start(made, context, socket);
@@ -213,6 +260,10 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
     *allow = (mr_allow_list){0};
     *guard = made;
     return MR_OK;
+}
+
+void mr_zmq_guard_know(mr_zmq_guard *guard, uint32_t peer, int fd) {
+    mr_zmq_peers_know(&guard->peers, peer, fd);
 }
 
 uint64_t mr_zmq_guard_refused(const mr_zmq_guard *guard) {
@@ -231,6 +282,7 @@ void mr_zmq_guard_end(mr_zmq_guard **guard) {
         if (gone->events)
             zmq_close(gone->events);
     }
+    mr_zmq_peers_fini(&gone->peers);
     mr_allow_list_fini(&gone->allow);
     mr_free(gone);
     *guard = NULL;

@@ -14,7 +14,8 @@
 #include "engine/transport/zmq_guard.h"
 #include "millrace/status.h"
 
-enum { ENDPOINT_BYTES = 512, HOST_BYTES = 256, DEFAULT_HANDSHAKE_MS = 10000 };
+enum { ENDPOINT_BYTES = 512, HOST_BYTES = 256 };
+static const int64_t DEFAULT_HANDSHAKE_NS = 10000000000, NS_PER_MS = 1000000;
 
 static const char tcp[] = "tcp://", ipc[] = "ipc://";
 
@@ -178,9 +179,8 @@ static int keep_alive(void *socket) {
 
 static int set_limits(void *socket, const mr_zmq_params *params) {
     int64_t most = params->max_message_bytes > 0 ? params->max_message_bytes : -1;
-    int handshake_ms = params->handshake_ns > 0 ? (int)(params->handshake_ns / 1000000) : DEFAULT_HANDSHAKE_MS;
     if (set(socket, ZMQ_SNDHWM, params->send_hwm) || set(socket, ZMQ_RCVHWM, params->receive_hwm) ||
-        set(socket, ZMQ_HANDSHAKE_IVL, handshake_ms) || set(socket, ZMQ_IPV6, 1) || keep_alive(socket) ||
+        set(socket, ZMQ_HANDSHAKE_IVL, (int)(params->handshake_ns / NS_PER_MS)) || set(socket, ZMQ_IPV6, 1) || keep_alive(socket) ||
         zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most))
         return mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a limit: %s", zmq_strerror(errno));
     return MR_OK;
@@ -196,6 +196,15 @@ static int set_curve(void *socket, const mr_zmq_params *params, const mr_key_pai
     return MR_OK;
 }
 
+static int guard(mr_zmq *made, mr_allow_list *allow) {
+    const mr_zmq_params *params = &made->params;
+    const mr_zmq_guard_params guarding = {.id = params->id,
+                                          .most = params->max_peers,
+                                          .handshake_ns = params->handshake_ns,
+                                          .unknown_ns = params->unknown_ns};
+    return mr_zmq_guard_begin(&made->guard, made->context, made->socket, &guarding, allow);
+}
+
 static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, const char *server) {
     const mr_zmq_params *params = &made->params;
     made->context = zmq_ctx_new();
@@ -209,7 +218,7 @@ static int create(mr_zmq *made, const mr_key_pair *pair, mr_allow_list *allow, c
     if (!status && params->bind && zmq_setsockopt(made->socket, ZMQ_ZAP_DOMAIN, params->id, strlen(params->id)))
         status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a domain: %s", zmq_strerror(errno));
     if (!status && params->bind)
-        status = mr_zmq_guard_begin(&made->guard, made->context, made->socket, params->id, params->max_peers, allow);
+        status = guard(made, allow);
     return status;
 }
 
@@ -221,6 +230,8 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory");
     made->params = *params;
+    if (params->handshake_ns <= 0)
+        made->params.handshake_ns = DEFAULT_HANDSHAKE_NS;
     int status = mr_zmq_check(params, NULL);
     if (!status)
         status = read_keys(params, &pair, &allow, server, NULL);
@@ -265,6 +276,11 @@ void *mr_zmq_handle(const mr_zmq *socket) {
 
 const char *mr_zmq_endpoint(const mr_zmq *socket) {
     return socket->endpoint;
+}
+
+void mr_zmq_know(const mr_zmq *socket, uint32_t peer, int fd) {
+    if (socket->guard)
+        mr_zmq_guard_know(socket->guard, peer, fd);
 }
 
 uint64_t mr_zmq_refused(const mr_zmq *socket) {

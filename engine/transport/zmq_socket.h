@@ -18,6 +18,7 @@ typedef struct mr_zmq mr_zmq;
 
 /* Threads behind one socket: those of its context, and the guard's where it binds. */
 enum { MR_ZMQ_THREADS = 2, MR_ZMQ_GUARDED_THREADS = 3 };
+enum { MR_ZMQ_MOST_KNOWN = 64 };
 
 typedef struct mr_zmq_params {
     const char *id;          /* of the stage or cut, for messages and the audit log; at most 255 bytes */
@@ -32,6 +33,8 @@ typedef struct mr_zmq_params {
     int64_t max_message_bytes; /* of one part: a peer that sends more is disconnected; 0: no limit */
     int max_peers;           /* binding: connections at once; more are refused; 0: no limit */
     int64_t handshake_ns;    /* how long a peer may take for it; 0: 10 seconds */
+    int64_t unknown_ns;      /* binding: how long a connection may be open before the owner knows whose it is (mr_zmq_know);
+                                0: as long as it likes. With it, strangers give way where there are more than max_peers */
 } mr_zmq_params;
 
 /* Whether that is a socket which may be opened; reads no file. MR_ERROR_CONFIG with the message, and in *wrong (may be
@@ -53,6 +56,9 @@ void mr_zmq_renew(mr_zmq *socket);
 void *mr_zmq_handle(const mr_zmq *socket);
 /* Where it listens, with the port that the system chose for "tcp://127.0.0.1:*"; or what it connects to. */
 const char *mr_zmq_endpoint(const mr_zmq *socket);
+/* That connection (ZMQ_SRCFD of what came over it) is now that peer's, below MR_ZMQ_MOST_KNOWN, and the one which was before
+ * is a stranger's. Any thread. */
+void mr_zmq_know(const mr_zmq *socket, uint32_t peer, int fd);
 /* Peers that were refused so far. Any thread. */
 uint64_t mr_zmq_refused(const mr_zmq *socket);
 /* Closes it and sets it to NULL; NULL is allowed. Waits up to linger_ms for what is not sent yet. */

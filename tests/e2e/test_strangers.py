@@ -1,0 +1,101 @@
+"""Two nodes of which one listens at a port of this machine, where others connect who have nothing to do with it: they say
+nothing, or begin to shake hands, and come in crowds, and come again. The node that the cut is for gets through."""
+import json
+import socket
+import threading
+import time
+
+from harness import MILLRACE, Case, call, free_port, main, start
+
+FRAMES = 3000
+PIPELINE = """\
+version: 1
+pipeline: visited
+sources:
+  a: {{type: "null", frames: {frames}}}
+stages:
+  out: {{type: jsonl, input: a, path: {folder}/out.jsonl, cut: {{inline: true}}}}
+nodes:
+  left: {{stages: [], sources: [a], listen: "tcp://127.0.0.1:{port}"}}
+  right: {{stages: [out]}}
+"""
+# What a handshake begins with, some of it and all of it.
+GREETING = (b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL").ljust(64, b"\0")
+BEGINNINGS = (b"", GREETING[:11], GREETING)
+CROWD = 100
+
+
+class Crowd:
+    """Keeps so many connections open, in place of each that is closed another one, until it ends."""
+
+    def __init__(self, port):
+        self.port, self.ended, self.closed = port, threading.Event(), 0
+        self.thread = threading.Thread(target=self.come, daemon=True)
+        self.thread.start()
+
+    def end(self):
+        self.ended.set()
+        self.thread.join()
+
+    def come(self):
+        there = []
+        while not self.ended.is_set():
+            there = [one for one in there if not self.is_over(one)]
+            for _ in range(min(2, CROWD - len(there))):
+                try:
+                    one = socket.create_connection(("127.0.0.1", self.port))
+                    one.sendall(BEGINNINGS[len(there) % len(BEGINNINGS)])
+                except OSError:
+                    break  # nobody listens yet, or any more
+                one.setblocking(False)
+                there.append(one)
+            time.sleep(0.01)
+        for one in there:
+            one.close()
+
+    def is_over(self, one):
+        try:
+            over = one.recv(4096) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            over = True
+        if over:
+            one.close()
+            self.closed += 1
+        return over
+
+
+class Strangers(Case):
+    def wait_until(self, reached, child):
+        for _ in range(6000):
+            if reached():
+                return
+            self.assertIsNone(child.poll(), "it has ended")
+            time.sleep(0.02)
+        self.fail("it does not come")
+
+    def test_who_is_planned_gets_through(self):
+        port, audit = free_port(), self.folder / "audit.jsonl"
+        path = self.write(PIPELINE.format(frames=FRAMES, folder=self.folder, port=port))
+        with open(self.folder / "left.json", "w") as out, open(self.folder / "left.log", "w") as log:
+            left = start([MILLRACE, "run", path, "--node", "left", "--json", "--audit", audit], stdout=out, stderr=log)
+        self.addCleanup(left.kill)
+        crowd = Crowd(port)
+        self.addCleanup(crowd.end)
+        self.wait_until(lambda: audit.exists() and "too many peers" in audit.read_text() and crowd.closed, left)
+        right = call([MILLRACE, "run", path, "--node", "right", "--json"])
+        self.assertEqual(right.returncode, 0, right.stderr)
+        self.assertEqual(left.wait(timeout=300), 0, (self.folder / "left.log").read_text())
+        told = json.loads((self.folder / "left.json").read_text())
+        self.assertEqual((told["ledger"]["delivered"], told["ledger"]["balanced"]), (FRAMES, True))
+        rows = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
+        self.assertEqual([row["seq"] for row in rows], list(range(FRAMES)))
+        refused = [one for one in map(json.loads, audit.read_text().splitlines()) if one["event"] == "peer refused"]
+        self.assertEqual({one["stage"] for one in refused}, {"a->right"})
+        self.assertEqual([int(one["refused"]) for one in refused], sorted({int(one["refused"]) for one in refused}))
+        self.assertIn("127.0.0.1", {one["address"].removeprefix("::ffff:") for one in refused})
+
+
+if __name__ == "__main__":
+    main()
