@@ -293,6 +293,36 @@ static void stages_without_their_inputs_are_not_asked(void **state) {
                 "    hint: name each input: join: {still: still, shrink: shrink}\n");
 }
 
+/* Beside very many ids the first unknown names are guessed at, and all are told. */
+static void guesses_are_bounded(void **state) {
+    (void)state;
+    enum { MANY_SOURCES = 10000, UNKNOWN_INPUTS = 20, GUESSED = 10 };
+    char *text = NULL;
+    size_t length = 0;
+    FILE *yaml = open_memstream(&text, &length);
+    assert_non_null(yaml);
+    fprintf(yaml, HEAD "sources:\n");
+    for (int i = 0; i < MANY_SOURCES; i++)
+        fprintf(yaml, "  a%05d: {uri: a.mp4}\n", i);
+    fprintf(yaml, "stages:\n");
+    for (int i = 0; i < UNKNOWN_INPUTS; i++)
+        fprintf(yaml, "  s%d: {type: trash, input: b%05d}\n", i, i);
+    fclose(yaml);
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    assert_int_equal(fake_load(&plan, text, &diagnostics), MR_ERROR_CONFIG);
+    assert_true(diagnostics.count >= UNKNOWN_INPUTS);
+    for (int i = 0; i < UNKNOWN_INPUTS; i++) {
+        char guess[64];
+        snprintf(guess, sizeof guess, "did you mean \"a%05d\"?", i);
+        assert_non_null(strstr(diagnostics.item[i].message, "there is no source or stage"));
+        assert_string_equal(diagnostics.item[i].hint,
+                            i < GUESSED ? guess : "inputs are ids of sources and stages of this file");
+    }
+    mr_diagnostics_fini(&diagnostics);
+    free(text);
+}
+
 static void unused_outputs_are_warned_of(void **state) {
     (void)state;
     mr_diagnostics diagnostics = {0};
@@ -381,6 +411,7 @@ int main(void) {
         cmocka_unit_test(refusals_have_the_place_of_their_option),
         cmocka_unit_test(misfits_name_both_ends_and_what_converts),
         cmocka_unit_test(stages_without_their_inputs_are_not_asked),
+        cmocka_unit_test(guesses_are_bounded),
         cmocka_unit_test(unused_outputs_are_warned_of),
         cmocka_unit_test(text_and_graph_are_checked_at_once),
         cmocka_unit_test(cycles_behind_cycles_are_all_named),

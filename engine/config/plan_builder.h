@@ -6,6 +6,7 @@
 #ifndef MILLRACE_CONFIG_PLAN_BUILDER_H
 #define MILLRACE_CONFIG_PLAN_BUILDER_H
 
+#include "engine/config/nearest.h"
 #include "engine/config/plan.h"
 
 enum { MR_PLAN_MAX_LINKS = 262144, MR_PLAN_MOST_BUFFERS = 1 << 28 /* of a pool */ };
@@ -45,6 +46,7 @@ typedef struct mr_plan_builder {
     mr_index device_names;  /* names and aliases to plan->devices */
     size_t device_room;
     bool *asked;            /* vertices that have answered */
+    int offered;            /* ids that were compared with unknown names */
     bool *hangs;            /* vertices that may choose, or stand behind one that may; until the choice is made */
     mr_plan_need **needs;   /* [vertex][input]: what it, and all that its frames go on to, takes */
     mr_plan_need **wanted;  /* [vertex][output]: what all that follows takes, where it is chosen */
@@ -174,6 +176,9 @@ bool mr_plan_is_shared(const mr_plan_builder *builder, const mr_plan_ways *ways,
 bool mr_plan_gets_lent(const mr_plan_builder *builder, const mr_plan_ways *ways, int vertex);
 /* The first device of a vertex that is not the host; 0 where it has none. */
 int mr_plan_accelerator(const mr_plan_vertex *vertex);
+
+/* plan_links.c: compares ids with an unknown name, as long as that comes to little for all of a file's unknown names. */
+void mr_plan_offer_ids(mr_plan_builder *builder, mr_nearest *nearest, bool sources, bool stages);
 
 /* How many ports there are; NULL has none. */
 int mr_port_count(const mr_port *ports);

@@ -69,14 +69,25 @@ static int add_link(const reference *r, int from, int from_port) {
 
 /* ---- names ---------------------------------------------------------------------------------------------------- */
 
+/* Of very many ids beside very many unknown names: where these have been compared so often, the next go without. */
+enum { MOST_OFFERED = 100000 };
+
+void mr_plan_offer_ids(mr_plan_builder *b, mr_nearest *nearest, bool sources, bool stages) {
+    for (int v = 0; v < b->count && b->offered < MOST_OFFERED && !mr_diagnostics_full(b->diagnostics); v++) {
+        if (!(b->vertex[v]->is_source ? sources : stages))
+            continue;
+        mr_nearest_offer(nearest, b->vertex[v]->id);
+        b->offered++;
+    }
+}
+
 static void unknown_input(const reference *r, const char *name) {
     char hint[256];
     mr_nearest nearest = {.wanted = name};
     /* Without any source, which is diagnosed, it was one of those. */
     if (r->b->spec->source_count == 0)
         return;
-    for (int v = 0; v < r->b->count && !mr_diagnostics_full(r->b->diagnostics); v++)
-        mr_nearest_offer(&nearest, r->b->vertex[v]->id);
+    mr_plan_offer_ids(r->b, &nearest, true, true);
     mr_plan_error(r->b, r->input->place,
                   strcmp(name, "*") == 0 ? "sources.* means all of them"
                                          : mr_nearest_hint(&nearest, hint, sizeof hint,

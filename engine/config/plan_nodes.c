@@ -37,9 +37,7 @@ static void unknown_name(const assignment *a, const mr_spec_node *node, bool sou
                          mr_place place) {
     char hint[256];
     mr_nearest nearest = {.wanted = name};
-    for (int v = 0; v < a->b->count && !mr_diagnostics_full(a->b->diagnostics); v++)
-        if (a->b->vertex[v]->is_source == sources)
-            mr_nearest_offer(&nearest, a->b->vertex[v]->id);
+    mr_plan_offer_ids(a->b, &nearest, sources, !sources);
     mr_plan_error(a->b, place,
                   mr_nearest_hint(&nearest, hint, sizeof hint,
                                   sources ? "its sources are ids under `sources`" : "its stages are ids under `stages`"),
