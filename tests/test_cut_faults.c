@@ -25,6 +25,15 @@ static const char *shared_work(int frames, const char *stages) {
 
 static const char plain_work[] = "  first: {type: pass, input: n}\n  work: {type: chew, input: first, uneven: true}\n";
 
+/* Those of plain_work, but that the run goes on until the gate is open. */
+static const char *held_work(int frames) {
+    char stages[256];
+    snprintf(stages, sizeof stages,
+             "  first: {type: hold, input: n, at: 1000, file: %s}\n  work: {type: chew, input: first, uneven: true}\n",
+             cut_gate);
+    return shared_work(frames, stages);
+}
+
 static void start_workers(const char *text, node_process workers[REPLICAS]) {
     for (int i = 0; i < REPLICAS; i++)
         workers[i] = node_start_replica(text, "b", i, cut_folder);
@@ -50,7 +59,7 @@ static void test_replicas_keep_order(void **state) {
 static void test_replicas_are_killed(void **state) {
     node_process workers[REPLICAS];
     (void)state;
-    const char *text = shared_work(2000, plain_work);
+    const char *text = held_work(2000);
     node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "c", cut_folder);
     start_workers(text, workers);
     for (int i = 0; i < REPLICAS; i++) {
@@ -58,6 +67,7 @@ static void test_replicas_are_killed(void **state) {
         node_kill(&workers[i]);
         workers[i] = node_start_replica(text, "b", i, cut_folder);
     }
+    cut_open_gate();
     node_report a = node_finish(&giver), c = node_finish(&taker);
     for (int i = 0; i < REPLICAS; i++)
         assert_int_equal(node_finish(&workers[i]).status, 0);

@@ -245,7 +245,7 @@ static void only_those_with_a_key_of_the_list(void **state) {
     fixture *in = *state;
     mr_key_pair server, friend, stranger;
     char key_path[128], list[128], text[64], got[16] = "";
-    int patience_ms = 30000;
+    int patience_ms = 240000;
     assert_int_equal(mr_key_pair_generate(&server) | mr_key_pair_generate(&friend) | mr_key_pair_generate(&stranger), 0);
     assert_int_equal(mr_key_pair_write(&server, in->folder, "server"), MR_OK);
     snprintf(key_path, sizeof key_path, "%s/server.key", in->folder);
@@ -259,7 +259,7 @@ static void only_those_with_a_key_of_the_list(void **state) {
     void *context = zmq_ctx_new();
     void *wrong = send_with(context, mr_zmq_endpoint(socket), &stranger, server.public_key);
     void *plain = send_with(context, mr_zmq_endpoint(socket), NULL, NULL);
-    for (int i = 0; mr_zmq_refused(socket) < 2 && i < 3000; i++)
+    for (int i = 0; mr_zmq_refused(socket) < 2 && i < 24000; i++)
         usleep(10000);
     assert_true(mr_zmq_refused(socket) >= 2);
     void *right = send_with(context, mr_zmq_endpoint(socket), &friend, server.public_key);
@@ -273,8 +273,10 @@ static void only_those_with_a_key_of_the_list(void **state) {
     zmq_ctx_term(context);
     mr_zmq_close(&socket, 0);
     mr_audit_close();
-    assert_true(count_lines(in->other, "\"peer accepted\"") == 1);
-    assert_true(count_lines(in->other, friend.public_key) == 1);
+    /* A handshake that takes too long is tried again. */
+    const size_t accepted = count_lines(in->other, "\"peer accepted\"");
+    assert_true(accepted >= 1);
+    assert_int_equal(count_lines(in->other, friend.public_key), accepted);
     assert_true(count_lines(in->other, "\"key not allowed\"") >= 1);
     assert_true(count_lines(in->other, stranger.public_key) >= 1);
     assert_true(count_lines(in->other, "handshake failed") >= 1);

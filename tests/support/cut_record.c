@@ -12,14 +12,21 @@
 
 enum { MOST_LINES = 20000 };
 
-char cut_folder[64], cut_file[128];
+char cut_folder[64], cut_file[128], cut_gate[128];
 
 int cut_make_folder(void **state) {
     (void)state;
     snprintf(cut_folder, sizeof cut_folder, "/tmp/millrace-cut-XXXXXX");
     assert_non_null(mkdtemp(cut_folder));
     snprintf(cut_file, sizeof cut_file, "%s/record", cut_folder);
+    snprintf(cut_gate, sizeof cut_gate, "%s/gate", cut_folder);
     return 0;
+}
+
+void cut_open_gate(void) {
+    FILE *gate = fopen(cut_gate, "w");
+    assert_non_null(gate);
+    fclose(gate);
 }
 
 int cut_remove_folder(void **state) {

@@ -21,7 +21,7 @@
 #include "tests/support/flow_stages.h"
 #include "tests/support/node_stages.h"
 
-enum { PATIENCE_S = 60, MOST_TYPES = 64 };
+enum { PATIENCE_S = 240, MOST_TYPES = 64 };
 
 /* ---- record ----------------------------------------------------------------------------------------------------- */
 
@@ -108,9 +108,10 @@ static const mr_stage_type record = {
 static const mr_stage_type *const *all_types(void) {
     static const mr_stage_type *types[MOST_TYPES + 1];
     size_t count = 0;
-    for (const mr_stage_type *const *type = flow_stage_types(); *type && count < MOST_TYPES - 4; type++)
+    for (const mr_stage_type *const *type = flow_stage_types(); *type && count < MOST_TYPES - 5; type++)
         types[count++] = *type;
     types[count++] = &node_chew;
+    types[count++] = &node_hold;
     types[count++] = &node_bulk;
     types[count++] = &node_load;
     types[count] = &record;

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 typedef struct options {
-    int64_t fatal_at, bytes;
+    int64_t fatal_at, bytes, at;
+    const char *file;
     bool uneven;
 } options;
 
@@ -24,6 +25,14 @@ static const mr_option bulk_options[] = {
     MR_OPTIONS_END,
 };
 
+static const mr_option hold_options[] = {
+    {.name = "at", .kind = MR_OPTION_INT, .offset = offsetof(options, at), .required = true, .min = 0, .max = 1e9,
+     .help = "The first frame that waits."},
+    {.name = "file", .kind = MR_OPTION_STRING, .offset = offsetof(options, file), .required = true,
+     .help = "Once it is there nothing waits."},
+    MR_OPTIONS_END,
+};
+
 static int chew_process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
     const uint64_t seq = mr_io_input(io)->identity.seq;
@@ -32,6 +41,16 @@ static int chew_process(mr_stage *self, mr_io *io) {
     if (given->uneven && seq % 7 == 0)
         nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
     return mr_io_forward(io, 0);
+}
+
+/* No thread is held up. */
+static int hold_process(mr_stage *self, mr_io *io) {
+    enum { AGAIN_NS = 10000000 };
+    const options *given = self->options;
+    if ((int64_t)mr_io_input(io)->identity.seq < given->at || access(given->file, F_OK) == 0)
+        return mr_io_forward(io, 0);
+    mr_io_wake_at(io, mr_io_now_ns(io) + AGAIN_NS);
+    return MR_WAIT;
 }
 
 static mr_format bulk_format(const options *given) {
@@ -98,6 +117,17 @@ const mr_stage_type node_chew = {
     .options_bytes = sizeof(options),
     .entry = MR_ENTRY_STATELESS,
     .process = chew_process,
+};
+
+const mr_stage_type node_hold = {
+    .name = "hold",
+    .summary = "passes frames on, but for those from some number on, which wait for a file",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = hold_options,
+    .options_bytes = sizeof(options),
+    .entry = MR_ENTRY_SHARED,
+    .process = hold_process,
 };
 
 const mr_stage_type node_bulk = {
