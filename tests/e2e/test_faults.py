@@ -26,7 +26,7 @@ nodes:
   writes: {{stages: [second]{writes}}}
 """
 NODES = ("reads", "works", "writes")
-PATIENCE = 120
+PATIENCE = harness.TIMEOUT
 SEED = random.randrange(1 << 32)
 
 
@@ -76,7 +76,9 @@ class Nodes(Case):
         return ledgers
 
     def numbers(self):
-        return [json.loads(line)["seq"] for line in self.out.read_text().splitlines()]
+        """Of whole lines: the last may be on its way."""
+        text = self.out.read_text()
+        return [json.loads(line)["seq"] for line in text[:text.rfind("\n") + 1].splitlines()]
 
 
 class Faults(Nodes):
@@ -152,6 +154,19 @@ class Strangers(Nodes):
         with_name = self.stranger(address, identity=b"works")
         with_name.send(b"I am works")
 
+    def wait_for(self, happened):
+        end = time.monotonic() + PATIENCE
+        while not happened():
+            self.assertLess(time.monotonic(), end, f"seed {SEED}: {self.told()} {self.audited()}")
+            time.sleep(0.05)
+
+    def end_and_check(self):
+        """The run, which has no end of its own, is ended, and nothing is missing of what it has read."""
+        self.nodes["reads"].send_signal(signal.SIGTERM)
+        ledger = self.finish()["reads"]
+        self.assertEqual(self.numbers(), list(range(ledger["in"])), f"seed {SEED}: {self.told()}")
+        self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
+
     def audited(self):
         text = (self.folder / "reads.audit").read_text()
         lines = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]  # one may be on its way
@@ -160,13 +175,12 @@ class Strangers(Nodes):
     def test_strangers_do_no_harm(self):
         port = free_port()
         address = f"tcp://127.0.0.1:{port}"
-        self.start_nodes(self.pipeline(3000, 1500, listen=address))
+        self.start_nodes(self.pipeline(1000000, 1500, listen=address))
         self.await_rows(100)
         self.bother(address)
-        ledger = self.finish()["reads"]
-        self.assertEqual(self.numbers(), list(range(3000)), f"seed {SEED}: {self.told()}")
-        self.assertEqual((ledger["in"], ledger["delivered"]), (3000, 3000))
-        self.assertIn("is refused", self.told()["reads"])
+        self.wait_for(lambda: "is refused" in (self.folder / "reads.log").read_text())
+        self.await_rows(len(self.numbers()) + 1000)
+        self.end_and_check()
 
     def test_more_than_may_come(self):
         """Connections beyond what the plan has room for are refused, and written down; who is here stays."""
@@ -175,14 +189,8 @@ class Strangers(Nodes):
         self.await_rows(100)
         for _ in range(60):  # one taker, eight more while it comes back, four connections for each, and sixteen
             self.stranger(address)
-        end = time.monotonic() + PATIENCE
-        while not any(line["reason"] == "too many peers" for line in self.audited()):
-            self.assertLess(time.monotonic(), end, self.audited())
-            time.sleep(0.05)
-        self.nodes["reads"].send_signal(signal.SIGTERM)
-        ledger = self.finish()["reads"]
-        self.assertEqual(self.numbers(), list(range(ledger["in"])), f"seed {SEED}: {self.told()}")
-        self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
+        self.wait_for(lambda: any(line["reason"] == "too many peers" for line in self.audited()))
+        self.end_and_check()
 
     def test_who_has_no_key_does_not_come_in(self):
         """Without a key, with another key, with the wrong key of the other end: refused, counted, written down."""
@@ -192,7 +200,7 @@ class Strangers(Nodes):
         port = free_port()
         address = f"tcp://127.0.0.1:{port}"
         keys = {name: f", key: {self.folder}/{name}.key" for name in NODES}
-        self.start_nodes(self.pipeline(4000, 1500, listen=address, **keys))
+        self.start_nodes(self.pipeline(1000000, 1500, listen=address, **keys))
         self.await_rows(100)
         public, secret = zmq.auth.load_certificate(self.folder / "stranger.key")
         known, _ = zmq.auth.load_certificate(self.folder / "reads.pub")
@@ -201,14 +209,9 @@ class Strangers(Nodes):
                    self.stranger(address, curve_publickey=public, curve_secretkey=secret, curve_serverkey=public)]
         for one in sockets:
             one.send(b"let me in", zmq.DONTWAIT)
-        end = time.monotonic() + PATIENCE
-        while not any(line["key"] == public.decode() for line in self.audited()):
-            self.assertLess(time.monotonic(), end, self.audited())
-            time.sleep(0.05)
+        self.wait_for(lambda: any(line["key"] == public.decode() for line in self.audited()))
         self.assertGreaterEqual(max(line["refused"] for line in self.audited()), 1)
-        ledger = self.finish()["reads"]
-        self.assertEqual(self.numbers(), list(range(4000)))
-        self.assertEqual((ledger["in"], ledger["delivered"]), (4000, 4000))
+        self.end_and_check()
 
 
 if __name__ == "__main__":

@@ -399,15 +399,18 @@ class Nodes(Watched):
                     told = manager.recv(4096).decode()
                     wanted = {one for one in wanted if not told.startswith(one)}
                 child.send_signal(signal.SIGTERM)
-                while child.poll() is None:
-                    manager.settimeout(0.1)
+                manager.settimeout(0.1)
+                told, last, ended = set(), None, False
+                while last or not ended:  # what was told last may still lie there when it has ended
+                    ended = child.poll() is not None
                     try:
-                        wanted.add(manager.recv(4096).decode())
+                        last = manager.recv(4096).decode()
+                        told.add(last)
                     except TimeoutError:
-                        pass
+                        last = None
                 self.assertEqual(child.returncode, 0, child.stderr.read())
                 if not arguments:
-                    self.assertIn("STOPPING=1", wanted)
+                    self.assertIn("STOPPING=1", told)
 
 
 if __name__ == "__main__":

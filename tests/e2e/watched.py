@@ -9,7 +9,7 @@ import time
 import harness
 from harness import MILLRACE, Case
 
-PATIENCE = 60
+PATIENCE = harness.TIMEOUT
 LEDGER = re.compile(r"  ledger: (.*): (?:balanced|NOT BALANCED)$")
 
 

@@ -281,6 +281,8 @@ static int run(const arguments *from) {
     int failed = report(pipeline, from, status);
     /* It has ended by itself: who asks it to end from now on gets what it has come to. */
     mr_signals_end();
+    /* Results may be on their way for a while yet, and nobody answers who asks. */
+    mr_control_close();
     end_audit(pipeline, status);
     if (failed)
         mr_command_failed(failed);
