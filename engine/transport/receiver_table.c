@@ -10,10 +10,13 @@ static uint64_t mix(uint64_t value) {
     return value ^ (value >> 31);
 }
 
+/* So many frames that follow each other have buckets that do, and so in memory that is at hand. */
+enum { NEIGHBOURS = 64 };
+
 static int32_t *bucket_of(mr_receiver *receiver, const mr_identity *identity) {
-    uint64_t hash = mix(identity->seq ^ (uint64_t)identity->source << 40 ^ (uint64_t)identity->sub << 52) ^
+    uint64_t hash = mix(identity->seq / NEIGHBOURS ^ (uint64_t)identity->source << 40 ^ (uint64_t)identity->sub << 52) ^
                     mix(identity->epoch + UINT64_C(0x9e3779b97f4a7c15));
-    return &receiver->bucket[hash & (receiver->buckets - 1)];
+    return &receiver->bucket[(hash + identity->seq % NEIGHBOURS) & (receiver->buckets - 1)];
 }
 
 int32_t table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender) {
