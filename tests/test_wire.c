@@ -239,8 +239,8 @@ static void test_batches_and_marks(void **state) {
     }
     item[36] = (mr_cut_item){.kind = MR_CUT_GONE, .identity = {1, 2, 3, 4}, .position = 37, .reason = "late"};
     item[37] = (mr_cut_item){.kind = MR_CUT_DISCONTINUITY, .identity = {.source = 2}, .position = 38};
-    item[38] = (mr_cut_item){.kind = MR_CUT_FORMAT, .position = 39,
-                             .format = mr_tensor_format(MR_DTYPE_U8, MR_LAYOUT_NHWC, 1, &(int64_t){7})};
+    const mr_format format = mr_tensor_format(MR_DTYPE_U8, MR_LAYOUT_NHWC, 1, &(int64_t){7});
+    item[38] = (mr_cut_item){.kind = MR_CUT_FORMAT, .position = 39, .format = &format};
     item[39] = (mr_cut_item){.kind = MR_CUT_END, .identity = {.source = 1}, .reason = "failed"};
     mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, 40}};
     size_t count;
@@ -258,7 +258,7 @@ static void test_batches_and_marks(void **state) {
     }
     assert_string_equal(came.items.item[36].reason, "late");
     assert_int_equal(came.items.item[36].identity.sub, 4);
-    assert_same_format(&came.items.item[38].format, &item[38].format);
+    assert_same_format(came.items.item[38].format, &format);
     assert_string_equal(came.items.item[39].reason, "failed");
     assert_int_equal(came.items.item[39].identity.source, 1);
     wire_close(&f);

@@ -31,7 +31,7 @@ typedef struct mr_cut_item {
     uint64_t bytes;     /* FRAME: of its payload, as mr_wire_frame_bytes counts */
     bool packet, key;   /* FRAME: a compressed packet; one that decoding can begin with */
     const char *reason; /* GONE and END; lives as long as the pipeline; may be NULL */
-    mr_format format;   /* FORMAT */
+    const mr_format *format; /* FORMAT; lives as long as the item, or the message that was read */
     /* the session's */
     uint64_t position;  /* in the cut, from 1, as the sender counts; 0: END */
     uint64_t ticket;    /* at a receiver: what mr_receiver_take and mr_receiver_settle are told */

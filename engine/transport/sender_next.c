@@ -29,9 +29,11 @@ static bool next_outcome(mr_sender *sender, mr_action *action) {
         slot *s = slot_at(sender, sender->settled[sender->settled_first++ & (sender->room - 1)]);
         sender->settled_count--;
         found = s->item.kind == MR_CUT_FRAME;
-        if (found)
-            *action = (mr_action){.kind = s->set_aside ? MR_ACTION_SET_ASIDE : MR_ACTION_SETTLE,
-                                  .item = s->item, .settled = s->settled};
+        if (found) {
+            action->kind = s->set_aside ? MR_ACTION_SET_ASIDE : MR_ACTION_SETTLE;
+            action->item = s->item;
+            action->settled = s->settled;
+        }
         s->item.position = 0; /* taken */
         while (sender->base != sender->next && !slot_at(sender, sender->base)->item.position)
             sender->base++;

@@ -114,9 +114,13 @@ typedef enum mr_action_kind {
 typedef struct mr_action {
     mr_action_kind kind;
     uint32_t peer;      /* SEND, PEER and RENEW. Sender: the route of the peer's last message. Receiver: which sender */
-    mr_cut_message message; /* SEND */
-    mr_cut_item item;   /* SETTLE, SET_ASIDE and SUSPECT; of the latter without its frame */
-    mr_settled settled; /* SETTLE and SET_ASIDE: outcome, stage, reason; count 1 */
+    union {
+        mr_cut_message message; /* SEND */
+        struct {
+            mr_cut_item item;   /* SETTLE, SET_ASIDE and SUSPECT; of the latter without its frame */
+            mr_settled settled; /* SETTLE and SET_ASIDE: outcome, stage, reason; count 1 */
+        };
+    };
     struct {
         mr_peer_change change;
         mr_reject_reason reason; /* of REJECTED */

@@ -49,11 +49,12 @@ static int read_formats(mr_wire_reader *reader, Millrace__V1__Format *const *for
     return status;
 }
 
-static int find_format(const mr_wire_reader *reader, uint32_t number, mr_format *format) {
-    if (!number || number > reader->format_count)
-        return refuse("a format that the message does not describe");
-    *format = reader->format[number - 1];
-    return MR_OK;
+/* NULL: it is refused. */
+static const mr_format *find_format(const mr_wire_reader *reader, uint32_t number) {
+    if (number && number <= reader->format_count)
+        return &reader->format[number - 1];
+    refuse("a format that the message does not describe");
+    return NULL;
 }
 
 /* `bytes` bytes at a place in a block. */
@@ -161,13 +162,14 @@ static int read_classes(const mr_wire_reader *reader, const Millrace__V1__Result
 static int read_tensor(const mr_wire_reader *reader, const Millrace__V1__Result *from, mr_result *result) {
     mr_buffer *buffer;
     uint8_t *data;
-    int status = find_format(reader, from->format, &result->format);
-    if (status)
-        return status;
+    const mr_format *format = find_format(reader, from->format);
+    if (!format)
+        return MR_ERROR_PROTOCOL;
+    result->format = *format;
     size_t bytes = mr_tensor_bytes(&result->format);
     if (result->format.payload != MR_PAYLOAD_TENSOR || !bytes || from->offset % mr_dtype_bytes(result->format.dtype))
         return refuse("a tensor without a size, or that is not aligned");
-    status = find(reader, from->block, from->offset, bytes, &buffer, &data);
+    int status = find(reader, from->block, from->offset, bytes, &buffer, &data);
     if (status)
         return status;
     result->kind = MR_RESULT_TENSOR;
@@ -214,9 +216,10 @@ static int64_t subtract(int64_t a, int64_t b) {
 }
 
 static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame *frame) {
-    int status = find_format(reader, item->format, &frame->format);
-    if (status)
-        return status;
+    const mr_format *format = find_format(reader, item->format);
+    if (!format)
+        return MR_ERROR_PROTOCOL;
+    frame->format = *format;
     frame->identity = (mr_identity){
         .source = item->source, .epoch = item->epoch, .seq = item->seq, .sub = item->sub};
     frame->pts_ns = item->pts_ns;
@@ -230,7 +233,7 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
         return refuse("a frame of media that the message does not describe");
     if (item->media)
         frame->media = mr_media_ref(reader->media[item->media - 1]);
-    status = read_planes(reader, item, frame);
+    int status = read_planes(reader, item, frame);
     return status ? status : read_results(reader, item, frame);
 }
 
@@ -262,7 +265,7 @@ static int read_item(mr_wire_reader *reader, const Millrace__V1__Item *from, mr_
         return MR_OK;
     }
     if (item->kind == MR_CUT_FORMAT)
-        return find_format(reader, from->format, &item->format);
+        return (item->format = find_format(reader, from->format)) ? MR_OK : MR_ERROR_PROTOCOL;
     return wire_read_name(reader, from->reason, &item->reason);
 }
 

@@ -266,7 +266,7 @@ static int write_item(mr_wire_writer *writer, const mr_cut_item *from, Millrace_
     item->sub = from->identity.sub;
     if (from->kind == MR_CUT_FRAME)
         return write_frame(writer, from->frame, item);
-    int status = from->kind == MR_CUT_FORMAT ? number_format(writer, &from->format, &item->format) : MR_OK;
+    int status = from->kind == MR_CUT_FORMAT ? number_format(writer, from->format, &item->format) : MR_OK;
     return status ? status : wire_write_name(writer, from->reason, &item->reason);
 }
 
