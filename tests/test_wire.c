@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "tests/support/wire_frames.h"
 
@@ -204,6 +205,49 @@ static void test_planes_that_lie_oddly(void **state) {
     wire_close(&f);
 }
 
+/* What is gathered from a frame, and a reference to the memory that it was gathered in. */
+static mr_wire_part gather(wire_fixture *f, mr_frame *frame) {
+    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
+    mr_cut_message message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
+    const mr_wire_part *parts;
+    size_t count;
+    memset(frame->results->buffer->data, (int)frame->identity.seq, mr_tensor_bytes(&frame->results->format));
+    assert_int_equal(mr_wire_write(f->writer, &message, NOW, &parts, &count), MR_OK);
+    assert_int_equal(count, 2);
+    mr_buffer_ref(parts[1].buffer);
+    return parts[1];
+}
+
+/* Small payloads of messages that are still on their way stay as they were; once they are out, nothing is allocated for
+ * those that follow. */
+static void test_gathered_memory_is_used_again(void **state) {
+    enum { MESSAGES = 40, BYTES = 1024 };
+    wire_fixture f;
+    mr_wire_part part[MESSAGES];
+    (void)state;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    mr_frame *frame = wire_frame(&f, &(mr_format){.payload = MR_PAYLOAD_RESULTS});
+    wire_add_tensor(&f, frame, BYTES / 4);
+    for (int i = 0; i < MESSAGES; i++) {
+        frame->identity.seq = (uint64_t)i;
+        part[i] = gather(&f, frame);
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        assert_int_equal(part[i].bytes, BYTES);
+        for (int at = 0; at < BYTES; at++)
+            assert_int_equal(part[i].data[at], i);
+        mr_buffer_unref(&part[i].buffer);
+    }
+    const uint64_t allocated = mr_allocation_count();
+    for (int i = 0; i < MESSAGES; i++) {
+        part[i] = gather(&f, frame);
+        mr_buffer_unref(&part[i].buffer);
+    }
+    assert_int_equal(mr_allocation_count(), allocated);
+    mr_frame_unref(&frame);
+    wire_close(&f);
+}
+
 /* A large picture travels as it lies, in one part, and is not copied where it arrives. */
 static void test_pictures_are_not_copied(void **state) {
     (void)state;
@@ -393,6 +437,7 @@ int main(void) {
         cmocka_unit_test(test_compressed),
         cmocka_unit_test(test_planes_that_lie_oddly),
         cmocka_unit_test(test_pictures_are_not_copied),
+        cmocka_unit_test(test_gathered_memory_is_used_again),
         cmocka_unit_test(test_batches_and_marks),
         cmocka_unit_test(test_other_messages),
         cmocka_unit_test(test_formats_are_shared),

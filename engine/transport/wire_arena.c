@@ -4,6 +4,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/transport/wire_parts.h"
+#include "millrace/status.h"
 
 static arena_block *new_block(size_t bytes) {
     arena_block *block = mr_alloc(sizeof *block + bytes);
@@ -66,6 +67,15 @@ static void *allocate(void *data, size_t bytes) {
 static void release(void *data, void *pointer) {
     (void)data;
     (void)pointer;
+}
+
+int wire_new_buffer(size_t bytes, mr_buffer **buffer) {
+    void *data = mr_alloc_aligned(64, bytes ? bytes : 1);
+    *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
+    if (*buffer)
+        return MR_OK;
+    mr_free(data);
+    return mr_fail(MR_ERROR_MEMORY, "no memory for a payload of %zu bytes", bytes);
 }
 
 ProtobufCAllocator wire_allocator(wire_arena *arena) {

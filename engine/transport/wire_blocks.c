@@ -14,28 +14,57 @@
 enum { SMALL_BYTES = 8192 };
 /* What is smaller is not compressed. */
 enum { LEAST_TO_COMPRESS = 512 };
+/* What was gathered in more than this is not gathered in again. */
+enum { MOST_KEPT = 1 << 20 };
 /* The fastest level of Zstandard that is no negative one. */
 enum { ZSTD_LEVEL = 1 };
 
+static mr_buffer **gathered_now(mr_wire_writer *writer) {
+    return &writer->gathered[writer->gathered_turn % WIRE_GATHERED];
+}
+
+/* The memory that was used the longest time ago; not while somebody reads from it, and not where it is too large to be
+ * kept. */
+static void begin_to_gather(mr_wire_writer *writer) {
+    writer->block[writer->block_count++] = (wire_block){0};
+    writer->gathered_block = writer->block_count;
+    writer->gathered_turn++;
+    mr_buffer **next = gathered_now(writer);
+    if (*next && ((*next)->bytes > MOST_KEPT || atomic_load_explicit(&(*next)->references, memory_order_acquire) > 1))
+        mr_buffer_unref(next);
+}
+
+static int grow(mr_wire_writer *writer, size_t bytes) {
+    mr_buffer **now = gathered_now(writer), *more;
+    int status = wire_new_buffer(2 * bytes + 4096, &more);
+    if (status)
+        return status;
+    if (writer->gathered_bytes)
+        memcpy(more->data, (*now)->data, writer->gathered_bytes);
+    mr_buffer_unref(now);
+    *now = more;
+    return MR_OK;
+}
+
 int wire_gather(mr_wire_writer *writer, size_t bytes, uint8_t **data, wire_spot *spot) {
     size_t at = (writer->gathered_bytes + 63) & ~(size_t)63;
-    if (at + bytes > writer->gathered_room) {
-        size_t room = 2 * (at + bytes) + 4096;
-        uint8_t *more = mr_realloc(writer->gathered, room);
-        if (!more)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for a message of %zu bytes", room);
-        writer->gathered = more;
-        writer->gathered_room = room;
-    }
-    if (!writer->gathered_block) {
-        writer->block[writer->block_count++] = (wire_block){0};
-        writer->gathered_block = writer->block_count;
-    }
-    memset(writer->gathered + writer->gathered_bytes, 0, at - writer->gathered_bytes);
+    if (!writer->gathered_block)
+        begin_to_gather(writer);
+    mr_buffer *const *now = gathered_now(writer);
+    int status = !*now || at + bytes > (*now)->bytes ? grow(writer, at + bytes) : MR_OK;
+    if (status)
+        return status;
+    uint8_t *gathered = (*now)->data;
+    memset(gathered + writer->gathered_bytes, 0, at - writer->gathered_bytes);
     writer->gathered_bytes = at + bytes;
-    *data = writer->gathered + at;
+    *data = gathered + at;
     *spot = (wire_spot){.block = writer->gathered_block, .offset = at};
     return MR_OK;
+}
+
+void wire_forget_gathered(mr_wire_writer *writer) {
+    for (int i = 0; i < WIRE_GATHERED; i++)
+        mr_buffer_unref(&writer->gathered[i]);
 }
 
 static bool are_zero(const uint8_t *data, size_t bytes) {
@@ -127,7 +156,9 @@ static int finish_block(mr_wire_writer *writer, const wire_block *from, Millrace
     if (share(writer, from, block))
         return MR_OK;
     mr_wire_part *part = &writer->part[*parts];
-    *part = (mr_wire_part){.data = from->data, .bytes = from->bytes, .buffer = from->buffer};
+    bool gathered = (size_t)(from - writer->block) + 1 == writer->gathered_block;
+    *part = (mr_wire_part){
+        .data = from->data, .bytes = from->bytes, .buffer = gathered ? *gathered_now(writer) : from->buffer};
     int status = compress(writer, part, block);
     block->checked = writer->params.checksum;
     block->checksum = block->checked ? XXH3_64bits(part->data, part->bytes) : 0;
@@ -143,7 +174,7 @@ int wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_
         return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
     if (writer->gathered_block)
         writer->block[writer->gathered_block - 1] =
-            (wire_block){.data = writer->gathered, .bytes = writer->gathered_bytes};
+            (wire_block){.data = (*gathered_now(writer))->data, .bytes = writer->gathered_bytes};
     for (size_t i = 0; i < count; i++) {
         int status = finish_block(writer, &writer->block[i], &blocks[i], parts);
         if (status)

@@ -46,6 +46,9 @@ typedef struct name_slot {
     uint64_t message; /* that it is of; else the slot is free */
 } name_slot;
 
+/* Messages whose small payloads lie in memory of their own: while they are sent the next ones are written. */
+enum { WIRE_GATHERED = 8 };
+
 enum { WIRE_MEDIA_KEPT = 8 };
 typedef struct packed_media {
     mr_media *media; /* a reference, so that the pointer stays this one's */
@@ -58,8 +61,9 @@ struct mr_wire_writer {
     wire_arena arena;
     uint8_t *envelope;
     size_t envelope_room;
-    uint8_t *gathered;
-    size_t gathered_bytes, gathered_room;
+    mr_buffer *gathered[WIRE_GATHERED]; /* NULL: not needed yet, or not kept */
+    uint32_t gathered_turn;  /* of the present message's */
+    size_t gathered_bytes;
     uint32_t gathered_block; /* its number among the blocks; 0: there is none */
     wire_block block[MR_WIRE_BLOCKS];
     uint32_t block_count;
@@ -98,6 +102,7 @@ int wire_put(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, siz
              wire_spot *spot);
 /* Room for bytes that are copied; valid until the next call. */
 int wire_gather(mr_wire_writer *writer, size_t bytes, uint8_t **data, wire_spot *spot);
+void wire_forget_gathered(mr_wire_writer *writer);
 /* Describes the blocks, compresses and sums them up as is asked for, and makes parts of them. */
 int wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_t *parts);
 
@@ -144,5 +149,8 @@ int wire_read_blocks(mr_wire_reader *reader, Millrace__V1__Block *const *blocks,
 int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
 int wire_read_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame **frame);
 ProtobufCAllocator wire_allocator(wire_arena *arena);
+
+/* A buffer of plain memory, not cleared; with 0 bytes it has an address, too. MR_ERROR_MEMORY. */
+int wire_new_buffer(size_t bytes, mr_buffer **buffer);
 
 #endif

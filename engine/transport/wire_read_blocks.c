@@ -11,15 +11,6 @@
 /* What every element of a payload is aligned to at most, and large parts of libzmq always are. */
 enum { ALIGNMENT = 8 };
 
-static int new_buffer(size_t bytes, mr_buffer **buffer) {
-    void *data = mr_alloc_aligned(64, bytes ? bytes : 1);
-    *buffer = data ? mr_buffer_wrap(data, bytes, mr_free, data) : NULL;
-    if (*buffer)
-        return MR_OK;
-    mr_free(data);
-    return mr_fail(MR_ERROR_MEMORY, "no memory for a payload of %zu bytes", bytes);
-}
-
 static int unpack(mr_wire_reader *reader, const Millrace__V1__Block *block, const mr_wire_part *part, uint8_t *to) {
     bool whole;
     if (block->compression == MILLRACE__V1__BLOCK__COMPRESSION__LZ4) {
@@ -48,7 +39,7 @@ static int read_part(mr_wire_reader *reader, const Millrace__V1__Block *block, c
         memcpy(data, &part->data, sizeof *data);
         return MR_OK;
     }
-    int status = new_buffer(block->bytes, buffer);
+    int status = wire_new_buffer(block->bytes, buffer);
     if (status)
         return status;
     *data = (*buffer)->data;

@@ -34,10 +34,10 @@ void mr_wire_writer_destroy(mr_wire_writer **writer) {
     if (!gone)
         return;
     wire_forget_media(gone);
+    wire_forget_gathered(gone);
     wire_arena_fini(&gone->arena);
     ZSTD_freeCCtx(gone->zstd);
     mr_free(gone->envelope);
-    mr_free(gone->gathered);
     mr_free(gone->slot);
     mr_free(gone->name);
     mr_free(gone->format_of);
