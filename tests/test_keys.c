@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -197,6 +200,86 @@ static mr_zmq *listen_at(fixture *in, const char *endpoint, const char *key, con
     return made;
 }
 
+/* A file of a unix socket that is bound. */
+static int socket_at(fixture *in, struct sockaddr_un *address) {
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    snprintf(address->sun_path, sizeof address->sun_path, "%s/dead", in->folder);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)address, sizeof *address), 0);
+    return fd;
+}
+
+static int attach(const char *endpoint) {
+    mr_zmq *socket = NULL;
+    const mr_zmq_params params = {.id = "here", .type = ZMQ_PULL, .endpoint = endpoint, .bind = true};
+    assert_int_equal(mr_zmq_create(&socket, &params), MR_OK);
+    int status = mr_zmq_attach(socket);
+    mr_zmq_close(&socket, 0);
+    return status;
+}
+
+/* libzmq alone would take the path away from who listens there, who would never hear of anybody again. */
+static void a_path_is_not_taken_from_who_listens_there(void **state) {
+    fixture *in = *state;
+    char left[sizeof in->path + 16];
+    snprintf(in->path, sizeof in->path, "ipc://%s/a", in->folder);
+    mr_zmq *socket = listen_at(in, in->path, NULL, NULL);
+    assert_int_equal(attach(in->path), MR_ERROR_UNAVAILABLE);
+    assert_non_null(strstr(mr_message(), "another process listens there"));
+    void *context = zmq_ctx_new(), *writer = zmq_socket(context, ZMQ_PUSH);
+    char got[8];
+    assert_int_equal(zmq_connect(writer, in->path), 0);
+    assert_int_equal(zmq_send(writer, "still", 5, 0), 5);
+    assert_int_equal(zmq_recv(mr_zmq_handle(socket), got, sizeof got, 0), 5);
+    zmq_close(writer);
+    zmq_ctx_term(context);
+    mr_zmq_close(&socket, 0);
+    /* A file that nobody listens at, as a process leaves that was killed. */
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int dead = socket_at(in, &address);
+    close(dead);
+    snprintf(left, sizeof left, "ipc://%.100s", address.sun_path);
+    assert_int_equal(attach(left), MR_OK);
+}
+
+static void the_folder_of_a_socket_is_a_folder_of_its_own(void **state) {
+    fixture *in = *state;
+    put(in, "file", 0600, "");
+    snprintf(in->other, sizeof in->other, "ipc://%s/file/a", in->folder);
+    assert_int_equal(attach(in->other), MR_ERROR_IO);
+    assert_non_null(strstr(mr_message(), "is no folder"));
+    if (geteuid() != 0)
+        return;
+    snprintf(in->other, sizeof in->other, "%s/theirs", in->folder);
+    assert_int_equal(mkdir(in->other, 0700) || chown(in->other, 65534, 65534), 0);
+    snprintf(in->path, sizeof in->path, "ipc://%s/theirs/a", in->folder);
+    assert_int_equal(attach(in->path), MR_ERROR_PERMISSION);
+    assert_non_null(strstr(mr_message(), "belongs to another user (65534)"));
+}
+
+/* libzmq ends the process where it gets no file descriptor: it is not asked then. */
+static void a_socket_wants_file_descriptors(void **state) {
+    (void)state;
+    struct rlimit before, few;
+    mr_zmq *socket = NULL;
+    mr_zmq_params params = {.id = "here", .type = ZMQ_PULL, .endpoint = "tcp://127.0.0.1:*", .bind = true,
+                            .max_peers = 500};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){.rlim_cur = 200, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int status = mr_zmq_create(&socket, &params);
+    char *told = strdup(mr_message());
+    params.max_peers = 100;
+    int fits = mr_zmq_create(&socket, &params);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, MR_ERROR_UNAVAILABLE);
+    assert_non_null(strstr(told, "of the 200 that this process may have"));
+    assert_non_null(strstr(told, "ulimit -n"));
+    assert_int_equal(fits, MR_OK);
+    free(told);
+    mr_zmq_close(&socket, 0);
+}
+
 static void others_may_not_enter_the_folder(void **state) {
     fixture *in = *state;
     struct stat found;
@@ -310,6 +393,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_no_key_is_told_with_its_line, begin, finish),
         cmocka_unit_test(only_this_machine_without_keys),
         cmocka_unit_test_setup_teardown(others_may_not_enter_the_folder, begin, finish),
+        cmocka_unit_test_setup_teardown(a_path_is_not_taken_from_who_listens_there, begin, finish),
+        cmocka_unit_test_setup_teardown(the_folder_of_a_socket_is_a_folder_of_its_own, begin, finish),
+        cmocka_unit_test(a_socket_wants_file_descriptors),
         cmocka_unit_test_setup_teardown(only_those_with_a_key_of_the_list, begin, finish),
         cmocka_unit_test_setup_teardown(entries_are_appended, begin, finish),
     };

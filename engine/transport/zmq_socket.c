@@ -5,13 +5,12 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zmq.h>
 
-#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/transport/keys.h"
 #include "engine/transport/zmq_guard.h"
+#include "engine/transport/zmq_place.h"
 #include "millrace/status.h"
 
 enum { ENDPOINT_BYTES = 512, HOST_BYTES = 256 };
@@ -144,27 +143,6 @@ int mr_zmq_check_files(const mr_zmq_params *params, const char **wrong) {
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
 
-/* Whoever may enter the folder can connect: it is made for its owner alone, and one that others may enter is refused,
- * unless keys say who may connect. */
-static int guard_folder(const mr_zmq_params *params) {
-    char folder[ENDPOINT_BYTES];
-    struct stat found;
-    snprintf(folder, sizeof folder, "%s", params->endpoint + strlen(ipc));
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = '\0';
-    const char *path = slash ? folder : ".";
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return mr_file_fail("make the folder", path);
-    if (stat(path, &found))
-        return mr_file_fail("look at", path);
-    if (found.st_mode & 077 && !params->key)
-        return mr_fail(MR_ERROR_PERMISSION, "others may enter %s (mode %03o), and so connect to %s: take a folder of your "
-                       "own (chmod 700), or give a `key` and `allow`", path, (unsigned)(found.st_mode & 0777),
-                       params->endpoint);
-    return MR_OK;
-}
-
 static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
@@ -236,6 +214,8 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
     if (!status)
         status = read_keys(params, &pair, &allow, server, NULL);
     if (!status)
+        status = mr_zmq_room_check(params);
+    if (!status)
         status = create(made, &pair, &allow, server);
     mr_key_pair_forget(&pair);
     mr_allow_list_fini(&allow);
@@ -248,7 +228,7 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
 
 int mr_zmq_attach(mr_zmq *socket) {
     const mr_zmq_params *params = &socket->params;
-    int status = params->bind && starts_with(params->endpoint, ipc) ? guard_folder(params) : MR_OK;
+    int status = params->bind ? mr_zmq_place_check(params) : MR_OK;
     if (status)
         return status;
     if (params->bind ? zmq_bind(socket->socket, params->endpoint) : zmq_connect(socket->socket, params->endpoint))

@@ -1,0 +1,15 @@
+/* What has to be there before libzmq is asked for a socket. It does not look for itself: it takes the path of an ipc
+ * socket from whoever listens there, and ends the process where it gets no file descriptor. Any thread. */
+#ifndef MILLRACE_TRANSPORT_ZMQ_PLACE_H
+#define MILLRACE_TRANSPORT_ZMQ_PLACE_H
+
+#include "engine/transport/zmq_socket.h"
+
+/* Whether a socket at ipc://PATH may be bound: in a folder that only its owner, who is us, may enter (unless keys say
+ * who may connect; made where it is missing), and not where another process listens already. A file that a process left
+ * which is gone is nobody's. MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE, MR_ERROR_IO. Others than ipc: MR_OK. */
+int mr_zmq_place_check(const mr_zmq_params *params);
+/* Whether so many file descriptors are free as a socket and its peers may take. MR_ERROR_UNAVAILABLE. */
+int mr_zmq_room_check(const mr_zmq_params *params);
+
+#endif
