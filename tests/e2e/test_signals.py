@@ -69,7 +69,7 @@ class Signals(harness.Case):
             time.sleep(0.05)
 
     def test_draining(self):
-        for what in (signal.SIGINT, signal.SIGTERM):
+        for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(what.name):
                 output = self.folder / f"{what.name}.jsonl"
                 child = self.start(ENDLESS, "--output", output, "--json")
@@ -101,6 +101,40 @@ class Signals(harness.Case):
 
     def test_signals_before_nodes_have_begun(self):
         self.assert_early_end(ENDLESS + STUCK_NODES.replace(", others", ""))
+
+    def test_an_interrupt_of_the_whole_terminal_while_nodes_start(self):
+        """What reaches the processes of nodes before they have left the terminal's group is not for them."""
+        for _ in range(3):
+            child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
+                                   "--output", self.folder / "early.jsonl"], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True, start_new_session=True)
+            self.addCleanup(child.wait)
+            self.addCleanup(child.kill)
+            self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
+            os.killpg(child.pid, signal.SIGINT)
+            err = child.communicate(timeout=harness.TIMEOUT)[1]
+            self.assertEqual(child.returncode, 0, err)
+
+    def test_a_terminal_that_goes(self):
+        """It may say so more than once, and says nothing to who does not listen (nohup)."""
+        output = self.folder / "rows.jsonl"
+        child = self.start(ENDLESS, "--output", output, "--json")
+        self.wait_for_rows(output, 3)
+        for _ in range(5):
+            child.send_signal(signal.SIGHUP)
+        out, err = child.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(child.returncode, 0, err)
+        self.assertTrue(json.loads(out)["ledger"]["balanced"])
+        output = self.folder / "kept.jsonl"
+        child = harness.start(["nohup", harness.MILLRACE, "run", self.write(ENDLESS), "--output", output],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        self.wait_for_rows(output, 3)
+        child.send_signal(signal.SIGHUP)
+        self.wait_for_rows(output, output.read_text().count("\n") + 20)
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(timeout=harness.TIMEOUT), 0)
 
     def test_second_signal(self):
         read, write = full_pipe()

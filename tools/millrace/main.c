@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/config/nearest.h"
@@ -59,8 +60,19 @@ static void hold_standard_streams(void) {
             open("/dev/null", O_PATH);
 }
 
+/* Files, sockets and memory that is shared take a descriptor each, and many sources a thousand; what the system allows is
+ * little until it is asked for. */
+static void allow_files(void) {
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int main(int argc, char **argv) {
     hold_standard_streams();
+    allow_files();
     /* A reader that goes away is told of by write(2), and ends the run in order. */
     signal(SIGPIPE, SIG_IGN);
     /* Whatever the file is called: nodes are started from /proc/self/exe. */

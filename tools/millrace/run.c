@@ -79,9 +79,10 @@ static const mr_usage usage = {
             "  --quiet            no progress and no summary\n"
             "  --json             prints the summary as one JSON object on standard output, or on standard\n"
             "                     error where results go to standard output\n\n"
-            "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C) and SIGTERM end the sources and\n"
-            "deliver what is in flight, with exit code 0; what takes longer than some seconds is dropped and counted.\n"
-            "The second one exits at once. Of several failures the exit code is the first one's.\n",
+            "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
+            "is closed; not under nohup) end the sources and deliver what is in flight, with exit code 0; what\n"
+            "takes longer than some seconds is dropped and counted. A second SIGINT or SIGTERM exits at once.\n"
+            "Of several failures the exit code is the first one's.\n",
     .options = options,
     .examples = examples,
 };

@@ -44,6 +44,8 @@ static void exit_at_once(int signal) {
 
 /* What does not run yet is to begin, and to end at once: so there is a summary, and the end is a good one. */
 static void interrupt(const struct signalfd_siginfo *signal) {
+    if (watch.draining && signal->ssi_signo == SIGHUP)
+        return;
     mr_run_audit_signal(signal, watch.draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
     if (watch.draining)
         exit_at_once((int)signal->ssi_signo);
@@ -99,12 +101,19 @@ static void *wait_for_signals(void *context) {
     return NULL;
 }
 
+void mr_signals_add(sigset_t *set) {
+    struct sigaction hangup;
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGUSR1);
+    if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
+        sigaddset(set, SIGHUP);
+}
+
 int mr_signals_begin(void) {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGUSR1);
+    mr_signals_add(&set);
     watch.draining = watch.over = false;
     watch.early = 0;
     int error = pthread_sigmask(SIG_BLOCK, &set, NULL);

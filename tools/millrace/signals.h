@@ -1,10 +1,13 @@
-/* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once, SIGUSR1
- * prints the summary so far. The same thread serves the control socket, if one was opened before (control.h).
+/* Signals of a run, on a thread of their own: SIGINT and SIGTERM drain, the second of them exits at once; SIGHUP (the
+ * terminal is gone) drains, unless it is ignored, as under nohup, and never more than that; SIGUSR1 prints the summary
+ * so far. The same thread serves the control socket, if one was opened before (control.h).
  *
  * begin comes before any other thread is started, since threads inherit what is blocked; end before the pipeline
  * is destroyed. One run at a time. */
 #ifndef MILLRACE_TOOLS_SIGNALS_H
 #define MILLRACE_TOOLS_SIGNALS_H
+
+#include <signal.h>
 
 #include "millrace/millrace.h"
 
@@ -14,5 +17,7 @@ void mr_signals_watch(mr_pipeline *pipeline);
 /* Signals stay blocked, and one that no pipeline was drained for is pending again, for who takes signals next. Once
  * more does nothing. */
 void mr_signals_end(void);
+/* Those that a run takes; who takes them blocks them first. Added to `set`. */
+void mr_signals_add(sigset_t *set);
 
 #endif

@@ -17,6 +17,7 @@
 #include "tools/millrace/notify.h"
 #include "tools/millrace/run_audit.h"
 #include "tools/millrace/run_nodes.h"
+#include "tools/millrace/signals.h"
 
 static const int64_t second_ns = 1000000000, tick_ns = 250000000;
 /* From when sources were asked to end: all nodes are, and all are ended. */
@@ -151,8 +152,10 @@ static int print(mr_supervisor *s, FILE *stream) {
 
 /* ---- the loop -------------------------------------------------------------------------------------------------- */
 
-/* The second one ends everything at once. */
+/* The second one ends everything at once; a terminal that goes may say so more than once. */
 static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
+    if (s->draining && signal->ssi_signo == SIGHUP)
+        return;
     mr_run_audit_signal(signal, s->draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
     if (!s->draining) {
         if (isatty(STDERR_FILENO))
@@ -246,9 +249,7 @@ static int make_children(mr_supervisor *s) {
 static int catch_signals(mr_supervisor *s) {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGUSR1);
+    mr_signals_add(&set);
     sigaddset(&set, SIGCHLD);
     if (sigprocmask(SIG_BLOCK, &set, NULL) ||
         (s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)

@@ -3,8 +3,8 @@
  * Each node runs as a child, `millrace run --node NAME`, that reports through a pipe (report.h). One that dies is
  * started again, after a tenth of a second, then twice as long each time, and goes on where it was, if what it reads
  * and writes can be continued (flow/resume.h); one that has died five times within a minute is
- * given up, and the others go on without it, unless none is left that does not wait for it. SIGTERM and SIGINT end the
- * nodes that read sources; the others end as their frames do, and are told to where that takes long. One thread. */
+ * given up, and the others go on without it, unless none is left that does not wait for it. SIGTERM, SIGINT and SIGHUP end
+ * the nodes that read sources; the others end as their frames do, and are told to where that takes long. One thread. */
 #ifndef MILLRACE_TOOLS_SUPERVISOR_H
 #define MILLRACE_TOOLS_SUPERVISOR_H
 
@@ -34,6 +34,7 @@ typedef struct mr_child {
     yajl_val told;
     bool ready, finished;     /* of the process that runs: it has reported, and for the last time */
     bool asked;               /* the process that runs was asked to end: once more would end it at once */
+    bool unbegun;             /* its first process has ended before it had begun, since it was asked to */
     bool resumes;             /* it keeps a checkpoint, and goes on from it when it is started again */
     bool done, given_up;      /* it is not started any more */
     int exit_code;            /* of the last one */

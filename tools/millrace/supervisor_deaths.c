@@ -100,10 +100,21 @@ bool mr_supervisor_ended(const mr_supervisor *s, int node) {
     return any;
 }
 
-/* Nodes that are started again from now on do not wait for this one. */
+/* Whether a node that only reads sources has not given anything, and will not. */
+static bool has_given_nothing(const mr_supervisor *s, int node) {
+    for (size_t i = 0; i < s->how->plan->cut_count; i++)
+        if (s->how->plan->cuts[i].to == node)
+            return false;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->children[i].node == node && !s->children[i].unbegun)
+            return false;
+    return true;
+}
+
+/* Nodes that are started again from now on, or wait for its first word, do not wait for this one. */
 static void tell_end(const mr_supervisor *s, int node) {
     char path[MR_ASIDE + 128];
-    if (!mr_supervisor_ended(s, node))
+    if (!mr_supervisor_ended(s, node) && !has_given_nothing(s, node))
         return;
     snprintf(path, sizeof path, "%s/%s.ended", s->folder, s->how->plan->nodes[node].id);
     FILE *file = fopen(path, "we");
@@ -210,8 +221,10 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
     if (child->finished && child->exit_code > 128)
         child->exit_code = (int)mr_told_integer(child->told, "exit_code");
     /* It had not begun. */
-    if (child->asked && !child->ready && child->exit_code == 128 + SIGTERM)
+    if (child->asked && !child->ready && child->exit_code == 128 + SIGTERM) {
         child->exit_code = 0;
+        child->unbegun = !child->restarts;
+    }
     bool over = child->done || child->finished || (WIFEXITED(how) && is_final(child->exit_code)) ||
                 (s->draining && mr_supervisor_reads(s, child));
     if (!over && has_given_all(s, child)) {

@@ -31,7 +31,21 @@ static int set_run(void) {
     return MR_OK;
 }
 
-/* In the child; never returns. It gets no signals of the terminal, and ends with who started it. */
+/* A child gets no signals of the terminal, also not one that came while it was still in the terminal's group. */
+static void leave_terminal(void) {
+    static const int sent[] = {SIGINT, SIGHUP};
+    sigset_t none;
+    setpgid(0, 0);
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        struct sigaction before;
+        if (!sigaction(sent[i], NULL, &before) && signal(sent[i], SIG_IGN) != SIG_ERR) /* what waits is dropped so */
+            sigaction(sent[i], &before, NULL);
+    }
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* In the child; never returns. It ends with who started it. */
 static void become(const mr_supervisor *s, const mr_child *child, int report) {
     char replica[16], fd[16], epoch[16], written[MR_ASIDE + sizeof child->name];
     size_t count = 0;
@@ -51,10 +65,7 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
         command[count++] = of_node("--resume", s->how->resume ? s->how->resume : s->checkpoint, child);
     if (s->how->control)
         command[count] = of_node("--control", s->how->control, child);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    setpgid(0, 0);
+    leave_terminal();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != s->self)
         _exit(mr_status_exit_code(MR_ERROR_CANCELLED));
