@@ -120,7 +120,7 @@ static void test_poison_is_set_aside(void **state) {
     (void)state;
     snprintf(stages, sizeof stages,
              "  big: {type: bulk, input: n, bytes: 200}\n"
-             "  frail: {type: chew, input: big, fatal_at: 50, cut: {dead_letters: %s/dead}}\n",
+             "  frail: {type: chew, input: big, fatal_at: 50, cut: {dead_letters: %s/dead, heartbeat: 100s}}\n",
              cut_folder);
     const char *text = cut_pipeline("  n: {type: count, frames: 300}\n", stages, "frail",
                                     "  a: {stages: [big]}\n  b: {stages: [frail, kept]}\n");

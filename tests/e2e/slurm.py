@@ -12,7 +12,7 @@ import subprocess
 import time
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
-PATIENCE = 60
+PATIENCE = 240
 # Until daemons that were asked to end are killed: nothing of theirs is wanted any more.
 GRACE = 10
 
@@ -53,17 +53,25 @@ def find(name):
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
+# Sockets that keep ports for those whom a test has told of them.
+KEPT = []
+
+
 def free_ports(count):
-    """Below those that the system gives to whoever asks for any, so that nobody gets one of them by accident."""
+    """Below those that the system gives to whoever asks for any, so that nobody gets one of them by accident; and bound
+    until the test ends, so that no other test does."""
     found = []
     while len(found) < count:
-        port = random.randrange(20000, 30000)
-        with socket.socket() as taken:
-            try:
-                taken.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found += [port] if port not in found else []
+        port, kept = random.randrange(20000, 30000), socket.socket()
+        try:
+            kept.bind(("127.0.0.1", port))
+        except OSError:
+            kept.close()
+            continue
+        # From here on those who set it as well, as Slurm and libzmq do, may have the same.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        KEPT.append(kept)
+        found.append(port)
     return found
 
 

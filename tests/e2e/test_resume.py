@@ -71,7 +71,18 @@ class Resume(Case):
             running.send_signal(sign)
         code = running.wait(TIMEOUT)
         self.assertIn(code, (0, -sign) if sign == signal.SIGKILL else (0,))
-        return ended is None
+        return ended is None and code != 0 if sign == signal.SIGKILL else not self.is_complete()
+
+    def is_complete(self):
+        return json.loads(self.checkpoint.read_text())["complete"]
+
+    def kill_amid(self, pipeline, more, sign=signal.SIGKILL):
+        """As kill_after; a run that has come to its end before the test could see it is followed by another."""
+        until = time.monotonic() + TIMEOUT
+        while not self.kill_after(pipeline, more, sign):
+            self.assertLess(time.monotonic(), until)
+            self.output.unlink()
+            self.checkpoint.unlink()
 
     def check(self, text, kills):
         """Kills the paced pipeline again and again; what it has written in the end is what it writes in one go."""
@@ -83,7 +94,7 @@ class Resume(Case):
         ledger = self.finish(pipeline)["ledger"]
         self.assertTrue(ledger["balanced"], ledger)
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected, f"seed {SEED}")
-        self.assertTrue(json.loads(self.checkpoint.read_text())["complete"])
+        self.assertTrue(self.is_complete())
 
     def test_killed_twenty_times(self):
         self.check(SEVERAL, 20)
@@ -102,7 +113,7 @@ class Resume(Case):
     def test_a_half_line_is_cut_off(self):
         text = SEVERAL.format(samples=SAMPLES, paced="")
         pipeline, expected = self.write(text), self.reference(text)
-        self.kill_after(pipeline, 20)
+        self.kill_amid(pipeline, 20)
         whole = self.output.read_bytes().rpartition(b"\n")[0] + b"\n"
         self.output.write_bytes(whole + b'{"source":"a","seq":4,"pt')
         self.finish(pipeline)
@@ -112,10 +123,9 @@ class Resume(Case):
     def test_stopped_in_order(self):
         text = SEVERAL.format(samples=SAMPLES, paced=", realtime: true")
         pipeline, expected = self.write(text), self.reference(SEVERAL.format(samples=SAMPLES, paced=""))
-        self.assertTrue(self.kill_after(pipeline, 15, signal.SIGTERM))
+        self.kill_amid(pipeline, 15, signal.SIGTERM)
         told = json.loads(self.checkpoint.read_text())
-        self.assertFalse(told["complete"])
-        self.assertGreaterEqual(told["sources"]["a"]["seq"], 0)
+        self.assertGreaterEqual(max(source["seq"] for source in told["sources"].values()), 0)
         ledger = self.finish(pipeline)["ledger"]
         self.assertIn("done before", [line["reason"] for line in ledger["absorbed"]])
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
@@ -137,7 +147,7 @@ class Resume(Case):
     def test_what_cannot_go_on_is_refused(self):
         text = SEVERAL.format(samples=SAMPLES, paced="")
         pipeline = self.write(text)
-        self.kill_after(pipeline, 10)
+        self.kill_amid(pipeline, 10)
         kept = self.output.read_text()
         self.assertIn("source a has other options", self.finish(self.write(text.replace("every: 2", "every: 3")), 65))
         self.assertIn("no source c", self.finish(self.write(text.replace("a: {uri", "c: {uri")), 65))

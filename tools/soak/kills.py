@@ -64,6 +64,15 @@ class Node:
             raise Wrong(f"the node {self.name} has ended with {code}:\n{self.log.read_text()[-2000:]}")
         return code is None
 
+    def can_be_asked(self):
+        """Whether it has taken over SIGTERM, which would kill it before."""
+        try:
+            status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        except FileNotFoundError:
+            return False
+        blocked = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
+        return bool(int(blocked, 16) & 1 << (signal.SIGTERM - 1))
+
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
@@ -132,7 +141,8 @@ class Run:
                 count, since = self.lines(), time.monotonic()
             waiting = [node for i, node in enumerate(self.nodes) if node.runs()
                        and not any(before.runs() for before in self.nodes[:i])]
-            if time.monotonic() - since > 3 and waiting and waiting[0] is not self.nodes[0]:
+            told_nothing = waiting and waiting[0] is not self.nodes[0] and waiting[0].can_be_asked()
+            if told_nothing and time.monotonic() - since > 3:
                 waiting[0].process.send_signal(signal.SIGTERM)
                 since = time.monotonic() + PATIENCE / 2
             if time.monotonic() - since > PATIENCE:
