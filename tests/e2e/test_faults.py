@@ -26,7 +26,7 @@ nodes:
   writes: {{stages: [second]{writes}}}
 """
 NODES = ("reads", "works", "writes")
-PATIENCE = harness.TIMEOUT
+PATIENCE = int(harness.TIMEOUT)
 SEED = random.randrange(1 << 32)
 
 

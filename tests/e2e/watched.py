@@ -9,7 +9,7 @@ import time
 import harness
 from harness import MILLRACE, Case
 
-PATIENCE = harness.TIMEOUT
+PATIENCE = int(harness.TIMEOUT)
 LEDGER = re.compile(r"  ledger: (.*): (?:balanced|NOT BALANCED)$")
 
 
