@@ -1,5 +1,6 @@
 /* Cuts: where a link goes from one node to another, the planner puts the two ends of a cut. There is one for each output
  * port and node that reads it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -112,6 +113,17 @@ static void refuse_memory(mr_plan_builder *b, const mr_spec_vertex *reader, cons
                   mr_value_print_about(cut->frame_bytes, text, sizeof text));
 }
 
+/* Where nobody knows how many frames go into so much memory, they may be fewer than what is behind waits for. */
+static void refuse_unproven(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut,
+                            const mr_plan_hold *hold, bool packets) {
+    char hint[96];
+    snprintf(hint, sizeof hint, "bound the number of frames instead: `window: %d`, or more", hold->window);
+    mr_plan_error(b, place_in_cut(reader, "memory"), hint,
+                  "stages.%s.cut.memory: %s from \"%s\" may have any size, and batches, decoders or joins may hold %d "
+                  "before they give any: where fewer find room, all would wait without end",
+                  reader->id, packets ? "packets" : "frames", cut->from_node, hold->window);
+}
+
 /* With a smaller window what is behind would wait without end, for a batch, a decoder or a join. */
 static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, const mr_cut *cut, bool by_memory, int said,
                           const mr_plan_hold *hold) {
@@ -130,8 +142,8 @@ static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, cons
                       reader->id, said, frames, cut->from_node, hold->window);
 }
 
-static void set_window(mr_plan_builder *b, const mr_spec_vertex *reader, mr_cut *cut, const mr_plan_hold *hold,
-                       bool told) {
+static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_spec_vertex *reader, mr_cut *cut,
+                       const mr_plan_hold *hold, bool told) {
     uint64_t room = cut->window_bytes && cut->frame_bytes ? cut->window_bytes / cut->frame_bytes : 0;
     bool by_memory = room > 0 && (cut->window == 0 || room < (uint64_t)cut->window);
     int said = by_memory ? (room < 65536 ? (int)room : 65536) : cut->window;
@@ -139,6 +151,10 @@ static void set_window(mr_plan_builder *b, const mr_spec_vertex *reader, mr_cut 
         refuse_memory(b, reader, cut);
         return;
     }
+    bool packets = b->plan->vertices[entry->out].inputs[0].set.payload == MR_PAYLOAD_PACKET;
+    bool open = !cut->frame_bytes && (packets || (!cut->max_message_bytes && !b->params.offline));
+    if (cut->window_bytes && open && hold->window > 0 && !told)
+        refuse_unproven(b, reader, cut, hold, packets);
     if (said && said < hold->window && !told)
         refuse_window(b, reader, cut, by_memory, said, hold);
     bool small = cut->frame_bytes < SMALL_BYTES && (cut->frame_bytes || cut->max_message_bytes);
@@ -170,7 +186,7 @@ static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const mr
     const mr_spec_vertex *reader = reader_of(b, entry);
     bool told = entry > b->plan->cuts && reader_of(b, entry - 1) == reader;
     set_bytes(out, cut);
-    set_window(b, reader, cut, hold, told);
+    set_window(b, entry, reader, cut, hold, told);
     if (cut->frame_bytes == 0)
         cut->max_message_bytes = UNKNOWN_BYTES;
     out->in_flight = cut->window;

@@ -20,7 +20,9 @@ const mr_option mr_cut_keys[] = {
      .help = "frames that the other node keeps at most until what became of them is known; without it as many as "
              "their size and the batches behind the cut call for"},
     {.name = "memory", .kind = MR_OPTION_BYTES, .offset = offsetof(mr_spec_cut, memory_bytes), .min = 65536,
-     .max = 1099511627776, .help = "the same in bytes"},
+     .max = 1099511627776,
+     .help = "the same in bytes; refused where nobody knows how large frames are and what is behind gathers them, as a "
+             "decoder does packets"},
     {.name = "compress", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, compress), .fallback = "none",
      .choices = compressions, .help = "how what frames hold is compressed on its way"},
     {.name = "checksum", .kind = MR_OPTION_ENUM, .offset = offsetof(mr_spec_cut, checksum), .fallback = "envelope",
