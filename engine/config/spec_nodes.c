@@ -47,8 +47,8 @@ const mr_option mr_cut_keys[] = {
 };
 
 const mr_option mr_node_keys[] = {
-    {.name = "stages", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_node, stages), .required = true,
-     .example = "[decode, preprocess]", .help = "the stages that it runs"},
+    {.name = "stages", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_node, stages),
+     .example = "[decode, preprocess]", .help = "the stages that it runs; without it, it only reads `sources`"},
     {.name = "sources", .kind = MR_OPTION_STRINGS, .offset = offsetof(mr_spec_node, sources), .example = "[lobby]",
      .help = "sources that it reads; without it those that its stages take as input, where no other node names "
              "them"},

@@ -21,7 +21,7 @@ stages:
   first:  {{type: "null", input: a, cut: {{heartbeat: 200ms}}}}
   second: {{type: jsonl, input: first, path: {out}, cut: {{heartbeat: 200ms}}}}
 nodes:
-  reads: {{stages: [], sources: [a], listen: "{listen}"{reads}}}
+  reads: {{sources: [a], listen: "{listen}"{reads}}}
   works: {{stages: [first]{works}}}
   writes: {{stages: [second]{writes}}}
 """

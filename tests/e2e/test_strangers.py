@@ -16,7 +16,7 @@ sources:
 stages:
   out: {{type: jsonl, input: a, path: {folder}/out.jsonl, cut: {{inline: true}}}}
 nodes:
-  left: {{stages: [], sources: [a], listen: "tcp://127.0.0.1:{port}"}}
+  left: {{sources: [a], listen: "tcp://127.0.0.1:{port}"}}
   right: {{stages: [out]}}
 """
 # What a handshake begins with, some of it and all of it.
