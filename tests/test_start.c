@@ -17,185 +17,16 @@
 #include "millrace/millrace.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
+#include "tests/support/opening_stages.h"
 #include "tests/support/quiet.h"
 
 enum { SEEDS = 10, FRAMES = 60 };
-
-/* ---- stages that misbehave while they are opened --------------------------------------------------------------- */
-
-typedef struct options {
-    bool fail, blocking, paced, last, stuck;
-    int64_t takes_ns, await_calls, frames;
-} options;
-
-typedef struct state {
-    bool open;
-    uint64_t next;
-} state;
-
-static struct {
-    atomic_int tried, sinks_tried; /* calls of open */
-    atomic_int opens, closes;
-    atomic_int calls;    /* of map */
-    atomic_int taken;    /* frames that have reached an end */
-    atomic_int unopened; /* calls of an instance that is not open: never */
-    atomic_int early;    /* calls before `all` instances were open, of one that must wait for them: never */
-    atomic_int all;
-} seen;
-
-static void forget(int all) {
-    memset(&seen, 0, sizeof seen);
-    atomic_store(&seen.all, all);
-}
-
-static void rest(int64_t ns) {
-    nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
-}
-
-static void note_call(const mr_stage *self, bool waits) {
-    const state *at = self->state;
-    atomic_fetch_add(&seen.unopened, !at->open);
-    atomic_fetch_add(&seen.early, waits && atomic_load(&seen.opens) < atomic_load(&seen.all));
-}
-
-static int open_stage(mr_stage *self) {
-    const options *given = self->options;
-    atomic_fetch_add(&seen.tried, 1);
-    atomic_fetch_add(&seen.sinks_tried, !self->type->outputs);
-    for (int i = 0; i < 60000 && atomic_load(&seen.calls) < given->await_calls; i++)
-        rest(1000000);
-    if (atomic_load(&seen.calls) < given->await_calls)
-        return mr_fail(MR_ERROR_INTERNAL, "nothing works while this is opened");
-    while (given->stuck && !mr_stage_cancelled(self))
-        rest(100000);
-    /* Libraries that are interrupted do not always say so. */
-    if (given->stuck)
-        return mr_fail(MR_ERROR_IO, "cannot be read");
-    rest(given->takes_ns);
-    if (given->fail)
-        return mr_fail(MR_ERROR_DATA, "this one cannot be opened");
-    ((state *)self->state)->open = true;
-    atomic_fetch_add(&seen.opens, 1);
-    return MR_OK;
-}
-
-static void close_stage(mr_stage *self) {
-    state *at = self->state;
-    at->open = false;
-    atomic_fetch_add(&seen.closes, 1);
-}
-
-static int negotiate_source(mr_negotiation *negotiation) {
-    const options *given = negotiation->options;
-    const mr_format results = {.payload = MR_PAYLOAD_RESULTS};
-    negotiation->outputs[0].set = mr_format_set_of(&results);
-    negotiation->blocking = given->blocking;
-    negotiation->paced = given->paced;
-    return MR_OK;
-}
-
-static int negotiate_work(mr_negotiation *negotiation) {
-    const options *given = negotiation->options;
-    const mr_format number = mr_tensor_format(MR_DTYPE_I64, MR_LAYOUT_FLAT, 1, (int64_t[]){1});
-    negotiation->outputs[0].set = mr_format_set_of(&number);
-    negotiation->blocking = given->blocking;
-    return MR_OK;
-}
-
-static int negotiate_sink(mr_negotiation *negotiation) {
-    negotiation->blocking = ((const options *)negotiation->options)->blocking;
-    return MR_OK;
-}
-
-static int read_source(mr_stage *self, mr_io *io) {
-    const options *given = self->options;
-    state *at = self->state;
-    note_call(self, given->last);
-    if ((int64_t)at->next == given->frames)
-        return MR_END;
-    mr_frame *frame;
-    int status = mr_io_originate(io, &(mr_identity){.seq = at->next}, &frame);
-    if (status)
-        return status;
-    at->next++;
-    return mr_io_emit(io, 0, frame);
-}
-
-static int write_number(void *arguments) {
-    **(int64_t **)arguments = 7;
-    return MR_OK;
-}
-
-static int map_work(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output) {
-    (void)input;
-    note_call(self, false);
-    atomic_fetch_add(&seen.calls, 1);
-    int64_t *number = (int64_t *)(void *)output->plane[0].data;
-    return mr_stream_submit(stream, write_number, &number, sizeof number);
-}
-
-static int flush_work(mr_stage *self, mr_io *io, uint32_t source) {
-    (void)io, (void)source;
-    note_call(self, false);
-    return MR_DONE;
-}
-
-static int take(mr_stage *self, mr_io *io) {
-    note_call(self, true);
-    atomic_fetch_add(&seen.taken, 1);
-    if (self->type->outputs)
-        return mr_io_forward(io, 0);
-    mr_stage_deliver(self, mr_io_input(io));
-    return MR_DONE;
-}
-
-static int flush_sink(mr_stage *self, mr_io *io, uint32_t source) {
-    (void)io, (void)source;
-    note_call(self, true);
-    return MR_DONE;
-}
-
-#define FIELD(field) .name = #field, .offset = offsetof(options, field), .help = "for tests"
-static const mr_option table[] = {
-    {FIELD(fail), .kind = MR_OPTION_BOOL, .fallback = "false"},
-    {FIELD(blocking), .kind = MR_OPTION_BOOL, .fallback = "false"},
-    {FIELD(paced), .kind = MR_OPTION_BOOL, .fallback = "false"},
-    {FIELD(last), .kind = MR_OPTION_BOOL, .fallback = "false"},
-    {FIELD(stuck), .kind = MR_OPTION_BOOL, .fallback = "false"},
-    {FIELD(takes_ns), .kind = MR_OPTION_INT, .fallback = "0"},
-    {FIELD(await_calls), .kind = MR_OPTION_INT, .fallback = "0"},
-    {FIELD(frames), .kind = MR_OPTION_INT, .fallback = "60"},
-    MR_OPTIONS_END,
-};
-static const mr_port in[] = {{.name = "in", .help = "frames"}, {0}};
-static const mr_port out[] = {{.name = "out", .help = "frames"}, {0}};
-static const mr_port maybe_out[] = {{.name = "out", .help = "frames", .optional = true}, {0}};
-
-#define COMMON .summary = "for tests", .options = table, .options_bytes = sizeof(options), \
-               .state_bytes = sizeof(state), .open = open_stage, .close = close_stage
-static const mr_stage_type read_type = {.name = "read", COMMON, .outputs = out, .negotiate = negotiate_source,
-                                        .process = read_source};
-static const mr_stage_type work_type = {.name = "work", COMMON, .inputs = in, .outputs = out,
-                                        .negotiate = negotiate_work, .map = map_work, .flush = flush_work};
-static const mr_stage_type last_type = {.name = "last", COMMON, .inputs = in, .outputs = maybe_out, .process = take,
-                                        .flush = flush_sink};
-static const mr_stage_type take_type = {.name = "take", COMMON, .inputs = in, .entry = MR_ENTRY_SHARED,
-                                        .negotiate = negotiate_sink, .process = take, .flush = flush_sink};
-
-/* These, and the source that programs push into. */
-static const mr_stage_type *const *types(void) {
-    static const mr_stage_type *list[6] = {&read_type, &work_type, &last_type, &take_type};
-    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
-        if ((*type)->external)
-            list[4] = *type;
-    return list;
-}
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
 static mr_pipeline *open_text(const char *text, uint64_t seed, int workers) {
     const mr_pipeline_params params = {
-        .types = types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
+        .types = opening_stage_types(), .path = "test.yaml", .text = text, .seed = seed, .workers = workers};
     return opened(&params);
 }
 
@@ -212,7 +43,7 @@ static void run_everywhere(const char *format, run_function *run) {
 static void expect_balance(mr_pipeline *pipeline) {
     mr_summary *sums = NULL;
     assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
-    assert_int_equal(sums->delivered, atomic_load(&seen.taken));
+    assert_int_equal(sums->delivered, atomic_load(&opening_seen.taken));
     assert_int_equal(sums->in_flight, 0);
     assert_int_equal(sums->in, sums->delivered + sums->dropped);
     assert_true(sums->balanced);
@@ -222,31 +53,31 @@ static void expect_balance(mr_pipeline *pipeline) {
 }
 
 static void expect_order(void) {
-    assert_int_equal(seen.unopened, 0);
-    assert_int_equal(seen.early, 0);
-    assert_int_equal(seen.closes, seen.tried);
+    assert_int_equal(opening_seen.unopened, 0);
+    assert_int_equal(opening_seen.early, 0);
+    assert_int_equal(opening_seen.closes, opening_seen.tried);
 }
 
 /* ---- what opens ------------------------------------------------------------------------------------------------ */
 
 static void expect_all(const char *text, uint64_t seed, int workers) {
-    int all = atomic_load(&seen.all);
-    forget(all);
+    int all = atomic_load(&opening_seen.all);
+    opening_forget(all);
     mr_pipeline *pipeline = open_text(text, seed, workers);
     if (mr_pipeline_start(pipeline))
         fail_msg("%s", mr_message());
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-    assert_int_equal(seen.taken, FRAMES);
+    assert_int_equal(opening_seen.taken, FRAMES);
     expect_balance(pipeline);
     mr_pipeline_destroy(&pipeline);
-    assert_int_equal(seen.opens, all);
+    assert_int_equal(opening_seen.opens, all);
     expect_order();
 }
 
 /* Queues of one frame, and openings that take their time: were one wake lost, the run would stand still. */
 static void no_wake_is_lost_while_stages_open(void **unused) {
     (void)unused;
-    forget(5);
+    opening_forget(5);
     run_everywhere("version: 1\npipeline: wakes\n"
                    "sources: {a: {type: read, blocking: true}}\n"
                    "stages:\n"
@@ -260,7 +91,7 @@ static void no_wake_is_lost_while_stages_open(void **unused) {
 /* The opening of `two` ends only once `one` has worked on a frame. */
 static void stages_work_while_those_behind_are_opened(void **unused) {
     (void)unused;
-    forget(4);
+    opening_forget(4);
     run_everywhere("version: 1\npipeline: meanwhile\n"
                    "sources: {a: {type: read}}\n"
                    "stages:\n"
@@ -279,7 +110,7 @@ static void what_blocks_is_opened_beside_the_others(void **unused) {
                        "  one: {type: work, input: a, blocking: true, takes_ns: 10000000}\n"
                        "  two: {type: work, input: one, await_calls: 1}\n"
                        "  end: {type: take, input: two, blocking: true}\n";
-    forget(4);
+    opening_forget(4);
     for (int workers = 1; workers <= 3; workers++)
         expect_all(text, 0, workers);
 }
@@ -287,7 +118,7 @@ static void what_blocks_is_opened_beside_the_others(void **unused) {
 /* One keeps to the clock; the other's frames would be dropped by a queue. */
 static void sources_that_cannot_wait_begin_last(void **unused) {
     (void)unused;
-    forget(3);
+    opening_forget(3);
     run_everywhere("version: 1\npipeline: paced\n"
                    "sources: {a: {type: read, paced: true, last: true, blocking: true}}\n"
                    "stages:\n"
@@ -305,7 +136,7 @@ static void sources_that_cannot_wait_begin_last(void **unused) {
 /* What reaches an end of the graph is delivered, be it a sink or not. */
 static void nothing_is_delivered_before_all_is_open(void **unused) {
     (void)unused;
-    forget(4);
+    opening_forget(4);
     run_everywhere("version: 1\npipeline: ends\n"
                    "sources: {a: {type: read}}\n"
                    "stages:\n"
@@ -320,7 +151,7 @@ static void nothing_is_delivered_before_all_is_open(void **unused) {
 static const char *failing; /* id of the stage that cannot be opened; NULL: any */
 
 static void expect_failure(const char *text, uint64_t seed, int workers) {
-    forget(1000);
+    opening_forget(1000);
     mr_pipeline *pipeline = open_text(text, seed, workers);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(round ? mr_pipeline_wait(pipeline, -1) : mr_pipeline_start(pipeline), MR_ERROR_DATA);
@@ -329,9 +160,9 @@ static void expect_failure(const char *text, uint64_t seed, int workers) {
         if (failing)
             assert_non_null(strstr(mr_message(), failing));
     }
-    assert_int_equal(seen.taken, 0);
+    assert_int_equal(opening_seen.taken, 0);
     if (failing && strstr(failing, "end") == NULL)
-        assert_int_equal(seen.sinks_tried, 0);
+        assert_int_equal(opening_seen.sinks_tried, 0);
     expect_balance(pipeline);
     mr_pipeline_destroy(&pipeline);
     expect_order();
@@ -411,14 +242,14 @@ static int push(mr_pipeline *pipeline, atomic_int *released) {
 
 static void what_was_pushed_before_the_start_is_processed(const char *text, uint64_t seed, int workers) {
     atomic_int released = 0;
-    forget(2);
+    opening_forget(2);
     mr_pipeline *pipeline = open_text(text, seed, workers);
     assert_int_equal(push(pipeline, &released), MR_OK);
     assert_int_equal(push(pipeline, &released), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_end(pipeline, "p"), MR_OK);
     assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
-    assert_int_equal(seen.taken, 2);
+    assert_int_equal(opening_seen.taken, 2);
     expect_balance(pipeline);
     mr_pipeline_destroy(&pipeline);
     assert_int_equal(released, 2);
@@ -427,7 +258,7 @@ static void what_was_pushed_before_the_start_is_processed(const char *text, uint
 
 static void what_was_pushed_before_a_failure_is_released(const char *text, uint64_t seed, int workers) {
     atomic_int released = 0;
-    forget(0);
+    opening_forget(0);
     mr_pipeline *pipeline = open_text(text, seed, workers);
     assert_int_equal(push(pipeline, &released), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_ERROR_DATA);
@@ -435,7 +266,7 @@ static void what_was_pushed_before_a_failure_is_released(const char *text, uint6
     expect_balance(pipeline);
     mr_pipeline_destroy(&pipeline);
     assert_int_equal(released, 1);
-    assert_int_equal(seen.taken, 0);
+    assert_int_equal(opening_seen.taken, 0);
     expect_order();
 }
 
@@ -461,7 +292,7 @@ typedef struct stopper {
 
 static void *stop(void *context) {
     const stopper *how = context;
-    rest(how->after_ns);
+    opening_rest(how->after_ns);
     mr_pipeline_stop(how->pipeline, how->at_once);
     return NULL;
 }
@@ -469,7 +300,7 @@ static void *stop(void *context) {
 static void stopping_during_the_start_ends_the_run(void **unused) {
     (void)unused;
     for (int i = 0; i < 40; i++) {
-        forget(4);
+        opening_forget(4);
         mr_pipeline *pipeline = open_text("version: 1\npipeline: stopped\n"
                                           "sources: {a: {type: read, frames: 100000000, blocking: true}}\n"
                                           "stages:\n"

@@ -1,0 +1,24 @@
+/* Numbers for tests, the same in every run. Each file that includes this draws from the beginning. */
+#ifndef MILLRACE_TESTS_DRAW_H
+#define MILLRACE_TESTS_DRAW_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static uint32_t random_state = 20261121;
+
+/* Uniform in -1..1. */
+static inline float draw(void) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (float)(random_state >> 8) / 8388608.0f - 1.0f;
+}
+
+/* To be freed by the caller. */
+static inline float *draw_many(size_t count) {
+    float *values = malloc(count * sizeof *values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = draw();
+    return values;
+}
+
+#endif
