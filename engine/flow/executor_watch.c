@@ -57,6 +57,7 @@ void mr_executor_look_out(mr_executor *executor, int64_t until_ns) {
     int count = epoll_wait(executor->lookout, events, EVENTS, (int)left_ms);
     pthread_mutex_lock(&executor->lock);
     executor->looking = false;
+    executor->glanced_ns = mr_executor_now_ns(executor);
     heed(executor, events, count);
 }
 

@@ -35,6 +35,7 @@ struct mr_carrier {
     atomic_bool woken, asleep;
     pthread_mutex_t duty;   /* held by whoever uses the sockets and calls the owner: the thread, unless it sleeps */
     int64_t wake_ns;        /* when it is to work again at the latest */
+    bool sent;              /* since a turn began */
     pthread_t thread;
     bool running;
     /* the message that is being received */
@@ -232,6 +233,7 @@ static bool send_id(mr_carrier *carrier, uint32_t route) {
 }
 
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count) {
+    carrier->sent = true;
     if (carrier->routed && !send_id(carrier, route))
         return;
     void *socket = mr_zmq_handle(carrier->sockets[carrier->routed ? 0 : route]);
@@ -251,6 +253,7 @@ void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer) {
 }
 
 void mr_carrier_renew(mr_carrier *carrier, uint32_t route) {
+    carrier->sent = true;
     mr_zmq_renew(carrier->sockets[route]);
 }
 
@@ -333,8 +336,9 @@ void mr_carrier_take_turn(mr_carrier *carrier) {
     if (!take_duty(carrier))
         return;
     const int64_t until_ns = carrier->wake_ns;
+    carrier->sent = false;
     bool goes_on = carrier->params.work(carrier->params.context, &carrier->wake_ns);
-    bool wake = !goes_on || carrier->wake_ns < until_ns || has_message(carrier);
+    bool wake = !goes_on || carrier->wake_ns < until_ns || (carrier->sent && has_message(carrier));
     pthread_mutex_unlock(&carrier->duty);
     if (wake)
         mr_carrier_wake(carrier);
