@@ -17,6 +17,7 @@ struct mr_arrivals {
     mr_arrival *first, **last;   /* closed and not taken */
     size_t count, many;
     bool gathering;              /* the carrier will look by itself */
+    bool expected;               /* somebody is about to look */
     int64_t gather_ns, until_ns;
 };
 
@@ -86,7 +87,7 @@ static void note_closed(mr_receipt_watcher *watcher, mr_note note, const char *s
     arrivals->last = &arrival->next;
     arrivals->open--;
     arrivals->count++;
-    if (arrivals->carrier && is_enough(arrivals))
+    if (arrivals->carrier && is_enough(arrivals) && (!arrivals->expected || arrivals->count >= arrivals->many))
         mr_carrier_wake(arrivals->carrier);
     bool last = arrivals->closed && arrivals->open == 0;
     pthread_mutex_unlock(&arrivals->lock);
@@ -118,10 +119,18 @@ int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity
     return status;
 }
 
+void mr_arrivals_expect(mr_arrivals *arrivals) {
+    pthread_mutex_lock(&arrivals->lock);
+    arrivals->expected = true;
+    pthread_mutex_unlock(&arrivals->lock);
+}
+
+/* One that came by itself is no reason to wait for others. */
 mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, int64_t *wake_ns) {
     mr_arrival *first = NULL;
     pthread_mutex_lock(&arrivals->lock);
-    bool due = now_ns >= arrivals->until_ns;
+    bool due = now_ns >= arrivals->until_ns, alone = due && arrivals->count == 1;
+    arrivals->expected = false;
     if (arrivals->first && (all || due || is_enough(arrivals))) {
         first = arrivals->first;
         arrivals->first = NULL;
@@ -129,7 +138,7 @@ mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, in
         arrivals->count = 0;
     }
     if (first || due) {
-        arrivals->gathering = first != NULL;
+        arrivals->gathering = first && !alone;
         arrivals->until_ns = now_ns + arrivals->gather_ns;
     }
     if (arrivals->gathering && arrivals->until_ns < *wake_ns)

@@ -137,9 +137,9 @@ static void hear(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t c
 }
 
 /* What has come beside ZeroMQ, up to a letter that others come before, which are on their way through ZeroMQ. */
-static void hear_letters(cut_in *in, uint32_t route) {
+static void hear_letters(cut_in *in, uint32_t route, int most) {
     const mr_letter *letter;
-    for (int i = 0; i < MOST_LETTERS; i++) {
+    for (int i = 0; i < most; i++) {
         if (!mr_cut_borrower_next(in->borrower, route, &letter) ||
             !mr_receiver_may_hear(in->receiver, route, letter->session, letter->number))
             return;
@@ -148,16 +148,22 @@ static void hear_letters(cut_in *in, uint32_t route) {
     }
 }
 
+static void hear_givers(cut_in *in, int most) {
+    for (uint32_t i = 0; i < in->cut->connect_count; i++)
+        hear_letters(in, i, most);
+}
+
+/* The first of what has come, which is often all of it: the others are heard in the turn that follows. */
 static void listen(void *context) {
     cut_in *in = context;
-    for (uint32_t i = 0; i < in->cut->connect_count; i++)
-        hear_letters(in, i);
+    mr_arrivals_expect(in->arrivals);
+    hear_givers(in, 1);
 }
 
 /* Letters that were sent before the message are here. */
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_in *in = context;
-    hear_letters(in, route);
+    hear_letters(in, route, MOST_LETTERS);
     hear(in, route, parts, count);
 }
 
@@ -247,7 +253,7 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
 static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
     bool closing = atomic_load(&in->closing);
-    listen(in);
+    hear_givers(in, MOST_LETTERS);
     int64_t now_ns = now();
     *wake_ns = INT64_MAX;
     watch_end(in, now_ns);
