@@ -282,7 +282,7 @@ static void what_is_no_letter_is_refused(void **state) {
             free(damaged);
         }
     assert_int_equal(mr_letter_read(note, bytes + 8, &letter), MR_ERROR_PROTOCOL);
-    assert_string_equal(mr_message(), "shared memory: the producer sends a note that is no message");
+    assert_string_equal(mr_message(), "shared memory: the other end sends a note that is no message");
 }
 
 static bool is_ringing(const fixture *f) {
@@ -392,6 +392,115 @@ static void letters_outlive_their_sender(void **state) {
     close_fixture(&f);
 }
 
+/* ---- letters back ------------------------------------------------------------------------------------------------ */
+
+static bool post_back(fixture *f, uint64_t session, uint64_t number, size_t bytes) {
+    static uint8_t payload[2 * MR_SHM_NOTE_BYTES];
+    mr_cut_message message = message_of(number);
+    const mr_wire_part part = {.data = payload, .bytes = bytes};
+    message.session = session;
+    return mr_cut_borrower_post(f->borrower, 0, &message, &part, 1);
+}
+
+/* The place of the one taker. */
+static size_t place_of_it(fixture *f) {
+    const mr_letter *letter;
+    size_t place = 0;
+    while (place < mr_cut_lender_places(f->lender) && !mr_cut_lender_next(f->lender, place, &letter))
+        place++;
+    return place;
+}
+
+static void expect_letter_back(fixture *f, uint64_t number, size_t bytes) {
+    const mr_letter *letter = NULL;
+    size_t place = place_of_it(f);
+    assert_true(place < mr_cut_lender_places(f->lender));
+    for (int again = 0; again < 2; again++) {
+        assert_true(mr_cut_lender_next(f->lender, place, &letter));
+        assert_int_equal(letter->session, SESSION);
+        assert_int_equal(letter->number, number);
+        assert_int_equal(letter->count, 1);
+        assert_int_equal(letter->parts[0].bytes, bytes);
+    }
+    mr_cut_lender_take(f->lender, place);
+}
+
+static bool calls(fixture *f) {
+    mr_cut_lender_work(f->lender);
+    return poll(&(struct pollfd){.fd = mr_cut_lender_fd(f->lender), .events = POLLIN}, 1, 0) == 1;
+}
+
+static void letters_come_back(void **state) {
+    (void)state;
+    fixture f;
+    const mr_letter *letter;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    assert_false(post_back(&f, SESSION, 1, 1));
+    join(&f);
+    /* The giving side has not said yet that it knows this one; what it says is taken in with its letters. */
+    assert_false(post_back(&f, SESSION, 1, 1));
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(post_back(&f, SESSION, 0, 1));
+    assert_false(post_back(&f, SESSION, 1, MR_SHM_NOTE_BYTES));
+    assert_false(calls(&f));
+    assert_true(post_back(&f, SESSION, 1, 7));
+    assert_true(calls(&f));
+    expect_letter_back(&f, 1, 7);
+    assert_false(calls(&f));
+    /* One that waits for its turn keeps nobody awake. */
+    assert_true(post_back(&f, SESSION, 3, 8));
+    assert_true(post_back(&f, SESSION, 4, 9));
+    assert_int_not_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    assert_false(calls(&f));
+    expect_letter_back(&f, 3, 8);
+    assert_true(calls(&f));
+    expect_letter_back(&f, 4, 9);
+    assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    close_fixture(&f);
+}
+
+/* A taker speaks of its own session only; one that does not is not listened to before it comes again. */
+static void a_taker_that_speaks_for_others_is_not_heard(void **state) {
+    (void)state;
+    fixture f;
+    const mr_letter *letter;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    for (int turn = 0; turn < 2; turn++) {
+        join(&f);
+        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+        assert_true(post_back(&f, SESSION, 1, 3));
+        expect_letter_back(&f, 1, 3);
+        assert_true(post_back(&f, SESSION + 1, 2, 3));
+        assert_true(post_back(&f, SESSION, 2, 3));
+        assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+        assert_false(calls(&f));
+        assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    }
+    close_fixture(&f);
+}
+
+static void letters_outlive_the_taker(void **state) {
+    (void)state;
+    fixture f;
+    const mr_letter *letter;
+    open_fixture(&f, MR_MEMORY_SHARED);
+    join(&f);
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_true(post(&f, 1, 5));
+    assert_true(post_back(&f, SESSION, 1, 6));
+    assert_true(post_back(&f, SESSION, 2, 7));
+    mr_cut_borrower_destroy(&f.borrower);
+    assert_true(calls(&f));
+    expect_letter_back(&f, 1, 6);
+    expect_letter_back(&f, 2, 7);
+    assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    assert_false(calls(&f));
+    assert_false(post(&f, 2, 5));
+    close_fixture(&f);
+}
+
+/* ---- what is none ------------------------------------------------------------------------------------------------ */
+
 /* A giving side that is none, and what it sends. */
 static void a_note_that_is_no_letter_ends_them(void **state) {
     (void)state;
@@ -444,6 +553,8 @@ static void a_cut_that_is_inline_shares_nothing(void **state) {
     const mr_cut_message message = message_of(1);
     assert_false(mr_cut_lender_post(lender, &message, NULL, 0));
     assert_false(mr_cut_borrower_next(borrower, 0, &letter));
+    assert_false(mr_cut_borrower_post(borrower, 0, &message, NULL, 0));
+    assert_int_equal(mr_cut_lender_places(lender), 0);
     assert_int_equal(mr_cut_borrower_fd(borrower), -1);
     mr_cut_borrower_aim(borrower, 0);
     mr_cut_lender_destroy(&lender);
@@ -461,6 +572,9 @@ int main(void) {
         cmocka_unit_test(letters_go_to_a_peer_that_is_attached),
         cmocka_unit_test(a_full_socket_sends_letters_the_other_way),
         cmocka_unit_test(letters_outlive_their_sender),
+        cmocka_unit_test(letters_come_back),
+        cmocka_unit_test(a_taker_that_speaks_for_others_is_not_heard),
+        cmocka_unit_test(letters_outlive_the_taker),
         cmocka_unit_test(a_note_that_is_no_letter_ends_them),
         cmocka_unit_test(a_cut_that_is_inline_shares_nothing),
     };

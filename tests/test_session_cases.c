@@ -141,6 +141,23 @@ static void test_which_message_is_next(void **state) {
     assert_false(mr_receiver_may_hear(p->receiver, 0, 101, 3));
 }
 
+/* So it is the other way; what is of no session is not heard at all. */
+static void test_which_report_is_next(void **state) {
+    pair *p = *state;
+    uint32_t route = 99;
+    assert_false(mr_sender_may_hear(p->sender, 101, 1, &route));
+    assert_false(mr_sender_may_hear(p->sender, 0, 1, &route));
+    pair_drive(p, S);
+    assert_int_equal(route, 99);
+    assert_true(mr_sender_may_hear(p->sender, 101, 1, &route));
+    assert_int_equal(route, 5);
+    assert_true(mr_sender_may_hear(p->sender, 101, 2, &route));
+    assert_false(mr_sender_may_hear(p->sender, 101, 3, &route));
+    assert_false(mr_sender_may_hear(p->sender, 100, 1, &route));
+    mr_sender_lost(p->sender, 5, S);
+    assert_false(mr_sender_may_hear(p->sender, 101, 1, &route));
+}
+
 /* Messages of a session that is no more are refused, counted, and change nothing. */
 static void test_old_sessions(void **state) {
     pair *p = *state;
@@ -409,7 +426,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_handshake), TEST(test_rejected), TEST(test_peers),
         TEST(test_only_the_node_of_the_plan), TEST(test_old_sessions),
-        TEST(test_which_message_is_next), TEST(test_windows),
+        TEST(test_which_message_is_next), TEST(test_which_report_is_next), TEST(test_windows),
         TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),
         TEST(test_runs), TEST(test_leaving), TEST(test_live), TEST(test_credit_without_end),
     };

@@ -210,6 +210,74 @@ static void notes_come_in_order_and_after_their_pools(void **state) {
     shm_ends_end(&ends);
 }
 
+/* A consumer may send once it has heard that the producer knows it. */
+static void notes_go_back_as_well(void **state) {
+    (void)state;
+    shm_ends ends;
+    shm_ends_begin(&ends);
+    static char text[MR_SHM_NOTE_BYTES + 1];
+    size_t bytes = 0, count = 0;
+    assert_int_equal(mr_shm_import_post(ends.import, "x", 1), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
+    assert_int_equal(mr_shm_import_post(ends.import, text, sizeof text), MR_ERROR_AGAIN);
+    assert_false(readable(mr_shm_export_fd(ends.export)));
+    for (memcpy(text, &count, sizeof count); mr_shm_import_post(ends.import, text, 1000) == MR_OK;
+         memcpy(text, &count, sizeof count))
+        count++;
+    assert_in_range(count, 10, 100000);
+    /* Driving leaves them, and the descriptor says that they are there, unless nobody cares. */
+    mr_shm_export_drive(ends.export, true);
+    assert_true(readable(mr_shm_export_fd(ends.export)));
+    mr_shm_export_heed(ends.export, ends.peer, false);
+    assert_false(readable(mr_shm_export_fd(ends.export)));
+    mr_shm_export_heed(ends.export, ends.peer, true);
+    assert_true(readable(mr_shm_export_fd(ends.export)));
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_OK);
+        assert_int_equal(bytes, 1000);
+        assert_memory_equal(text, &i, sizeof i);
+    }
+    assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
+    assert_false(readable(mr_shm_export_fd(ends.export)));
+    shm_ends_end(&ends);
+}
+
+/* Each end finds what the other has said before it went, also where that had not read all. */
+static void notes_outlive_who_sent_them(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        shm_ends ends;
+        shm_ends_begin(&ends);
+        char text[8];
+        size_t bytes = 0;
+        assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
+        mr_buffer *sent = shm_ends_acquire(ends.pool);
+        shm_ends_lend(&ends, sent);
+        mr_buffer_unref(&sent);
+        assert_int_equal(mr_shm_import_post(ends.import, "back", 4), MR_OK);
+        assert_int_equal(mr_shm_export_post(ends.export, ends.peer, "there", 5), MR_OK);
+        if (turn == 0) {
+            mr_shm_import_close(&ends.import);
+            mr_shm_export_drive(ends.export, false);
+            assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_OK);
+            assert_memory_equal(text, "back", 4);
+            assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes),
+                             MR_ERROR_UNAVAILABLE);
+            assert_false(mr_shm_export_attached(ends.export, ends.peer));
+            assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 0);
+            assert_false(readable(mr_shm_export_fd(ends.export)));
+        } else {
+            mr_shm_export_drop(ends.export, &ends.peer);
+            assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
+            assert_memory_equal(text, "there", 5);
+            assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_UNAVAILABLE);
+            assert_int_equal(mr_shm_import_post(ends.import, "x", 1), MR_ERROR_AGAIN);
+        }
+        shm_ends_end(&ends);
+    }
+}
+
 /* ---- threads --------------------------------------------------------------------------------------------------- */
 
 enum { THREADS = 3, FRAMES = 20000 };
@@ -293,6 +361,8 @@ int main(void) {
         cmocka_unit_test(buffers_outlive_the_import_and_the_export),
         cmocka_unit_test(pools_come_and_go),
         cmocka_unit_test(notes_come_in_order_and_after_their_pools),
+        cmocka_unit_test(notes_go_back_as_well),
+        cmocka_unit_test(notes_outlive_who_sent_them),
         cmocka_unit_test(buffers_come_back_from_many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

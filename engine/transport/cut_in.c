@@ -12,9 +12,6 @@ enum { LINGER_MS = 1000 };
 enum { FAREWELL_SILENCES = 10 };
 /* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
 enum { REMEMBERED_WINDOWS = 4, REMEMBERED = 4096 };
-/* Letters of one giving side that are read in a row: more than its socket has room for, so that all are read that were
- * sent before a certain moment. */
-enum { MOST_LETTERS = 4096 };
 
 typedef struct cut_in {
     mr_stage *self;
@@ -163,7 +160,7 @@ static void listen(void *context) {
 /* Letters that were sent before the message are here. */
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_in *in = context;
-    hear_letters(in, route, MOST_LETTERS);
+    hear_letters(in, route, MR_CUT_MOST_LETTERS);
     hear(in, route, parts, count);
 }
 
@@ -200,7 +197,9 @@ static void act(cut_in *in, int64_t now_ns) {
             mr_cut_tell_peer(&in->teller, &action, now_ns);
         } else if (action.kind == MR_ACTION_RENEW) {
             mr_carrier_renew(in->carrier, action.peer);
-        } else if (action.kind == MR_ACTION_SEND && !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count))
+        } else if (action.kind == MR_ACTION_SEND &&
+                   !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count) &&
+                   !mr_cut_borrower_post(in->borrower, action.peer, &action.message, parts, count))
             mr_carrier_send(in->carrier, action.peer, parts, count);
     }
 }
@@ -253,7 +252,7 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
 static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
     bool closing = atomic_load(&in->closing);
-    hear_givers(in, MOST_LETTERS);
+    hear_givers(in, MR_CUT_MOST_LETTERS);
     int64_t now_ns = now();
     *wake_ns = INT64_MAX;
     watch_end(in, now_ns);

@@ -339,6 +339,49 @@ static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, in
     }
 }
 
+/* ---- with the carrier's duty: what has come ---------------------------------------------------------------------- */
+
+static void hear(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t count) {
+    int64_t now_ns = now();
+    mr_cut_message message;
+    int status = count ? mr_wire_read(out->reader, parts, count, now_ns, &message)
+                       : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
+    if (status)
+        mr_sender_malformed(out->sender, route);
+    else
+        status = mr_sender_receive(out->sender, route, &message, now_ns);
+    if (status)
+        mr_cut_tell_refused(&out->teller, route, now_ns);
+}
+
+/* What has come beside ZeroMQ, of each taker up to a letter that others come before. */
+static void listen(cut_out *out) {
+    for (size_t place = 0; place < mr_cut_lender_places(out->lender); place++) {
+        const mr_letter *letter;
+        uint32_t route;
+        for (int i = 0; i < MR_CUT_MOST_LETTERS; i++) {
+            if (!mr_cut_lender_next(out->lender, place, &letter) ||
+                !mr_sender_may_hear(out->sender, letter->session, letter->number, &route))
+                break;
+            hear(out, route, letter->parts, letter->count);
+            mr_cut_lender_take(out->lender, place);
+        }
+    }
+}
+
+/* Letters that were sent before the message are here. */
+static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
+    cut_out *out = context;
+    listen(out);
+    hear(out, route, parts, count);
+}
+
+static void lost(void *context, uint32_t route) {
+    cut_out *out = context;
+    mr_sender_lost(out->sender, route, now());
+}
+
+/* Frames that wait go first: nothing that has come is more urgent. */
 static bool work(void *context, int64_t *wake_ns) {
     cut_out *out = context;
     int64_t now_ns = now();
@@ -347,6 +390,8 @@ static bool work(void *context, int64_t *wake_ns) {
     pthread_mutex_unlock(&out->lock);
     offer(out, now_ns);
     act(out, now_ns);
+    listen(out);
+    now_ns = now();
     watch_end(out, stopping, ending, closing, now_ns);
     watch_taker(out, now_ns);
     act(out, now_ns);
@@ -362,25 +407,6 @@ static bool work(void *context, int64_t *wake_ns) {
         *wake_ns = mr_earlier_ns(*wake_ns, out->due_ns);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&out->teller, NULL, now_ns));
     return !out->closed;
-}
-
-static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
-    cut_out *out = context;
-    int64_t now_ns = now();
-    mr_cut_message message;
-    int status = count ? mr_wire_read(out->reader, parts, count, now_ns, &message)
-                       : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
-    if (status)
-        mr_sender_malformed(out->sender, route);
-    else
-        status = mr_sender_receive(out->sender, route, &message, now_ns);
-    if (status)
-        mr_cut_tell_refused(&out->teller, route, now_ns);
-}
-
-static void lost(void *context, uint32_t route) {
-    cut_out *out = context;
-    mr_sender_lost(out->sender, route, now());
 }
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */

@@ -18,11 +18,32 @@ static void tell(const mr_cut *cut, bool *told) {
     *told = true;
 }
 
+/* Letters of one other end. */
+typedef struct inbox {
+    bool over; /* it will say nothing more */
+    bool here; /* a letter is here, and not taken */
+    mr_letter letter;
+    _Alignas(8) uint8_t note[MR_SHM_NOTE_BYTES];
+} inbox;
+
+/* Makes a letter of the note that was fetched, where it was. That the other end is gone, its session tells; one that breaks
+ * the rules here is not listened to here any more. */
+static bool open_note(inbox *box, const mr_cut *cut, int status, size_t bytes) {
+    if (!status)
+        status = mr_letter_read(box->note, bytes, &box->letter);
+    box->here = status == MR_OK;
+    box->over = status && status != MR_ERROR_AGAIN;
+    if (box->over && status != MR_ERROR_UNAVAILABLE)
+        mr_log(MR_LOG_WARNING, "%s: %s", cut->name, mr_message());
+    return box->here;
+}
+
 /* ---- the giving side ------------------------------------------------------------------------------------------- */
 
 typedef struct lent_to {
     uint64_t session;
     mr_shm_peer *peer; /* NULL: the place is free */
+    inbox box;
 } lent_to;
 
 struct mr_cut_lender {
@@ -75,9 +96,16 @@ int mr_cut_lender_fd(const mr_cut_lender *lender) {
     return lender ? mr_shm_export_fd(lender->export) : -1;
 }
 
+/* One whose next letter waits for its turn would be readable all the time, and so would one that is not listened to. */
 void mr_cut_lender_work(mr_cut_lender *lender) {
-    if (lender)
-        mr_shm_export_drive(lender->export, true);
+    if (!lender)
+        return;
+    for (size_t i = 0; i < lender->count; i++) {
+        const lent_to *place = &lender->peers[i];
+        if (place->peer)
+            mr_shm_export_heed(lender->export, place->peer, !place->box.here && !place->box.over);
+    }
+    mr_shm_export_drive(lender->export, true);
 }
 
 /* The place of a session, or of none. */
@@ -94,6 +122,7 @@ static void admit(mr_cut_lender *lender, uint64_t session, const char *memory) {
     if (!place || !memory || !*memory)
         return;
     place->session = session;
+    place->box.over = place->box.here = false;
     if (mr_shm_guest_parse(memory, &guest) || mr_shm_export_invite(lender->export, &guest, &place->peer))
         tell(lender->cut, &lender->told);
 }
@@ -151,16 +180,42 @@ bool mr_cut_lender_post(mr_cut_lender *lender, const mr_cut_message *message, co
     return false;
 }
 
+size_t mr_cut_lender_places(const mr_cut_lender *lender) {
+    return lender ? lender->count : 0;
+}
+
+/* Others' sessions are none of a taker's business. */
+static bool fetch_from(const mr_cut_lender *lender, lent_to *place) {
+    inbox *box = &place->box;
+    size_t bytes = 0;
+    int status = mr_shm_export_fetch(lender->export, place->peer, box->note, sizeof box->note, &bytes);
+    if (!open_note(box, lender->cut, status, bytes) || box->letter.session == place->session)
+        return box->here;
+    mr_log(MR_LOG_WARNING, "%s: shared memory: a peer sends a note of another session", lender->cut->name);
+    box->over = true;
+    box->here = false;
+    return false;
+}
+
+bool mr_cut_lender_next(mr_cut_lender *lender, size_t at, const mr_letter **letter) {
+    lent_to *place = &lender->peers[at];
+    if (!place->peer || (!place->box.here && (place->box.over || !fetch_from(lender, place))))
+        return false;
+    *letter = &place->box.letter;
+    return true;
+}
+
+void mr_cut_lender_take(mr_cut_lender *lender, size_t place) {
+    lender->peers[place].box.here = false;
+}
+
 /* ---- the taking side ------------------------------------------------------------------------------------------- */
 
 /* What one giving side shares. */
 typedef struct lender_seen {
     mr_shm_import *import; /* NULL: nothing comes from there but through ZeroMQ */
-    bool over;             /* it will say nothing more */
     bool watched;          /* its descriptor is among those that are waited for */
-    bool here;             /* a letter is here, and not taken */
-    mr_letter letter;
-    _Alignas(8) uint8_t note[MR_SHM_NOTE_BYTES];
+    inbox box;
 } lender_seen;
 
 struct mr_cut_borrower {
@@ -170,6 +225,7 @@ struct mr_cut_borrower {
     mr_shm_guest guest;
     char text[MR_SHM_TEXT];
     uint32_t aim;
+    uint8_t note[MR_SHM_NOTE_BYTES];
     size_t count;
     lender_seen lenders[]; /* by route */
 };
@@ -208,7 +264,7 @@ static void close_lender(const mr_cut_borrower *borrower, lender_seen *from) {
     if (from->import)
         watch(borrower, from, false);
     mr_shm_import_close(&from->import);
-    from->over = from->here = false;
+    from->box.over = from->box.here = false;
 }
 
 void mr_cut_borrower_destroy(mr_cut_borrower **borrower) {
@@ -231,29 +287,32 @@ int mr_cut_borrower_fd(const mr_cut_borrower *borrower) {
     return borrower ? borrower->poll : -1;
 }
 
-/* That a giving side is gone, its session tells; one that breaks the rules here is not listened to here any more. */
 static bool fetch(const mr_cut_borrower *borrower, lender_seen *from) {
-    size_t bytes;
-    int status = mr_shm_import_fetch(from->import, from->note, sizeof from->note, &bytes);
-    if (!status)
-        status = mr_letter_read(from->note, bytes, &from->letter);
-    from->here = status == MR_OK;
-    from->over = status && status != MR_ERROR_AGAIN;
-    if (from->over && status != MR_ERROR_UNAVAILABLE)
-        mr_log(MR_LOG_WARNING, "%s: %s", borrower->cut->name, mr_message());
-    return from->here;
+    inbox *box = &from->box;
+    size_t bytes = 0;
+    int status = mr_shm_import_fetch(from->import, box->note, sizeof box->note, &bytes);
+    return open_note(box, borrower->cut, status, bytes);
 }
 
 bool mr_cut_borrower_next(mr_cut_borrower *borrower, uint32_t route, const mr_letter **letter) {
     lender_seen *from = borrower && route < borrower->count ? &borrower->lenders[route] : NULL;
-    if (!from || !from->import || (!from->here && (from->over || !fetch(borrower, from))))
+    if (!from || !from->import || (!from->box.here && (from->box.over || !fetch(borrower, from))))
         return false;
-    *letter = &from->letter;
+    *letter = &from->box.letter;
     return true;
 }
 
 void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route) {
-    borrower->lenders[route].here = false;
+    borrower->lenders[route].box.here = false;
+}
+
+bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cut_message *message,
+                          const mr_wire_part *parts, size_t count) {
+    size_t bytes;
+    mr_shm_import *import = borrower && route < borrower->count ? borrower->lenders[route].import : NULL;
+    return import && message->number &&
+           !mr_letter_write(borrower->note, sizeof borrower->note, message, parts, count, &bytes) &&
+           !mr_shm_import_post(import, borrower->note, bytes);
 }
 
 /* One that is over would be readable for ever, and so would one whose next letter waits for its turn. */
@@ -261,7 +320,7 @@ void mr_cut_borrower_rest(mr_cut_borrower *borrower) {
     for (size_t i = 0; borrower && i < borrower->count; i++) {
         lender_seen *from = &borrower->lenders[i];
         if (from->import)
-            watch(borrower, from, !from->over && !from->here);
+            watch(borrower, from, !from->box.over && !from->box.here);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Shared memory under a cut: the giving side lends slots to takers of this host, the taking side borrows them. Used with
  * the carrier's duty. What cannot be shared crosses inline; why is told once. Internal to engine.
  *
- * Messages to takers of this host go over the same unix socket, as letters (shm_letter.h): one wake-up of the other
+ * Numbered messages between both ends go over the same unix socket, as letters (shm_letter.h): one wake-up of the other
  * process, where ZeroMQ has three. Those that find no room there, or are too long for it, go through ZeroMQ. So a session
  * has two ways, each of which keeps its messages whole and in order; their numbers put both in one. A letter whose turn
  * has not come waits for what is on its way through ZeroMQ; and since a letter has arrived when it was sent, whoever
@@ -13,6 +13,10 @@
 #include "engine/transport/session.h"
 #include "engine/transport/shm_letter.h"
 
+/* Letters of one other end that are read in a row: more than a socket has room for, so that all are read that were sent
+ * before a certain moment. */
+enum { MR_CUT_MOST_LETTERS = 4096 };
+
 /* ---- the giving side ------------------------------------------------------------------------------------------- */
 
 typedef struct mr_cut_lender mr_cut_lender;
@@ -22,7 +26,8 @@ int mr_cut_lender_create(mr_cut_lender **lender, const mr_cut *cut);
 void mr_cut_lender_destroy(mr_cut_lender **lender);
 /* For mr_session_self.memory; lives as long as the lender. */
 const char *mr_cut_lender_text(const mr_cut_lender *lender);
-/* Readable when mr_cut_lender_work has something to do; -1 without. */
+/* Readable when mr_cut_lender_work has something to do, or when there are letters, but for takers whose next one waits for
+ * its turn; -1 without. */
 int mr_cut_lender_fd(const mr_cut_lender *lender);
 /* Takes back what has come back, before the thread waits for the descriptor. */
 void mr_cut_lender_work(mr_cut_lender *lender);
@@ -34,6 +39,12 @@ void mr_cut_lender_aim(mr_cut_lender *lender, uint64_t session);
 bool mr_cut_lend(void *lender, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
 /* Sends a message to whom mr_cut_lender_aim has said as a letter. False: it must go through ZeroMQ. */
 bool mr_cut_lender_post(mr_cut_lender *lender, const mr_cut_message *message, const mr_wire_part *parts, size_t count);
+/* Takers have places below this. */
+size_t mr_cut_lender_places(const mr_cut_lender *lender);
+/* The next letter of the taker at that place, which is of the taker's session, until mr_cut_lender_take: the same each time.
+ * False: none is there. */
+bool mr_cut_lender_next(mr_cut_lender *lender, size_t place, const mr_letter **letter);
+void mr_cut_lender_take(mr_cut_lender *lender, size_t place);
 
 /* ---- the taking side ------------------------------------------------------------------------------------------- */
 
@@ -49,6 +60,9 @@ int mr_cut_borrower_fd(const mr_cut_borrower *borrower);
 /* The next letter of that giving side, until mr_cut_borrower_take: the same each time. False: none is there. */
 bool mr_cut_borrower_next(mr_cut_borrower *borrower, uint32_t route, const mr_letter **letter);
 void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route);
+/* Sends a message to that giving side as a letter. False: it must go through ZeroMQ. */
+bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cut_message *message,
+                          const mr_wire_part *parts, size_t count);
 /* To be called before the thread waits for the descriptor. */
 void mr_cut_borrower_rest(mr_cut_borrower *borrower);
 void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action);

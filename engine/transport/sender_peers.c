@@ -63,7 +63,7 @@ static peer *peer_by_name(mr_sender *sender, const char *name) {
     return NULL;
 }
 
-static peer *peer_by_session(mr_sender *sender, uint64_t session) {
+static peer *peer_by_session(const mr_sender *sender, uint64_t session) {
     for (uint32_t i = 0; session && i < sender->params.most_peers; i++)
         if (sender->peers[i].used && sender->peers[i].session == session)
             return &sender->peers[i];
@@ -300,6 +300,14 @@ static int hear_bye(mr_sender *sender, peer *p, const mr_cut_message *message) {
     sender_end_session(sender, p, MR_PEER_LEFT, message->bye.text);
     sender_bury(sender, p, false);
     return MR_OK;
+}
+
+bool mr_sender_may_hear(const mr_sender *sender, uint64_t session, uint64_t number, uint32_t *route) {
+    const peer *p = peer_by_session(sender, session);
+    if (!p || number > p->heard_number + 1)
+        return false;
+    *route = p->route;
+    return true;
 }
 
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns) {

@@ -177,6 +177,8 @@ bool mr_sender_has_room(const mr_sender *sender, uint64_t bytes);
 int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns);
 /* A message has come; `route` is the transport's number for who sent it. */
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns);
+/* As mr_receiver_may_hear; true also says at which *route that peer is reached. False where there is no such session, too. */
+bool mr_sender_may_hear(const mr_sender *sender, uint64_t session, uint64_t number, uint32_t *route);
 /* What has come is no message; counted and answered. */
 void mr_sender_malformed(mr_sender *sender, uint32_t route);
 /* The transport saw this connection close. */

@@ -84,7 +84,7 @@ int mr_shm_export_create(mr_shm_export **export, const char *folder);
 /* Drops all peers. Their buffers are in use no longer. */
 void mr_shm_export_destroy(mr_shm_export **export);
 
-/* Readable when mr_shm_export_drive has something to do. */
+/* Readable when mr_shm_export_drive has something to do, or notes are to be fetched. */
 int mr_shm_export_fd(const mr_shm_export *export);
 /* Accepts peers, takes back what they have let go of and what dead ones held. To be called in each turn of the
  * caller's loop; `sleeps` says that it is going to wait for the descriptor, which then becomes readable when
@@ -111,8 +111,14 @@ size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer);
 /* Sends a note, a small message, over the unix socket itself, which wakes the consumer directly, where ZeroMQ wakes two
  * threads of its own on the way. The system keeps what the consumer has not fetched, within the bound of the socket,
  * whole and in order, and neither end can change it. A note has arrived when this returns. MR_ERROR_AGAIN: not attached,
- * or no room; go the other way. */
+ * or no room; go the other way. The consumer sends notes likewise. */
 int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, const void *data, size_t bytes);
+/* The next note of a peer, of at most `room` bytes. MR_ERROR_AGAIN, without a message: none now; else the peer is attached
+ * no more: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
+int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes);
+/* Whether the export's descriptor is to become readable for this peer, when it has sent notes or is gone: true to begin
+ * with. */
+void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed);
 
 /* ---- the consumer ---------------------------------------------------------------------------------------------- */
 
@@ -134,5 +140,7 @@ int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *referenc
 /* The next note, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message: none now;
  * MR_ERROR_UNAVAILABLE: the producer is gone; MR_ERROR_PROTOCOL. */
 int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes);
+/* Sends a note to the producer. MR_ERROR_AGAIN: the producer has not said yet that it is attached, or no room. */
+int mr_shm_import_post(mr_shm_import *import, const void *data, size_t bytes);
 
 #endif

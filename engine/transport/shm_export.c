@@ -31,6 +31,7 @@ struct mr_shm_peer {
     uint8_t token[MR_SHM_TOKEN_BYTES];
     int fd; /* -1: not attached */
     bool gone;
+    bool heeded; /* its descriptor is waited for */
     mr_shm_ring *ring;
     uint64_t taken; /* from the ring */
     uint32_t free_count;
@@ -133,6 +134,7 @@ static int attach(mr_shm_export *self, mr_shm_peer *peer, int fd) {
         mr_shm_ring_unmap(&peer->ring);
     else
         peer->fd = fd;
+    peer->heeded = !status;
     return status;
 }
 
@@ -190,7 +192,14 @@ static void hear_stranger(mr_shm_export *self, int fd) {
     forget_stranger(self, place);
 }
 
-/* A consumer has nothing to say after its token: what is to be read is its end. */
+/* What is to be read of a peer are notes, which wait to be fetched, or its end. */
+static void hear_peer(mr_shm_export *self, mr_shm_peer *peer) {
+    uint32_t kind;
+    int status = mr_shm_peek(peer->fd, &kind);
+    if (status ? status != MR_ERROR_AGAIN : kind != MR_SHM_NOTE)
+        detach(self, peer);
+}
+
 static void hear(mr_shm_export *self, int fd) {
     if (fd == self->listener) {
         accept_all(self);
@@ -200,11 +209,10 @@ static void hear(mr_shm_export *self, int fd) {
             mr_log(MR_LOG_WARNING, "shared memory: the bell: %s", strerror(errno));
     } else {
         mr_shm_peer *peer = peer_of_fd(self, fd);
-        uint32_t kind;
-        if (!peer)
+        if (peer)
+            hear_peer(self, peer);
+        else
             hear_stranger(self, fd);
-        else if (mr_shm_peek(fd, &kind) != MR_ERROR_AGAIN)
-            detach(self, peer);
     }
 }
 
@@ -324,14 +332,12 @@ int mr_shm_export_fd(const mr_shm_export *export) {
     return export->poll;
 }
 
+/* Of more than there is room for here the others are heard next time, since their descriptors stay readable. */
 static void hear_all(mr_shm_export *self) {
     struct epoll_event events[EVENTS];
-    int count;
-    do {
-        count = epoll_wait(self->poll, events, EVENTS, 0);
-        for (int i = 0; i < count; i++)
-            hear(self, events[i].data.fd);
-    } while (count == EVENTS);
+    int count = epoll_wait(self->poll, events, EVENTS, 0);
+    for (int i = 0; i < count; i++)
+        hear(self, events[i].data.fd);
 }
 
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps) {
@@ -444,4 +450,34 @@ int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, const void *dat
     int status = peer->fd < 0 ? MR_ERROR_AGAIN : mr_shm_send(peer->fd, &note, data, bytes, NULL, 0);
     pthread_mutex_unlock(&export->lock);
     return status ? MR_ERROR_AGAIN : MR_OK;
+}
+
+static int fetch(mr_shm_export *self, mr_shm_peer *peer, void *data, size_t room, size_t *bytes) {
+    mr_shm_received got;
+    if (peer->fd < 0)
+        return MR_ERROR_AGAIN;
+    int status = mr_shm_receive(peer->fd, &got, data, room);
+    if (!status && got.message.kind != MR_SHM_NOTE)
+        status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer sends what is no note");
+    mr_shm_close_received(&got);
+    *bytes = got.bytes;
+    if (status && status != MR_ERROR_AGAIN)
+        detach(self, peer);
+    return status;
+}
+
+int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes) {
+    pthread_mutex_lock(&export->lock);
+    int status = fetch(export, peer, data, room, bytes);
+    pthread_mutex_unlock(&export->lock);
+    return status;
+}
+
+void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed) {
+    pthread_mutex_lock(&export->lock);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = peer->fd};
+    if (peer->fd >= 0 && heed != peer->heeded)
+        epoll_ctl(export->poll, heed ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, peer->fd, &event);
+    peer->heeded = heed;
+    pthread_mutex_unlock(&export->lock);
 }

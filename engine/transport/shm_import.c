@@ -309,3 +309,13 @@ int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *
     *bytes = got.bytes;
     return MR_OK;
 }
+
+/* The ring is what the producer says first, once it knows who has come: a note before that could be lost. */
+int mr_shm_import_post(mr_shm_import *import, const void *data, size_t bytes) {
+    const mr_shm_message note = {.kind = MR_SHM_NOTE};
+    pthread_mutex_lock(&import->lock);
+    int status = bytes > MR_SHM_NOTE_BYTES || !import->ring ? MR_ERROR_AGAIN
+                                                            : mr_shm_send(import->fd, &note, data, bytes, NULL, 0);
+    pthread_mutex_unlock(&import->lock);
+    return status ? MR_ERROR_AGAIN : MR_OK;
+}

@@ -38,7 +38,7 @@ int mr_letter_write(uint8_t *data, size_t room, const mr_cut_message *message, c
 }
 
 static int refuse(void) {
-    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer sends a note that is no message");
+    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end sends a note that is no message");
 }
 
 int mr_letter_read(const uint8_t *data, size_t bytes, mr_letter *letter) {

@@ -164,13 +164,19 @@ static int take_fds(struct msghdr *about, mr_shm_received *received) {
     return MR_OK;
 }
 
+/* Where the other end is gone and had not read all, the system says so first, once, before what that had sent. */
+static ssize_t receive(int fd, struct msghdr *about, int flags) {
+    ssize_t got = recvmsg(fd, about, flags);
+    return got < 0 && errno == ECONNRESET ? recvmsg(fd, about, flags) : got;
+}
+
 int mr_shm_receive(int fd, mr_shm_received *received, void *data, size_t room) {
     *received = (mr_shm_received){.fds = {-1, -1}};
     struct iovec parts[2] = {{&received->message, sizeof received->message}, {data, room}};
     passed control;
     struct msghdr about = {
         .msg_iov = parts, .msg_iovlen = 2, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-    ssize_t got = recvmsg(fd, &about, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got = receive(fd, &about, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR ? MR_ERROR_AGAIN : unavailable("recvmsg");
     if (got == 0)
@@ -186,7 +192,9 @@ int mr_shm_receive(int fd, mr_shm_received *received, void *data, size_t room) {
 }
 
 int mr_shm_peek(int fd, uint32_t *kind) {
-    ssize_t got = recv(fd, kind, sizeof *kind, MSG_DONTWAIT | MSG_PEEK);
+    struct iovec part = {kind, sizeof *kind};
+    struct msghdr about = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t got = receive(fd, &about, MSG_DONTWAIT | MSG_PEEK);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR ? MR_ERROR_AGAIN : unavailable("recv");
     if (got == 0)

@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_SHM_VERSION = 2, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
+enum { MR_SHM_VERSION = 3, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
 
 typedef enum mr_shm_kind {
     MR_SHM_HELLO = 1, /* consumer: a = MR_SHM_VERSION; data: the token */
     MR_SHM_RING,      /* producer, first: the ring's memfd and the bell */
     MR_SHM_POOL,      /* producer: a slab's memfd; number, a = slots, b = bytes of a slot */
     MR_SHM_GONE,      /* producer: nothing of pool `number` is in use or will be */
-    MR_SHM_NOTE       /* producer: data */
+    MR_SHM_NOTE       /* either: data */
 } mr_shm_kind;
 
 /* Both ends are on one machine: fields are as the processor has them. */
