@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/device/device.h"
 #include "millrace/millrace.h"
 #include "millrace/status.h"
 
