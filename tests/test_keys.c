@@ -105,6 +105,24 @@ static void secrets_that_others_may_read_are_none(void **state) {
         assert_string_equal(pair.secret_key, "");
     }
     assert_int_equal(mr_key_pair_read(&pair, "/nonexistent/a.key"), MR_ERROR_NO_INPUT);
+    assert_non_null(strstr(mr_message(), "millrace keygen"));
+}
+
+static void what_is_no_pair_is_none(void **state) {
+    fixture *in = *state;
+    mr_key_pair pair, other;
+    char text[512];
+    assert_int_equal(mr_key_pair_generate(&pair), MR_OK);
+    assert_int_equal(mr_key_pair_generate(&other), MR_OK);
+    snprintf(text, sizeof text, "public-key = \"%s\"\nsecret-key = \"%s\"\n", other.public_key, pair.secret_key);
+    assert_int_equal(mr_key_pair_read(&pair, put(in, "mixed.key", 0600, text)), MR_ERROR_DATA);
+    assert_non_null(strstr(mr_message(), "mixed.key: the public key is that of another"));
+    assert_string_equal(pair.secret_key, "");
+    snprintf(in->path, sizeof in->path, "%s/pipe.key", in->folder);
+    assert_int_equal(mkfifo(in->path, 0600), 0);
+    assert_int_equal(mr_key_pair_read(&pair, in->path), MR_ERROR_DATA);
+    assert_int_equal(mr_key_pair_read(&pair, in->folder), MR_ERROR_DATA);
+    assert_non_null(strstr(mr_message(), "is no regular file"));
 }
 
 /* RFC 32's test vector is of 8 bytes; RFC 26's long-term keys of CURVE are 32. */
@@ -389,6 +407,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_pair_is_read_as_it_was_written, begin, finish),
         cmocka_unit_test_setup_teardown(nothing_is_written_over, begin, finish),
         cmocka_unit_test_setup_teardown(secrets_that_others_may_read_are_none, begin, finish),
+        cmocka_unit_test_setup_teardown(what_is_no_pair_is_none, begin, finish),
         cmocka_unit_test_setup_teardown(lists_have_comments, begin, finish),
         cmocka_unit_test_setup_teardown(what_is_no_key_is_told_with_its_line, begin, finish),
         cmocka_unit_test(only_this_machine_without_keys),

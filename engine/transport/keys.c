@@ -43,13 +43,21 @@ void mr_key_pair_forget(mr_key_pair *pair) {
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* Opens a file to read; as mr_file_fail, but a file that is not there is an input that is missing. */
+/* Opens a file to read; as mr_file_fail, but a file that is not there is an input that is missing. What is no file, such
+ * as a FIFO that nobody writes to, is not waited for. */
 static int open_file(const char *path, FILE **file) {
-    *file = fopen(path, "re");
+    struct stat found;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return mr_fail(MR_ERROR_NO_INPUT, "there is no key file %s: `millrace keygen` makes one, with its public key beside "
+                       "it", path);
+    if (fd < 0)
+        return mr_file_fail("read", path);
+    *file = !fstat(fd, &found) && S_ISREG(found.st_mode) ? fdopen(fd, "r") : NULL;
     if (*file)
         return MR_OK;
-    int status = mr_file_fail("read", path);
-    return errno == ENOENT ? mr_fail(MR_ERROR_NO_INPUT, "there is no key file %s", path) : status;
+    close(fd);
+    return mr_fail(MR_ERROR_DATA, "%s is no regular file, as keys are", path);
 }
 
 /* The next line without blanks around it and without its comment; NULL behind the last. Keys may hold a #, even as
@@ -105,6 +113,17 @@ static int take_key(char to[MR_KEY_TEXT], const char *value, const char *path, i
     return MR_OK;
 }
 
+/* Peers would be refused as strangers, with no word of why. */
+static int check_pair(const mr_key_pair *pair, const char *path) {
+    char derived[MR_KEY_TEXT];
+    if (zmq_curve_public(derived, pair->secret_key))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "libzmq has no CURVE here: %s", zmq_strerror(errno));
+    if (strcmp(derived, pair->public_key) == 0)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s: the public key is that of another secret key, so the file was put together of two: "
+                   "take the one that `millrace keygen` has made", path);
+}
+
 int mr_key_pair_read(mr_key_pair *pair, const char *path) {
     char line[LINE_BYTES], *at, *value;
     int number = 0;
@@ -125,6 +144,8 @@ int mr_key_pair_read(mr_key_pair *pair, const char *path) {
     if (!status && (!*pair->public_key || !*pair->secret_key))
         status = mr_fail(MR_ERROR_DATA, "%s has no %s line: it must be a private file as `millrace keygen` makes it",
                          path, *pair->secret_key ? "public-key" : "secret-key");
+    if (!status)
+        status = check_pair(pair, path);
     if (status)
         mr_key_pair_forget(pair);
     return status;
