@@ -68,6 +68,12 @@ static bool check_id(mr_spec_parser *p, const mr_yaml *node) {
     return false;
 }
 
+/* What mr_device_check_name said of a name, where that is more than that there is no such device: a wrong parameter of a
+ * simulated one; else NULL. */
+static const char *why_not(const char *name) {
+    return strncmp(name, "sim:", 4) == 0 && strchr(name, '?') ? mr_message() : NULL;
+}
+
 static bool check_device(mr_spec_parser *p, const mr_yaml *node, const device_options *given) {
     const mr_yaml *said = mr_yaml_get(node, "device");
     bool names_itself = mr_device_check_name(node->key) == MR_OK;
@@ -77,8 +83,9 @@ static bool check_device(mr_spec_parser *p, const mr_yaml *node, const device_op
         return false;
     }
     if (said && (!given->device || mr_device_check_name(given->device))) {
-        mr_spec_error(p, said->place, "write cpu, sim:0 or cuda:0", "devices.%s.device: \"%s\" is no device",
-                      node->key, given->device ? given->device : "");
+        const char *name = given->device ? given->device : "", *why = why_not(name);
+        mr_spec_error(p, said->place, "write cpu, sim:0 or cuda:0", "devices.%s.device: \"%s\"%s%s", node->key, name,
+                      why ? ": " : " is no device", why ? why : "");
         return false;
     }
     if (said && names_itself && strcmp(node->key, given->device) != 0) {
@@ -168,9 +175,14 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     if (said->kind != MR_YAML_SCALAR || mr_yaml_is_null(said) || said->broken)
         return; /* What is no name is told by the option table. */
     bool automatic = strcmp(said->text, "auto") == 0;
-    if ((automatic && alone) || mr_device_check_name(said->text) == MR_OK || find_by_id(spec, said->text))
+    if ((automatic && alone) || find_by_id(spec, said->text) || mr_device_check_name(said->text) == MR_OK)
         return;
     vertex->broken = true;
+    const char *why = why_not(said->text);
+    if (why) {
+        mr_spec_error(p, said->place, usual, "stages.%s.%s: \"%s\": %s", vertex->id, key, said->text, why);
+        return;
+    }
     const mr_yaml *map = mr_yaml_get(spec->root, "devices");
     if (map && map->kind == MR_YAML_MAP && mr_yaml_get(map, said->text))
         return; /* What is wrong with it was told there. */
