@@ -63,6 +63,17 @@ class Readme(Case):
         digest = re.compile("^digest .*$", re.M)
         self.assertEqual(digest.sub(digest.search(plain.stdout)[0], done.stdout), shown)
 
+    def test_a_result_is_what_is_printed(self):
+        need_models()
+        shown = json.loads(blocks("json")[0])
+        done = subprocess.run([MILLRACE, "run", "pipelines/classify-video.yaml", "--set", "stages.classify.top_k=2"], cwd=ROOT,
+                              capture_output=True, text=True, env={**os.environ, "MODELS": str(MODELS)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (row,) = [row for row in map(json.loads, done.stdout.splitlines()) if row["seq"] == shown["seq"]]
+        for one, other in zip(row["classes"], shown["classes"], strict=True):
+            self.assertAlmostEqual(one.pop("score"), other.pop("score"), delta=0.01)
+        self.assertEqual(row, shown)
+
     def test_links_lead_to_headings(self):
         headings = re.findall(r"^##+ (.*)$", re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S), re.M)
         anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-"): heading for heading in headings}
