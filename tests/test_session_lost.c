@@ -23,6 +23,23 @@ static int64_t lose_receiver(pair *p) {
     return later_ns;
 }
 
+/* Who is alone with something left to give, or to be given, waits for the other. */
+static void test_who_waits_for_whom(void **state) {
+    pair *p = *state;
+    uint32_t sender;
+    assert_true(mr_sender_waits(p->sender) && mr_receiver_waits(p->receiver, &sender));
+    assert_int_equal(sender, 0);
+    pair_drive(p, S);
+    assert_false(mr_sender_waits(p->sender) || mr_receiver_waits(p->receiver, &sender));
+    mr_receiver_withdraw(p->receiver);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.sender_change, MR_PEER_LEFT);
+    assert_true(mr_sender_waits(p->sender));
+    assert_false(mr_receiver_waits(p->receiver, &sender));
+    mr_sender_close(p->sender, "");
+    assert_false(mr_sender_waits(p->sender));
+}
+
 /* Frames under suspicion go one by one; who is back had not died, so there is none. */
 static void test_who_is_back_had_not_died(void **state) {
     pair *p = *state;
@@ -130,6 +147,7 @@ static void test_spoilt_connections_are_renewed(void **state) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_who_waits_for_whom),
         TEST(test_who_is_back_had_not_died),
         TEST(test_another_process_is_sent_them_alone),
         TEST(test_nothing_is_suspected_where_nothing_is_set_aside),

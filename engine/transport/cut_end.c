@@ -212,23 +212,54 @@ static const double MOST_ENTRIES = 20;
 static const int64_t ABSENCE_NS = 5000000000;
 
 mr_cut_teller mr_cut_teller_of(const mr_cut *cut) {
-    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
-    return (mr_cut_teller){
-        .cut = cut, .entries = MOST_ENTRIES, .entry_ns = now_ns, .absent_ns = now_ns + ABSENCE_NS};
+    return (mr_cut_teller){.cut = cut, .entries = MOST_ENTRIES, .entry_ns = mr_clock_now_ns(mr_clock_real())};
 }
 
-int64_t mr_cut_tell_absence(mr_cut_teller *teller, const char *address, int64_t now_ns) {
-    if (now_ns < teller->absent_ns)
-        return teller->absent_ns;
-    const mr_cut *cut = teller->cut;
-    teller->absent_ns = INT64_MAX;
+static void tell_never(const mr_cut *cut, const char *address) {
     if (address)
         mr_log(MR_LOG_WARNING, "%s: %s does not answer at %s: it does not run%s", cut->name, cut->from_node, address,
                cut->key ? ", or does not know this node's key, or has another than is expected here" : "");
     else
         mr_log(MR_LOG_WARNING, "%s: %s has not come to take frames: it does not run%s", cut->name, cut->to_node,
                cut->key ? ", or its key is not among those that may connect" : "");
+}
+
+/* Whether it comes back nobody knows here: whoever restarts it lets it go with the same words as whoever does not. */
+static void tell_gone(const mr_cut_teller *teller, const char *address) {
+    const mr_cut *cut = teller->cut;
+    if (address)
+        mr_log(MR_LOG_WARNING, "%s: %s at %s is gone (%s); this node waits for what it has not sent yet, until that is "
+               "started again, or this node is stopped (SIGTERM)", cut->name, cut->from_node, address, teller->gone);
+    else
+        mr_log(MR_LOG_WARNING, "%s: %s is gone (%s); %s, until it is started again, or this node is stopped (SIGTERM)",
+               cut->name, cut->to_node, teller->gone,
+               cut->mode == MR_CUT_LIVE ? "its frames are dropped" : "its frames wait here");
+}
+
+int64_t mr_cut_tell_absence(mr_cut_teller *teller, bool waits, const char *address, int64_t now_ns) {
+    if (!waits)
+        teller->absent_ns = 0;
+    else if (!teller->absent_ns)
+        teller->absent_ns = now_ns + ABSENCE_NS;
+    if (!waits || now_ns < teller->absent_ns)
+        return waits ? teller->absent_ns : INT64_MAX;
+    teller->absent_ns = INT64_MAX;
+    if (teller->came)
+        tell_gone(teller, address);
+    else
+        tell_never(teller->cut, address);
     return INT64_MAX;
+}
+
+/* Who was said to be gone is said to be back. */
+static bool note_change(mr_cut_teller *teller, const mr_action *action) {
+    bool missed = teller->absent_ns == INT64_MAX;
+    const char *text = action->of.text ? action->of.text : "";
+    if (action->of.change == MR_PEER_JOINED)
+        teller->came = true;
+    else if (action->of.change != MR_PEER_REJECTED)
+        snprintf(teller->gone, sizeof teller->gone, "%s%s%s", changes[action->of.change], *text ? ": " : "", text);
+    return missed;
 }
 
 static bool may_tell(mr_cut_teller *teller, int64_t now_ns) {
@@ -249,15 +280,14 @@ static const char *unnamed(const mr_cut *cut) {
 }
 
 void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
-    if (action->of.change == MR_PEER_JOINED)
-        teller->absent_ns = INT64_MAX;
+    bool missed = note_change(teller, action);
     if (!may_tell(teller, now_ns))
         return;
     const char *what = changes[action->of.change], *cut = teller->cut->name;
     bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;
     const char *name = action->of.name && *action->of.name ? action->of.name : unnamed(teller->cut);
     const char *text = action->of.text ? action->of.text : "";
-    mr_log(good ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
+    mr_log(good && !missed ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
     mr_audit("cut peer", mr_audit_text("cut", cut), mr_audit_text("peer", name), mr_audit_text("what", what),
              mr_audit_text("why", text));
 }

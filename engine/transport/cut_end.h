@@ -48,12 +48,14 @@ typedef struct mr_cut_teller {
     const mr_cut *cut;
     double entries;    /* that may still be made */
     int64_t entry_ns;  /* when that was counted last */
-    int64_t absent_ns; /* when it is told that nobody is there yet; INT64_MAX: somebody was, or it is told */
+    int64_t absent_ns; /* when it is told that this end waits; 0: it does not; INT64_MAX: it is told */
+    bool came;         /* the other end has been there */
+    char gone[192];    /* how it went, and in what words; "": not yet */
 } mr_cut_teller;
 mr_cut_teller mr_cut_teller_of(const mr_cut *cut);
-/* Where nobody has joined for some time, says so once, with the address at which this end waits for one (NULL: others
- * come to it). When it is to be called again. */
-int64_t mr_cut_tell_absence(mr_cut_teller *teller, const char *address, int64_t now_ns);
+/* Where this end has waited for some time for one that is not there, says so once, with the address at which that is
+ * expected (NULL: others come here) and what ends the waiting. When it is to be called again. */
+int64_t mr_cut_tell_absence(mr_cut_teller *teller, bool waits, const char *address, int64_t now_ns);
 /* A peer came, went or was refused. */
 void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns);
 /* A frame may be what processes of the taking node die of, one after the other. */

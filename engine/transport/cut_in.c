@@ -249,6 +249,13 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     }
 }
 
+static void tell_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    uint32_t sender;
+    bool waits = mr_receiver_waits(in->receiver, &sender) && !mr_cut_lanes_ended(in->lanes);
+    const char *address = waits ? in->cut->connect[sender] : NULL;
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, waits, address, now_ns));
+}
+
 static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
     bool closing = atomic_load(&in->closing);
@@ -265,7 +272,7 @@ static bool work(void *context, int64_t *wake_ns) {
     *wake_ns = mr_earlier_ns(*wake_ns, mr_receiver_wake_ns(in->receiver));
     if (in->due_ns && !in->refusing)
         *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
-    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, in->cut->connect[0], now_ns));
+    tell_absence(in, now_ns, wake_ns);
     watch_giver(in, now_ns, wake_ns);
     watch_farewell(in, now_ns, wake_ns);
     mr_cut_borrower_rest(in->borrower);

@@ -405,7 +405,8 @@ static bool work(void *context, int64_t *wake_ns) {
         *wake_ns = mr_earlier_ns(*wake_ns, out->look_ns);
     if (out->due_ns && !out->abandoned)
         *wake_ns = mr_earlier_ns(*wake_ns, out->due_ns);
-    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&out->teller, NULL, now_ns));
+    bool waits = !out->abandoned && mr_sender_waits(out->sender);
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&out->teller, waits, NULL, now_ns));
     return !out->closed;
 }
 

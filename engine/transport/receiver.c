@@ -136,6 +136,13 @@ uint32_t mr_receiver_held(const mr_receiver *receiver) {
     return receiver->held;
 }
 
+bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender) {
+    for (*sender = 0; !receiver->closing && !receiver->withdrawn && *sender < receiver->params.senders; ++*sender)
+        if (receiver->origins[*sender].state == SENDER_AWAY)
+            return true;
+    return false;
+}
+
 bool mr_receiver_finished(const mr_receiver *receiver) {
     for (uint32_t i = 0; i < receiver->params.senders; i++)
         if (receiver->origins[i].state != SENDER_LEFT)

@@ -176,6 +176,10 @@ bool sender_is_done(const mr_sender *sender) {
            witnesses(sender) >= sender->params.receivers;
 }
 
+bool mr_sender_waits(const mr_sender *sender) {
+    return !sender->closing && !mr_sender_has_peer(sender) && !sender_is_done(sender);
+}
+
 static bool is_waited_for(const mr_sender *sender, const peer *p) {
     return p->used && !p->left && sender->now_ns < patience_ends_ns(sender, p);
 }

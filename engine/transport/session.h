@@ -192,6 +192,8 @@ void mr_sender_progress(mr_sender *sender, uint64_t progress);
 
 /* Whether any receiver is there. */
 bool mr_sender_has_peer(const mr_sender *sender);
+/* Whether none is, and there is something to give, or to say yet. */
+bool mr_sender_waits(const mr_sender *sender);
 /* Frames that are not settled. */
 uint32_t mr_sender_unsettled(const mr_sender *sender);
 /* Every source has ended, everything is settled, `receivers` of them have seen it, and all that are there have been told
@@ -241,6 +243,8 @@ bool mr_receiver_next(mr_receiver *receiver, int64_t now_ns, mr_action *action);
 int64_t mr_receiver_wake_ns(const mr_receiver *receiver);
 /* Fresh frames that are not settled. */
 uint32_t mr_receiver_held(const mr_receiver *receiver);
+/* The first sender that is not there, though it has not said all; false: there is none. */
+bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender);
 /* All senders have said that they need nothing more. Before that a receiver must not leave: what it has told of outcomes
  * may have been lost, and nobody else could say it again. */
 bool mr_receiver_finished(const mr_receiver *receiver);

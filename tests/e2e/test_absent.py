@@ -1,0 +1,86 @@
+"""Nodes that are started by hand, and the other end of whose cut is gone: they wait for it, since whoever has started it may
+start it again; they say so, and what ends the waiting; and nothing is lost."""
+import json
+import signal
+import time
+
+from harness import MILLRACE, Case, free_port, main, start
+
+# It never comes to its end by itself, so that whatever the machine does meanwhile, somebody is waited for.
+PIPELINE = """\
+version: 1
+pipeline: left-alone
+sources:
+  a: {{type: "null", rate: 100}}
+stages:
+  out: {{type: "null", input: a, cut: {{mode: {mode}, heartbeat: 100ms, window: 8}}}}
+nodes:
+  left: {{stages: [], sources: [a], listen: "tcp://127.0.0.1:{port}"}}
+  right: {{stages: [out]}}
+"""
+PATIENCE = 120
+
+
+class Node:
+    """One node of the pipeline: its process, and what it says."""
+
+    def __init__(self, case, path, name, number=1):
+        self.case, (self.told, self.out) = case, (
+            case.folder / f"{path.stem}-{name}{number}.{kind}" for kind in ("log", "json"))
+        with open(self.out, "w") as out, open(self.told, "w") as told:
+            self.child = start([MILLRACE, "run", path, "--node", name, "--json", "--log", "info"], stdout=out, stderr=told)
+        case.addCleanup(self.child.wait)
+        case.addCleanup(self.child.kill)
+
+    def await_line(self, *words, times=1):
+        end = time.monotonic() + PATIENCE
+        while sum(all(word in line for word in words) for line in self.told.read_text().splitlines()) < times:
+            self.case.assertLess(time.monotonic(), end, f"no {words} in {self.told.read_text()}")
+            self.case.assertIsNone(self.child.poll(), self.told.read_text())
+            time.sleep(0.02)
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+
+    def stop(self):
+        """Asks it to end, which it does in order; its ledger."""
+        self.child.send_signal(signal.SIGTERM)
+        self.case.assertEqual(self.child.wait(timeout=PATIENCE), 0, self.told.read_text())
+        ledger = json.loads(self.out.read_text())["ledger"]
+        self.case.assertTrue(ledger["balanced"], ledger)
+        return ledger
+
+
+class Absent(Case):
+    def start(self, mode):
+        path = self.write(PIPELINE.format(mode=mode, port=free_port()), f"{mode}.yaml")
+        left, right = Node(self, path, "left"), Node(self, path, "right")
+        left.await_line("a->right: right: joined")
+        right.await_line("a->right: left: joined")
+        return path, left, right
+
+    def test_who_is_gone_is_waited_for(self):
+        """What is waited for is all that takes time here, so both modes are tried at once."""
+        pairs = {mode: self.start(mode) for mode in ("reliable", "live")}
+        for _, _, right in pairs.values():
+            right.kill()
+        for mode, (_, left, _) in pairs.items():
+            left.await_line("a->right: right is gone (", "SIGTERM",
+                            {"reliable": "its frames wait here", "live": "its frames are dropped"}[mode])
+        again = {mode: Node(self, path, "right", 2) for mode, (path, _, _) in pairs.items()}
+        for right in again.values():
+            right.await_line("a->right: left: joined")
+        # One giver dies; of the other the taker is asked to end, after which that is waited for as well.
+        _, left, _ = pairs["live"]
+        left.kill()
+        again["live"].await_line("a->right: left at tcp://127.0.0.1:", "is gone (", "SIGTERM")
+        again["live"].stop()
+        again["reliable"].stop()
+        _, left, _ = pairs["reliable"]
+        left.await_line("a->right: right is gone (", "its frames wait here", times=2)
+        self.assertLessEqual({line["reason"] for line in left.stop()["dropped"]}, {"stopped"})
+
+
+if __name__ == "__main__":
+    main()
