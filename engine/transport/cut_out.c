@@ -46,7 +46,7 @@ typedef struct cut_out {
     bool parked;             /* the entry waits for room, or for the end */
     bool deserted;           /* of a live cut: nobody takes anything */
     bool ending;             /* the last end was given over */
-    bool finished;           /* all is settled, and the end is known over there */
+    bool finished;           /* all that was given over is settled, and the end known over there, or given up */
     bool stopping, closing;  /* the run is being stopped; the stage is being closed */
 
     mr_cut_items taken;      /* this and what follows is had by whoever has the carrier's duty */
@@ -110,6 +110,7 @@ static int give(cut_out *out, const mr_cut_item *item) {
             out->of_source[item->identity.source]++;
     }
     out->parked |= status == MR_ERROR_AGAIN;
+    out->finished = out->finished && status;
     pthread_mutex_unlock(&out->lock);
     if (!status)
         call_carrier(out);
@@ -288,9 +289,10 @@ static void offer(cut_out *out, int64_t now_ns) {
     }
 }
 
-/* Tells the entry what is settled, and wakes it where it waits for that. */
+/* Tells the entry what is settled, and wakes it where it waits for that. What it has given over meanwhile is not. */
 static void report(cut_out *out, bool finished) {
     pthread_mutex_lock(&out->lock);
+    finished = finished && out->offered.count == 0;
     out->frames -= out->settled_frames;
     out->bytes -= out->settled_bytes;
     bool news = out->settled_frames || (finished && !out->finished);
