@@ -9,11 +9,11 @@
 enum { FEW = 2 };
 
 struct mr_arrivals {
-    pthread_mutex_t lock;
+    mr_arrival *free;            /* had by whoever has the carrier's duty */
+    atomic_size_t open;          /* receipts */
+    pthread_mutex_t lock;        /* guards what follows */
     mr_carrier *carrier;         /* NULL: nobody listens (any more) */
     bool closed;
-    size_t open;                 /* receipts, and what was taken and not given back */
-    mr_arrival *free;
     mr_arrival *first, **last;   /* closed and not taken */
     size_t count, many;
     bool gathering;              /* the carrier will look by itself */
@@ -97,25 +97,19 @@ static void note_closed(mr_receipt_watcher *watcher, mr_note note, const char *s
 
 int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, uint64_t ticket,
                      mr_receipt **receipt) {
-    pthread_mutex_lock(&arrivals->lock);
     mr_arrival *arrival = arrivals->free;
     if (arrival)
         arrivals->free = arrival->next;
-    else
-        arrival = mr_alloc(sizeof *arrival);
-    arrivals->open += arrival != NULL;
-    pthread_mutex_unlock(&arrivals->lock);
-    if (!arrival)
+    else if (!(arrival = mr_alloc(sizeof *arrival)))
         return mr_fail(MR_ERROR_MEMORY, "no memory for what arrives");
     *arrival = (mr_arrival){.watcher = {.closed = note_closed}, .arrivals = arrivals, .ticket = ticket};
+    atomic_fetch_add(&arrivals->open, 1);
     int status = mr_ledger_arrive(ledger, frame, &arrival->watcher, receipt);
-    if (!status)
-        return MR_OK;
-    pthread_mutex_lock(&arrivals->lock);
-    arrivals->open--;
-    arrival->next = arrivals->free;
-    arrivals->free = arrival;
-    pthread_mutex_unlock(&arrivals->lock);
+    if (status) {
+        atomic_fetch_sub(&arrivals->open, 1);
+        arrival->next = NULL;
+        mr_arrivals_give_back(arrivals, arrival);
+    }
     return status;
 }
 
@@ -151,8 +145,6 @@ void mr_arrivals_give_back(mr_arrivals *arrivals, mr_arrival *first) {
     mr_arrival **end = &first;
     while (*end)
         end = &(*end)->next;
-    pthread_mutex_lock(&arrivals->lock);
     *end = arrivals->free;
     arrivals->free = first;
-    pthread_mutex_unlock(&arrivals->lock);
 }

@@ -27,14 +27,13 @@ void mr_arrivals_attach(mr_arrivals *arrivals, mr_carrier *carrier);
 /* Nobody listens any more; all else is freed with the last receipt. Sets *arrivals to NULL; NULL is allowed. */
 void mr_arrivals_close(mr_arrivals **arrivals);
 
-/* Opens a receipt for a frame that has arrived. MR_ERROR_MEMORY. */
+/* With the carrier's duty, as what follows: opens a receipt for a frame that has arrived. MR_ERROR_MEMORY. */
 int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity *frame, uint64_t ticket,
                      mr_receipt **receipt);
-/* With the carrier's duty: mr_arrivals_take is going to be called soon, so that nobody needs to be woken before, unless there
- * are many. */
+/* mr_arrivals_take is going to be called soon, so that nobody needs to be woken before, unless there are many. */
 void mr_arrivals_expect(mr_arrivals *arrivals);
-/* With the carrier's duty: those that have closed, the first first, where it would have been woken for them, or where `all`
- * are wanted; NULL: none. To be given back. *wake_ns becomes earlier where others are to be looked for. */
+/* Those that have closed, the first first, where it would have been woken for them, or where `all` are wanted; NULL: none.
+ * To be given back. *wake_ns becomes earlier where others are to be looked for. */
 mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, int64_t *wake_ns);
 void mr_arrivals_give_back(mr_arrivals *arrivals, mr_arrival *first);
 

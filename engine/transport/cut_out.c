@@ -87,8 +87,8 @@ static bool is_deserted(cut_out *out) {
 }
 
 /* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
-static void call_carrier(cut_out *out) {
-    const int64_t now_ns = now(), pause_ns = now_ns - out->given_ns;
+static void call_carrier(cut_out *out, int64_t now_ns) {
+    const int64_t pause_ns = now_ns - out->given_ns;
     out->given_ns = now_ns;
     if (pause_ns < PAUSE_NS || out->cut->compression != MR_CUT_PLAIN)
         mr_carrier_wake(out->carrier);
@@ -97,7 +97,7 @@ static void call_carrier(cut_out *out) {
 }
 
 /* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
-static int give(cut_out *out, const mr_cut_item *item) {
+static int give(cut_out *out, const mr_cut_item *item, int64_t now_ns) {
     bool frame = item->kind == MR_CUT_FRAME;
     int status = MR_ERROR_AGAIN;
     pthread_mutex_lock(&out->lock);
@@ -113,7 +113,7 @@ static int give(cut_out *out, const mr_cut_item *item) {
     out->finished = out->finished && status;
     pthread_mutex_unlock(&out->lock);
     if (!status)
-        call_carrier(out);
+        call_carrier(out, now_ns);
     return status;
 }
 
@@ -133,7 +133,7 @@ static int process(mr_stage *self, mr_io *io) {
         .packet = packet,
         .key = packet && frame->flags & MR_FRAME_KEY,
     };
-    int status = give(out, &item);
+    int status = give(out, &item, io->now_ns);
     if (!status)
         mr_io_take(io, 0); /* The reference is the list's now, or gone already. */
     if (status != MR_ERROR_AGAIN || !is_deserted(out))
@@ -161,11 +161,11 @@ int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
     if (mark->kind == MR_ITEM_GONE) {
         mr_cut_item gone = item;
         gone.identity = mark->identity;
-        give(out, &gone); /* Without memory for it: it is only a hint. */
+        give(out, &gone, now()); /* Without memory for it: it is only a hint. */
         return MR_DONE;
     }
     if (out->ends_left) {
-        int status = give(out, &item);
+        int status = give(out, &item, now());
         if (status)
             return status;
         out->ends_left--;

@@ -1,6 +1,5 @@
 #include <stdalign.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "engine/base/memory.h"
 #include "engine/transport/wire_parts.h"
@@ -32,12 +31,9 @@ void *wire_arena_give(wire_arena *arena, size_t bytes) {
     return (void *)at;
 }
 
-void *wire_arena_zeroed(wire_arena *arena, size_t count, size_t bytes) {
+void *wire_arena_array(wire_arena *arena, size_t count, size_t bytes) {
     size_t all;
-    if (__builtin_mul_overflow(count, bytes, &all))
-        return NULL;
-    void *block = wire_arena_give(arena, all);
-    return block ? memset(block, 0, all) : NULL;
+    return __builtin_mul_overflow(count, bytes, &all) ? NULL : wire_arena_give(arena, all);
 }
 
 /* Several blocks become the one that would have been enough: the newest, which is as large as the others together. */

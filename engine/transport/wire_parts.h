@@ -22,9 +22,9 @@ void *wire_arena_give(wire_arena *arena, size_t bytes);
 void wire_arena_reset(wire_arena *arena, size_t limit);
 void wire_arena_fini(wire_arena *arena);
 
-/* A zeroed array of `count` of a type. */
-#define WIRE_NEW(arena, type, count) ((type *)wire_arena_zeroed(arena, (count), sizeof(type)))
-void *wire_arena_zeroed(wire_arena *arena, size_t count, size_t bytes);
+/* An array of `count` of a type, not cleared. */
+#define WIRE_NEW(arena, type, count) ((type *)wire_arena_array(arena, (count), sizeof(type)))
+void *wire_arena_array(wire_arena *arena, size_t count, size_t bytes);
 
 /* An envelope ends with its checksum as a field of its own: one byte of tag, eight of value, the least first. */
 enum { WIRE_TAG = 15 << 3 | 1, WIRE_TAIL = 9 };
