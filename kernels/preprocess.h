@@ -81,6 +81,8 @@ typedef struct mr_picture {
     ptrdiff_t stride[MR_MAX_PLANES]; /* bytes; may be negative */
 } mr_picture;
 
+/* Bytes that its tables take of the memory of each CUDA device that runs it. */
+size_t mr_preprocess_table_bytes(const mr_preprocess *plan);
 /* Bytes of scratch memory (64-byte aligned) that one run needs. */
 size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
 /* Pure computation on the calling thread. `dst` is aligned to its dtype and holds mr_tensor_bytes of the output. */

@@ -152,12 +152,19 @@ static void take_tiles(block *b, mr_preprocess_grid *grid) {
     }
 }
 
-int mr_preprocess_grid_make(mr_preprocess_grid *grid, const mr_preprocess *plan, void **data, size_t *bytes) {
-    block measured = {0}, made = {0};
+size_t mr_preprocess_table_bytes(const mr_preprocess *plan) {
+    mr_preprocess copy = *plan;
+    block measured = {0};
+    put_tables(&measured, &copy);
+    return measured.bytes + 4 * ((size_t)plan->columns / LEAST_COLUMNS * sizeof(int32_t) + 128);
+}
+
+/* Lays a plan out. The tables stand in *data, which the caller frees with mr_free. */
+static int make_grid(mr_preprocess_grid *grid, const mr_preprocess *plan, void **data, size_t *bytes) {
+    block made = {0};
     memset(grid, 0, sizeof *grid);
     grid->plan = *plan;
-    put_tables(&measured, &grid->plan);
-    *bytes = measured.bytes + 4 * ((size_t)plan->columns / LEAST_COLUMNS * sizeof(int32_t) + 128);
+    *bytes = mr_preprocess_table_bytes(plan);
     made.data = mr_alloc_aligned(64, *bytes);
     if (!made.data)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the tables of a preprocess plan");
@@ -178,7 +185,8 @@ static void move(void *pointer, const uint8_t *from, const uint8_t *to) {
     memcpy(pointer, &fresh, sizeof fresh);
 }
 
-void mr_preprocess_grid_move(mr_preprocess_grid *grid, const void *from, const void *to) {
+/* Lets the tables be those of a copy of the block. */
+static void move_grid(mr_preprocess_grid *grid, const void *from, const void *to) {
     for (int kind = 0; kind < 2; kind++) {
         for (int direction = 0; direction < 2; direction++) {
             move(&grid->plan.filter[kind][direction].first, from, to);
@@ -217,7 +225,7 @@ void mr_preprocess_places_destroy(mr_preprocess_places **places) {
 
 static int make(mr_preprocess_places *places, const mr_preprocess *plan) {
     size_t bytes = 0;
-    int status = mr_preprocess_grid_make(&places->grid, plan, &places->block, &bytes);
+    int status = make_grid(&places->grid, plan, &places->block, &bytes);
     if (!status)
         status = mr_resident_create(&places->resident, places->block, bytes);
     if (status) {
@@ -239,6 +247,6 @@ int mr_preprocess_place(const mr_preprocess *plan, mr_stream *stream, mr_preproc
     if (status)
         return status;
     *grid = places->grid;
-    mr_preprocess_grid_move(grid, places->block, there);
+    move_grid(grid, places->block, there);
     return MR_OK;
 }

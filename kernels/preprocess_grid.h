@@ -46,11 +46,6 @@ void mr_preprocess_places_destroy(mr_preprocess_places **places);
 /* The grid of a plan for the device of `stream`; the first call for a device uploads the tables. */
 int mr_preprocess_place(const mr_preprocess *plan, mr_stream *stream, mr_preprocess_grid *grid);
 
-/* Lays a plan out. The tables stand in *block, which the caller frees with mr_free. */
-int mr_preprocess_grid_make(mr_preprocess_grid *grid, const mr_preprocess *plan, void **block, size_t *bytes);
-/* Lets the tables be those of a copy of the block. */
-void mr_preprocess_grid_move(mr_preprocess_grid *grid, const void *from, const void *to);
-
 #ifdef __cplusplus
 }
 #endif

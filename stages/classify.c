@@ -169,6 +169,7 @@ static int check_files(mr_negotiation *n, const options *o, const mr_format *vec
     status = check(o, &head, vector, n->inputs[0].from);
     mr_labels_free(&head.labels);
     plan_scratch(n, &head, vector);
+    n->constant_bytes = o->weights ? head.weights.rows * head.weights.columns * sizeof(float) : 0;
     return status ? mr_refuse(n, o->labels ? "labels" : "weights", "%s", mr_message()) : MR_OK;
 }
 

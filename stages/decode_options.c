@@ -73,6 +73,7 @@ static void expect_pictures(mr_negotiation *negotiation) {
     if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
         mr_decode_device_widen(&output->set);
     output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
+    output->own_pool = true;
     output->lent = !mr_picture_pool_suits(packet->codec);
 }
 

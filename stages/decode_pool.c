@@ -38,6 +38,14 @@ struct mr_picture_pool {
     lease leases[];
 };
 
+/* The buffers that are to be made ahead. */
+static int fill(mr_picture_pool *pool, const mr_stage *stage) {
+    if (stage->output_bytes == 0)
+        return MR_OK;
+    int status = mr_pool_create(&pool->pool, pool->device, pool->memory, stage->output_bytes, pool->buffers);
+    return status ? status : mr_pool_fill(pool->pool, NULL);
+}
+
 int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int64_t max_pixels) {
     int leases = 2 * stage->output_buffers;
     mr_picture_pool *pool = mr_calloc(1, sizeof *pool + (size_t)leases * sizeof *pool->leases);
@@ -53,8 +61,11 @@ int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int6
         pool->leases[i] = (lease){.owner = pool, .next = pool->idle};
         pool->idle = &pool->leases[i];
     }
+    int status = fill(pool, stage);
+    if (status)
+        mr_picture_pool_destroy(&pool);
     *result = pool;
-    return MR_OK;
+    return status;
 }
 
 void mr_picture_pool_destroy(mr_picture_pool **pool) {

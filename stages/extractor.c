@@ -39,6 +39,7 @@ int mr_extractor_promise(mr_negotiation *n, const mr_preprocess_params *look, co
                          const char *name) {
     const layout l = lay_out(look, tensor, name, (size_t)n->batch);
     n->scratch_bytes = l.scratch_bytes;
+    mr_resizer_promise(n, look);
     if (name)
         return mr_extractor_promise_result(n, tensor, name);
     n->outputs[0].set = mr_format_set_of(tensor);

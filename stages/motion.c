@@ -44,6 +44,8 @@ static size_t picture_bytes(const options *o) {
 
 static int negotiate(mr_negotiation *n) {
     const mr_format tensor = describe();
+    const mr_preprocess_params look = mr_extractor_look(((const options *)n->options)->size, true);
+    mr_resizer_promise(n, &look);
     n->retained = 1;
     n->outputs[0].buffer_bytes = picture_bytes(n->options) + sizeof(uint32_t);
     return mr_extractor_promise_result(n, &tensor, "motion");

@@ -239,6 +239,9 @@ static int negotiate(mr_negotiation *n) {
         return status;
     output->set = output->wanted ? decided(o, output->wanted) : possible(o);
     output->buffer_bytes = (size_t)n->batch * mr_format_set_most_bytes(&output->set);
+    const mr_format shape = mr_format_set_common(&output->set);
+    const mr_preprocess_params params = make_params(o, &shape);
+    mr_resizer_promise(n, &params);
     output->chosen = true;
     output->unfixed = "write its size, as in size: 224x224";
     return MR_OK;

@@ -1,6 +1,7 @@
 #include "stages/resizer.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "engine/base/memory.h"
 
@@ -14,6 +15,41 @@ struct mr_resizer_plan {
 
 /* Plans are made when a format is first seen and dropped, the oldest idle one first, beyond this many. */
 enum { KEPT_PLANS = 16 };
+
+/* ---- planning -------------------------------------------------------------------------------------------------- */
+
+static size_t table_bytes(const mr_preprocess_params *params, mr_format source, int16_t rotation) {
+    mr_preprocess_params sized = *params;
+    mr_preprocess *plan = NULL;
+    source.rotation = rotation;
+    if (sized.width == 0) {
+        sized.width = source.width;
+        sized.height = source.height;
+    }
+    size_t bytes = mr_preprocess_create(&plan, &sized, &source) ? 0 : mr_preprocess_table_bytes(plan);
+    mr_preprocess_destroy(&plan);
+    return bytes;
+}
+
+/* The more a picture is made smaller, the longer its tables are, so that the largest has most. Where sizes are open, what
+ * pictures take is not known either, which the plan says. */
+void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
+    const mr_format_set *set = &n->inputs[0].set;
+    mr_format source = mr_format_set_common(set);
+    source.payload = MR_PAYLOAD_PICTURE;
+    source.width = (int32_t)set->width.max;
+    source.height = (int32_t)set->height.max;
+    size_t most = 0;
+    for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT && source.width && strcmp(n->device, "cpu") != 0; pixel++)
+        for (int rotation = 0; rotation < 180 && (!set->pixels || set->pixels & MR_IN_SET(pixel)); rotation += 90) {
+            source.pixel = (mr_pixel)pixel;
+            size_t bytes = table_bytes(params, source, (int16_t)rotation);
+            most = bytes > most ? bytes : most;
+        }
+    n->constant_bytes = (KEPT_PLANS + 1) * most;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------------------------- */
 
 int mr_resizer_init(mr_resizer *resizer, const mr_preprocess_params *params) {
     resizer->params = *params;

@@ -56,7 +56,10 @@ static int negotiate(mr_negotiation *n) {
     const mr_format_set *set = &n->inputs[0].set;
     const mr_format largest = {.width = (int32_t)set->width.max, .height = (int32_t)set->height.max};
     size_t gray = may_need_gray(o, set) ? look_bytes(o, &largest) : 0;
+    const mr_preprocess_params look = mr_extractor_look(o->size, true);
     n->scratch_bytes = numbers_bytes((size_t)n->batch) + (size_t)n->batch * gray;
+    if (gray)
+        mr_resizer_promise(n, &look);
     return mr_extractor_promise_result(n, &tensor, "sharpness");
 }
 

@@ -124,6 +124,33 @@ static void an_allocation_that_fails_leaves_the_pool_usable(void **state) {
     mr_device_destroy(&device);
 }
 
+/* The device has so much memory: what fits is made, and told. */
+static void a_pool_that_was_filled_allocates_no_more(void **state) {
+    (void)state;
+    mr_device *device;
+    const mr_sim_params params = {.manual = true, .memory_bytes = 1000};
+    assert_int_equal(mr_sim_create(&device, &params), MR_OK);
+    for (int count = 3; count <= 4; count++) {
+        mr_pool *pool;
+        mr_buffer *taken[4] = {0};
+        int made = -1;
+        assert_int_equal(mr_pool_create(&pool, device, MR_MEMORY_DEVICE, 256, count), MR_OK);
+        assert_int_equal(mr_pool_fill(pool, &made), count == 3 ? MR_OK : MR_ERROR_MEMORY);
+        assert_int_equal(made, 3);
+        assert_int_equal(mr_pool_free_count(pool), count);
+        int64_t calls = mr_sim_calls(device);
+        for (int i = 0; i < 3; i++)
+            taken[i] = acquire(pool);
+        assert_int_equal(mr_sim_calls(device), calls);
+        assert_int_equal(mr_pool_acquire(pool, &taken[3]), count == 3 ? MR_ERROR_AGAIN : MR_ERROR_MEMORY);
+        for (int i = 0; i < 3; i++)
+            mr_buffer_unref(&taken[i]);
+        assert_int_equal(mr_device_most_bytes(device, MR_MEMORY_DEVICE), 3 * 256);
+        mr_pool_release(&pool);
+    }
+    mr_device_destroy(&device);
+}
+
 static void foreign_memory_is_released_once(void **state) {
     (void)state;
     uint8_t data[16];
@@ -249,6 +276,7 @@ int main(void) {
         cmocka_unit_test(a_waiter_is_called_once_when_enough_came_back),
         cmocka_unit_test(a_pool_has_room_for_so_many_waiters),
         cmocka_unit_test(an_allocation_that_fails_leaves_the_pool_usable),
+        cmocka_unit_test(a_pool_that_was_filled_allocates_no_more),
         cmocka_unit_test(foreign_memory_is_released_once),
         cmocka_unit_test(nothing_is_allocated_in_steady_state),
         cmocka_unit_test(media_live_while_they_are_referred_to),

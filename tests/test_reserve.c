@@ -21,7 +21,7 @@ enum {
     SEEDS = 12,
     MOST_LOST = 24,
     REFUSED = 1000,
-    MOST_CALLS = 40 /* of a start that others overlap */
+    MOST_CALLS = 100 /* of a start that others overlap */
 };
 
 /* Runs it; frames arrive in order and each went through `stages` that add one. Returns how many were dropped, or

@@ -141,6 +141,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->paced = n->paced;
     vertex->frames = n->frames;
     vertex->retained = n->retained;
+    vertex->constant_bytes = n->constant_bytes;
     vertex->library_bytes = n->library_bytes;
     vertex->scratch.bytes = n->scratch_bytes;
     vertex->pinned.bytes = n->pinned_bytes;

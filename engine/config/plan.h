@@ -34,6 +34,10 @@
  * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
  * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
  *
+ * Buffers in memory of devices, and pinned ones, are made when the pipeline starts where their size is known: what is too
+ * much shows before the first frame, and nothing is allocated there while frames pass. Plain and shared memory is taken as it
+ * is needed.
+ *
  * Totals are upper bounds; what is too much to count stands as UINT64_MAX. */
 #ifndef MILLRACE_CONFIG_PLAN_H
 #define MILLRACE_CONFIG_PLAN_H
@@ -78,8 +82,9 @@ typedef struct mr_plan_device {
     bool used;              /* a stage or a copy computes there */
     uint64_t limit_bytes;   /* most that pools may take there, under `devices:`; 0: no limit */
     uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
-    mr_plan_bytes memory;   /* upper bound of what pools take of its own memory; of the first device: of host memory,
-                               pinned and shared memory included */
+    mr_plan_bytes memory;   /* upper bound of what pools, weights and tables take of its own memory; of the first
+                               device: of host memory, pinned and shared memory included */
+    const char *lower;      /* what in the YAML spares most of its memory; NULL: nothing does */
     mr_plan_bytes libraries; /* CUDA devices: upper bound of what libraries take there beside them (models, surfaces of
                                decoders) */
 } mr_plan_device;
@@ -92,6 +97,7 @@ typedef struct mr_plan_pool {
                        it; host memory: 0 */
     int count;      /* buffers; 0: there is no such pool */
     uint64_t bytes; /* of one buffer at most; 0: not known */
+    bool ahead;     /* all are made when the pipeline starts; else as they are needed */
 } mr_plan_pool;
 
 /* An entry of `nodes`: one process, or several that do the same. */
@@ -146,6 +152,7 @@ typedef struct mr_plan_vertex {
     int gathered;                   /* frames of one source that batches may hold on one way here, its own included */
     mr_policy policy;               /* of its input links when full */
     mr_on_error on_error;
+    size_t constant_bytes;          /* on each CUDA device, for one instance; as negotiated */
     int64_t library_bytes;          /* of each CUDA device, for one instance; as negotiated */
     int retained;                   /* buffers that an instance keeps for itself, as negotiated */
     int output_buffers;             /* for output 0 of one instance (Buffers, above) */

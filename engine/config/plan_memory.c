@@ -68,6 +68,11 @@ static bool is_open(const mr_planned_output *output) {
     return output->follows < 0 && mr_format_set_most_bytes(&output->set) == 0;
 }
 
+/* Whether a stage gives what nothing that was opened tells the size of, though it has one. */
+static bool is_unsized(const mr_planned_output *output) {
+    return is_open(output) && output->set.payload != MR_PAYLOAD_RESULTS && output->set.payload != MR_PAYLOAD_PACKET;
+}
+
 /* ---- pools ----------------------------------------------------------------------------------------------------- */
 
 static void place_pool(const mr_plan_builder *b, const mr_plan_ways *w, int v, int port, mr_plan_pool *pool) {
@@ -117,6 +122,24 @@ static mr_plan_pool pinned_of(const mr_plan_builder *b, const mr_plan_ways *w, i
     return pool;
 }
 
+static bool is_ahead(const mr_plan_pool *pool) {
+    return pool->count && pool->bytes && (pool->memory == MR_MEMORY_DEVICE || pool->memory == MR_MEMORY_PINNED);
+}
+
+/* What comes over a cut lies in memory of the other process, or of its message. Where sizes are open, frames of many sizes may
+ * come, and the most that one may have would be far too much. */
+static void find_ahead(mr_plan_vertex *vertex) {
+    bool unsized = vertex->type == &mr_cut_in_stage;
+    for (size_t port = 0; port < vertex->output_count; port++) {
+        bool open = vertex->copy ? false : is_unsized(&vertex->outputs[port]);
+        vertex->pools[port].ahead = vertex->type != &mr_cut_in_stage && !open && is_ahead(&vertex->pools[port]);
+        unsized |= open;
+    }
+    vertex->scratch.ahead = is_ahead(&vertex->scratch);
+    vertex->staging.ahead = is_ahead(&vertex->staging);
+    vertex->pinned.ahead = !unsized && is_ahead(&vertex->pinned);
+}
+
 int mr_plan_pools(mr_plan_builder *b) {
     mr_plan_ways w;
     if (mr_plan_find_ways(b, &w))
@@ -140,6 +163,7 @@ int mr_plan_pools(mr_plan_builder *b) {
         if (mr_plan_parts(vertex) > 1 && !vertex->copy)
             vertex->staging = staging_of(vertex);
         vertex->pinned = pinned_of(b, &w, v);
+        find_ahead(vertex);
     }
     return MR_OK;
 }
@@ -188,12 +212,16 @@ static void add_pool(mr_plan *plan, const mr_plan_vertex *vertex, const mr_plan_
     }
 }
 
-static void add_libraries(mr_plan *plan, const mr_plan_vertex *vertex) {
+/* What stages and libraries have on CUDA devices beside pools. */
+static void add_others(mr_plan *plan, const mr_plan_vertex *vertex) {
     bool known = vertex->library_bytes != MR_BYTES_UNKNOWN;
     uint64_t bytes = known ? times((uint64_t)vertex->library_bytes, (uint64_t)vertex->instances) : 0;
-    for (size_t i = 0; vertex->library_bytes && i < mr_plan_parts(vertex); i++) {
+    for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
         mr_plan_device *device = &plan->devices[mr_plan_part(vertex, i)];
-        if (mr_plan_is_cuda(device))
+        if (!mr_plan_is_cuda(device))
+            continue;
+        add(&device->memory, times(vertex->constant_bytes, (uint64_t)vertex->instances), true);
+        if (vertex->library_bytes)
             add(&device->libraries, bytes, known);
     }
 }
@@ -236,7 +264,7 @@ static void add_up_node(mr_plan *plan, int node) {
         add_pool(plan, vertex, &vertex->scratch);
         add_pool(plan, vertex, &vertex->staging);
         add_pool(plan, vertex, &vertex->pinned);
-        add_libraries(plan, vertex);
+        add_others(plan, vertex);
         for (size_t i = 0; i < mr_plan_parts(vertex); i++)
             plan->devices[mr_plan_part(vertex, i)].used = true;
     }
@@ -364,20 +392,29 @@ static mr_place place_of(const mr_plan_builder *b, int device) {
 
 enum { BYTES_TEXT = 32 };
 
+static int find_lower(mr_plan_builder *b, int d) {
+    mr_plan_device *device = &b->plan->devices[d];
+    char spares[BYTES_TEXT];
+    saving best = find_saving(b, d);
+    device->lower = NULL;
+    if (best.bytes == 0)
+        return MR_OK;
+    mr_value_print_about(best.bytes, spares, sizeof spares);
+    device->lower = mr_arena_print(b->arena, "lower %s of %s, which is %d: that spares up to %s", best.key, best.stage,
+                                   best.value, spares);
+    return device->lower ? MR_OK : MR_ERROR_MEMORY;
+}
+
 /* Where libraries' part of it makes it too much, that is told too: other words in the YAML lower it. */
 static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t libraries) {
     const mr_plan_device *device = &b->plan->devices[d];
     char others[BYTES_TEXT], beside[BYTES_TEXT + 32] = "";
-    char needed[BYTES_TEXT], missing[BYTES_TEXT], has[BYTES_TEXT], spares[BYTES_TEXT], hint[256];
+    char needed[BYTES_TEXT], missing[BYTES_TEXT], has[BYTES_TEXT], hint[256];
     saving best = find_saving(b, d);
-    mr_value_print_about(best.bytes, spares, sizeof spares);
     if (libraries > best.bytes)
         snprintf(hint, sizeof hint, "lower the memory that models may take, or put some of its stages on another device");
-    else if (best.bytes)
-        snprintf(hint, sizeof hint, "lower %s of %s, which is %d: that spares up to %s", best.key, best.stage,
-                 best.value, spares);
     else
-        snprintf(hint, sizeof hint, "put some of its stages on another device");
+        snprintf(hint, sizeof hint, "%s", device->lower ? device->lower : "put some of its stages on another device");
     mr_value_print_about(device->memory.bytes, needed, sizeof needed);
     mr_value_print_about(plus(device->memory.bytes, libraries) - most, missing, sizeof missing);
     mr_value_print_about(most, has, sizeof has);
@@ -410,7 +447,10 @@ int mr_plan_memory(mr_plan_builder *b) {
             b->plan->devices[d].used = false;
         add_up_node(b->plan, b->plan->node);
     }
-    for (int d = 0; d < (int)b->plan->device_count; d++)
+    for (int d = 0; d < (int)b->plan->device_count; d++) {
+        if (find_lower(b, d))
+            return MR_ERROR_MEMORY;
         check_limit(b, d);
+    }
     return MR_OK;
 }

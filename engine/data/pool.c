@@ -226,6 +226,24 @@ int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
     return MR_OK;
 }
 
+int mr_pool_fill(mr_pool *pool, int *made) {
+    int status = MR_OK;
+    pthread_mutex_lock(&pool->lock);
+    while (!status && pool->made < pool->count) {
+        mr_buffer *fresh = NULL;
+        status = make_buffer(pool, &fresh);
+        if (status)
+            continue;
+        fresh->next = pool->free;
+        pool->free = fresh;
+        pool->made++;
+    }
+    if (made)
+        *made = pool->made;
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
 /* The place of a waiter in the list, a new one for a new context; NULL where the list is full. */
 static waiter *place_for(mr_pool *pool, const void *context) {
     for (int i = 0; i < pool->waiter_count; i++)

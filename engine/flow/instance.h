@@ -68,7 +68,9 @@ typedef struct mr_slot {
     bool awaited;          /* the event will wake an entry */
 } mr_slot;
 
-enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_OTHER_POOLS = 3, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
+enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
+/* Pools behind those of the output ports. */
+enum { MR_SCRATCH_POOL, MR_STAGING_POOL, MR_PINNED_POOL, MR_OTHER_POOLS };
 
 struct mr_io {
     mr_instance *instance;
@@ -269,6 +271,10 @@ void mr_instance_release_abandoned(mr_instance *instance);
 mr_frame *mr_io_take(mr_io *io, size_t index);
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
+/* pools.c: a buffer of a pool, by output port or behind them. MR_ERROR_AGAIN: there is none, and the entry will be woken. */
+int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
+/* Makes the buffers that are planned for that part ahead. MR_ERROR_MEMORY, and how much is missing. */
+int mr_instance_fill_pools(mr_instance *instance, size_t part);
 /* How many buffers with what came out of port 0 are in use on that part's device. */
 uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part);
 /* A buffer for what is brought in. */

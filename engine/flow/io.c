@@ -49,92 +49,7 @@ int64_t mr_io_now_ns(const mr_io *io) {
     return mr_executor_now_ns(io->entry->task.executor);
 }
 
-/* ---- pools ----------------------------------------------------------------------------------------------------- */
-
-/* Behind the pools of the output ports come these. */
-enum { SCRATCH, STAGING, PINNED };
-
-static void lock_pools(mr_instance *instance) {
-    if (instance->shared)
-        pthread_mutex_lock(&instance->pool_lock);
-}
-
-static void unlock_pools(mr_instance *instance) {
-    if (instance->shared)
-        pthread_mutex_unlock(&instance->pool_lock);
-}
-
-/* Moves the pool at `index` to the front. */
-static mr_pool *to_front(mr_port_pools *pools, int index) {
-    mr_pool *pool = pools->pool[index];
-    memmove(&pools->pool[1], &pools->pool[0], (size_t)index * sizeof pool);
-    return pools->pool[0] = pool;
-}
-
-/* What is planned for the pools of an output port, or for those behind them. */
-static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
-    const mr_plan_vertex *vertex = instance->vertex;
-    if (which < vertex->output_count)
-        return &vertex->pools[which];
-    const mr_plan_pool *const others[] = {&vertex->scratch, &vertex->staging, &vertex->pinned};
-    return others[which - vertex->output_count];
-}
-
-static int create_pool(const mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
-    const mr_plan_pool *plan = planned(instance, which);
-    bool output = which < instance->vertex->output_count;
-    int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->in_flight;
-    mr_device *device =
-        plan->memory == MR_MEMORY_DEVICE ? part->self.device : instance->graph->devices[plan->device];
-    /* The processors, in reserve for a device, have the host's memory. */
-    bool plain = device->type->kind == MR_DEVICE_CPU && plan->memory != MR_MEMORY_SHARED;
-    mr_memory memory = plain ? MR_MEMORY_HOST : plan->memory;
-    return mr_pool_create(pool, device, memory, bytes, count);
-}
-
-/* The pool of that buffer size. A new size opens a new pool in the place of the one that was unused for longest,
- * which lives on until its last buffer is back. What is no larger than planned takes what is planned, so that frames
- * of many sizes share a pool. */
-static int find_pool(mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
-    /* Host memory is one for all devices. */
-    part = planned(instance, which)->memory == MR_MEMORY_DEVICE ? part : &instance->parts[0];
-    mr_port_pools *pools = &part->pools[which];
-    size_t most = planned(instance, which)->bytes;
-    bytes = bytes < most ? most : bytes;
-    int index = 0;
-    while (index < MR_POOLS - 1 && pools->pool[index] && mr_pool_buffer_bytes(pools->pool[index]) != bytes)
-        index++;
-    if (!pools->pool[index] || mr_pool_buffer_bytes(pools->pool[index]) != bytes) {
-        mr_pool *made = NULL;
-        int status = create_pool(instance, part, which, bytes, &made);
-        if (status)
-            return status;
-        mr_pool_release(&pools->pool[index]);
-        pools->pool[index] = made;
-    }
-    *pool = to_front(pools, index);
-    return MR_OK;
-}
-
-uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part) {
-    lock_pools(instance);
-    int in_use = part->pools[0].pool[0] ? mr_pool_in_use(part->pools[0].pool[0]) : 0;
-    unlock_pools(instance);
-    return (uint64_t)in_use;
-}
-
-static int acquire(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
-    mr_instance *instance = io->instance;
-    mr_pool *pool = NULL;
-    lock_pools(instance);
-    int status = find_pool(instance, mr_slot_part(instance, io->slot), which, bytes, &pool);
-    if (!status)
-        status = mr_pool_acquire(pool, buffer);
-    if (status == MR_ERROR_AGAIN)
-        status = mr_io_await_pool(io, pool, 1);
-    unlock_pools(instance);
-    return status;
-}
+/* ---- buffers --------------------------------------------------------------------------------------------------- */
 
 int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
     int status = mr_pool_notify(pool, count, mr_task_waker, &io->entry->task);
@@ -157,7 +72,7 @@ static bool hold(mr_slot *slot, mr_buffer *buffer) {
 /* A buffer that the slot holds until its device work is done. */
 static int take(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
-    int status = acquire(io, which, bytes, &taken);
+    int status = mr_io_take_buffer(io, which, bytes, &taken);
     if (status)
         return status;
     if (!hold(io->slot, taken)) {
@@ -173,21 +88,21 @@ int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer) {
 }
 
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    return take(io, io->instance->vertex->output_count + SCRATCH, bytes, buffer);
+    return take(io, io->instance->vertex->output_count + MR_SCRATCH_POOL, bytes, buffer);
 }
 
 int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    return take(io, io->instance->vertex->output_count + STAGING, bytes, buffer);
+    return take(io, io->instance->vertex->output_count + MR_STAGING_POOL, bytes, buffer);
 }
 
 int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
-    return acquire(io, io->instance->vertex->output_count + PINNED, bytes, buffer);
+    return mr_io_take_buffer(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer);
 }
 
 int mr_io_passage(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer) {
     bool needed = device && io->instance->vertex->pinned.count && mr_copy_is_lent(frame, device);
     *buffer = NULL;
-    return needed ? take(io, io->instance->vertex->output_count + PINNED, bytes, buffer) : MR_OK;
+    return needed ? take(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer) : MR_OK;
 }
 
 /* ---- frames ---------------------------------------------------------------------------------------------------- */
@@ -235,7 +150,7 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
         return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame whose size is not known", io->instance->self.id);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
-    int status = acquire(io, port, mr_aligned_bytes(bytes), &buffer);
+    int status = mr_io_take_buffer(io, port, mr_aligned_bytes(bytes), &buffer);
     if (!status)
         status = mr_io_derive(io, from, &made);
     if (status) {

@@ -120,6 +120,7 @@ void mr_instance_set_devices(mr_instance *instance) {
         self->output_memory = vertex->pools[0].memory;
         self->output_device =
             self->output_memory == MR_MEMORY_DEVICE ? self->device : devices[vertex->pools[0].device];
+        self->output_bytes = vertex->pools[0].ahead ? (size_t)vertex->pools[0].bytes : 0;
         if (self->output_device->type->kind == MR_DEVICE_CPU && self->output_memory != MR_MEMORY_SHARED)
             self->output_memory = MR_MEMORY_HOST;
     }
@@ -136,6 +137,9 @@ static int open_part(mr_instance *instance, size_t number) {
             return status;
         instance->entries[i].streams[number]->stage = &part->self;
     }
+    int status = mr_instance_fill_pools(instance, number);
+    if (status)
+        return status;
     part->opened = true;
     return part->self.type->open ? part->self.type->open(&part->self) : MR_OK;
 }

@@ -108,6 +108,7 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan *plan, const 
     mr_json_text(json, "device", plan->devices[pool->device].name);
     mr_json_integer(json, "buffers", pool->count);
     put_known(json, "buffer_bytes", (int64_t)pool->bytes);
+    mr_json_bool(json, "ahead", pool->ahead);
     yajl_gen_map_close(json);
 }
 
@@ -140,6 +141,7 @@ static void put_pools(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *
     put_pool(json, "scratch", plan, &stage->scratch);
     put_pool(json, "staging", plan, &stage->staging);
     put_pool(json, "pinned", plan, &stage->pinned);
+    mr_json_integer(json, "constant_bytes", (int64_t)stage->constant_bytes);
 }
 
 static void put_stage(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {

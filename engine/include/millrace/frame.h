@@ -56,6 +56,9 @@ mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *contex
  * kept. It lives until mr_pool_release was called and its last buffer came back. */
 int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
 void mr_pool_release(mr_pool **pool);
+/* Makes all buffers that are not there yet, so that none is made later. MR_ERROR_MEMORY, MR_ERROR_DEVICE: those that could be
+ * made stay, and *made (may be NULL) says how many there are. */
+int mr_pool_fill(mr_pool *pool, int *made);
 
 /* Takes a buffer; never blocks. MR_ERROR_AGAIN where all are in use, MR_ERROR_MEMORY. Any thread. */
 int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer);

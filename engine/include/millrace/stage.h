@@ -135,6 +135,8 @@ typedef struct mr_planned_output {
     const mr_planned_result *results; /* those of input 0 unless the stage says more (mr_promise_result) */
     bool more_results;         /* it may carry others that are not known */
     size_t buffer_bytes;       /* of one buffer, where the stage needs more than `set` tells (padding); else 0 */
+    bool own_pool;             /* on the processors its frames lie in a pool that the stage makes for itself, as
+                                  mr_stage.output_* say */
     bool lent;                 /* its frames may lie in host memory that others than its pool gave, a library's or the
                                   program's: a device copies from there only by way of pinned memory */
 } mr_planned_output;
@@ -166,6 +168,7 @@ struct mr_negotiation {
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
     size_t scratch_bytes;      /* that one call takes with mr_io_scratch, all together; 0: none */
     size_t pinned_bytes;       /* of one buffer that mr_io_pinned gives, on devices; 0: none */
+    size_t constant_bytes;     /* that one instance keeps on a CUDA device beside all buffers, at most: weights, tables */
     int64_t library_bytes;     /* what libraries take of a CUDA device for one instance, beside all buffers, at most;
                                   0: nothing, MR_BYTES_UNKNOWN: nobody knows */
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
@@ -212,6 +215,7 @@ struct mr_stage {
     mr_memory output_memory;     /* where buffers of output 0 lie, and whose memory that is: for a stage with pools of
                                     its own */
     mr_device *output_device;
+    size_t output_bytes;         /* of one of them, where all are to be made when the stage is opened (mr_pool_fill); else 0 */
     int64_t work_bytes;          /* private: reserved for the engine */
     void *flow;                  /* private */
 };

@@ -1,0 +1,145 @@
+/* The pools of an instance: one for each output port and for what calls work in, on each of its devices, and for each size of
+ * buffers that was asked for lately. Those of device and pinned memory whose size is planned are full before the instance
+ * runs, so that nothing is allocated there while frames pass; others grow as they are needed. */
+#include <string.h>
+
+#include "engine/config/value.h"
+#include "engine/data/pool.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/instance.h"
+
+enum { VALUE_TEXT = 32 };
+
+/* ---- pools ----------------------------------------------------------------------------------------------------- */
+
+/* Behind the pools of the output ports come these. */
+enum { SCRATCH, STAGING, PINNED };
+
+static void lock_pools(mr_instance *instance) {
+    if (instance->shared)
+        pthread_mutex_lock(&instance->pool_lock);
+}
+
+static void unlock_pools(mr_instance *instance) {
+    if (instance->shared)
+        pthread_mutex_unlock(&instance->pool_lock);
+}
+
+/* Moves the pool at `index` to the front. */
+static mr_pool *to_front(mr_port_pools *pools, int index) {
+    mr_pool *pool = pools->pool[index];
+    memmove(&pools->pool[1], &pools->pool[0], (size_t)index * sizeof pool);
+    return pools->pool[0] = pool;
+}
+
+/* What is planned for the pools of an output port, or for those behind them. */
+static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    if (which < vertex->output_count)
+        return &vertex->pools[which];
+    const mr_plan_pool *const others[] = {&vertex->scratch, &vertex->staging, &vertex->pinned};
+    return others[which - vertex->output_count];
+}
+
+static int create_pool(const mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
+    const mr_plan_pool *plan = planned(instance, which);
+    bool output = which < instance->vertex->output_count;
+    int count = output ? instance->self.output_buffers : plan->count ? plan->count : (int)instance->in_flight;
+    mr_device *device =
+        plan->memory == MR_MEMORY_DEVICE ? part->self.device : instance->graph->devices[plan->device];
+    /* The processors, in reserve for a device, have the host's memory. */
+    bool plain = device->type->kind == MR_DEVICE_CPU && plan->memory != MR_MEMORY_SHARED;
+    mr_memory memory = plain ? MR_MEMORY_HOST : plan->memory;
+    return mr_pool_create(pool, device, memory, bytes, count);
+}
+
+/* The pool of that buffer size. A new size opens a new pool in the place of the one that was unused for longest,
+ * which lives on until its last buffer is back. What is no larger than planned takes what is planned, so that frames
+ * of many sizes share a pool. */
+static int find_pool(mr_instance *instance, const mr_part *part, size_t which, size_t bytes, mr_pool **pool) {
+    /* Host memory is one for all devices. */
+    part = planned(instance, which)->memory == MR_MEMORY_DEVICE ? part : &instance->parts[0];
+    mr_port_pools *pools = &part->pools[which];
+    size_t most = planned(instance, which)->bytes;
+    bytes = bytes < most ? most : bytes;
+    int index = 0;
+    while (index < MR_POOLS - 1 && pools->pool[index] && mr_pool_buffer_bytes(pools->pool[index]) != bytes)
+        index++;
+    if (!pools->pool[index] || mr_pool_buffer_bytes(pools->pool[index]) != bytes) {
+        mr_pool *made = NULL;
+        int status = create_pool(instance, part, which, bytes, &made);
+        if (status)
+            return status;
+        mr_pool_release(&pools->pool[index]);
+        pools->pool[index] = made;
+    }
+    *pool = to_front(pools, index);
+    return MR_OK;
+}
+
+uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part) {
+    lock_pools(instance);
+    int in_use = part->pools[0].pool[0] ? mr_pool_in_use(part->pools[0].pool[0]) : 0;
+    unlock_pools(instance);
+    return (uint64_t)in_use;
+}
+
+int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
+    mr_instance *instance = io->instance;
+    mr_pool *pool = NULL;
+    lock_pools(instance);
+    int status = find_pool(instance, mr_slot_part(instance, io->slot), which, bytes, &pool);
+    if (!status)
+        status = mr_pool_acquire(pool, buffer);
+    if (status == MR_ERROR_AGAIN)
+        status = mr_io_await_pool(io, pool, 1);
+    unlock_pools(instance);
+    return status;
+}
+
+/* ---- ahead ----------------------------------------------------------------------------------------------------- */
+
+static bool is_ahead(const mr_instance *instance, size_t number, size_t which) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    const mr_plan_pool *plan = planned(instance, which);
+    bool own = which < vertex->output_count && vertex->outputs[which].own_pool && vertex->devices[0] == 0;
+    if (!plan->ahead || own)
+        return false;
+    /* Host memory is one for all devices; the processors, in reserve, have no memory of their own. */
+    return plan->memory == MR_MEMORY_DEVICE ? !instance->parts[number].on_host : number == 0;
+}
+
+static int tell_missing(const mr_instance *instance, size_t number, const mr_plan_pool *plan, int made, int status) {
+    const mr_graph *graph = instance->graph;
+    const bool there = plan->memory == MR_MEMORY_DEVICE;
+    const mr_device *device = there ? instance->parts[number].self.device : graph->devices[plan->device];
+    const char *lower = graph->plan->devices[there ? mr_plan_part(instance->vertex, number) : 0].lower;
+    char each[VALUE_TEXT], missing[VALUE_TEXT];
+    if (status != MR_ERROR_MEMORY)
+        return status;
+    mr_value_print_about(plan->bytes, each, sizeof each);
+    mr_value_print_about((uint64_t)(plan->count - made) * plan->bytes, missing, sizeof missing);
+    return mr_fail(status, "%s: there is memory for %d of the %d buffers of %s that are planned for the stage, and %s are "
+                   "missing%s%s", device->name, made, plan->count, each, missing, lower ? "; " : "",
+                   lower ? lower : "");
+}
+
+static int fill_pool(mr_instance *instance, size_t number, size_t which) {
+    const mr_plan_pool *plan = planned(instance, which);
+    mr_pool *pool = NULL;
+    int made = 0;
+    int status = find_pool(instance, &instance->parts[number], which, plan->bytes, &pool);
+    if (!status)
+        status = mr_pool_fill(pool, &made);
+    return status ? tell_missing(instance, number, plan, made, status) : MR_OK;
+}
+
+int mr_instance_fill_pools(mr_instance *instance, size_t number) {
+    int status = MR_OK;
+    lock_pools(instance);
+    for (size_t which = 0; which < instance->vertex->output_count + MR_OTHER_POOLS && !status; which++)
+        if (is_ahead(instance, number, which))
+            status = fill_pool(instance, number, which);
+    unlock_pools(instance);
+    return status;
+}
