@@ -4,6 +4,13 @@
 
 #include "kernels/kernels.h"
 
+typedef __m256 wide;
+#define WIDE_LANES               8
+#define WIDE_INTEGERS            __m256i
+#define WIDE(operation)          _mm256_##operation
+#define WIDE_LOAD_I16(addresses) _mm_loadu_si128((const void *)(addresses))
+#include "kernels/convert_wide.h"
+
 enum { BLOCK = 32 }; /* columns of the vertical pass that are computed at once */
 
 /* Inlined whatever the compiler thinks: sums and constants have to stay in registers. */
@@ -210,41 +217,6 @@ static void split_avx2(int16_t *const dst[3], const int16_t *src, int step, cons
         split_one(dst[c], src, step, offset[c], width);
 }
 
-static __m256 widen(const int16_t *src, int less) {
-    __m256i wide = _mm256_cvtepi16_epi32(_mm_loadu_si128((const void *)src));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(wide, _mm256_set1_epi32(less)));
-}
-
-static __m256 times(float factor, __m256 value) {
-    return _mm256_mul_ps(_mm256_set1_ps(factor), value);
-}
-
-static void finish(float *dst, __m256 value, const mr_color *color, int channel) {
-    __m256 held = _mm256_min_ps(_mm256_max_ps(value, _mm256_setzero_ps()), _mm256_set1_ps(255.0f));
-    __m256 centered = _mm256_sub_ps(held, _mm256_set1_ps(color->mean[channel]));
-    _mm256_storeu_ps(dst, times(color->scale[channel], centered));
-}
-
-static void convert_avx2(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width) {
-    const __m256 black = _mm256_set1_ps(color->black);
-    for (int x = 0; x < width; x += 8) {
-        __m256 y = _mm256_sub_ps(times(color->luma, widen(src[0] + x, 0)), black), g, b, r;
-        if (color->rgb) {
-            r = y;
-            g = _mm256_sub_ps(times(color->luma, widen(src[1] + x, 0)), black);
-            b = _mm256_sub_ps(times(color->luma, widen(src[2] + x, 0)), black);
-        } else {
-            __m256 u = widen(src[1] + x, 8192), v = widen(src[2] + x, 8192);
-            r = _mm256_add_ps(y, times(color->rv, v));
-            g = _mm256_sub_ps(_mm256_sub_ps(y, times(color->gu, u)), times(color->gv, v));
-            b = _mm256_add_ps(y, times(color->bu, u));
-        }
-        finish(dst[0] + x, r, color, 0);
-        finish(dst[1] + x, g, color, 1);
-        finish(dst[2] + x, b, color, 2);
-    }
-}
-
 static __m256i round_eight(const float *src) {
     __m256 held = _mm256_min_ps(_mm256_max_ps(_mm256_loadu_ps(src), _mm256_setzero_ps()), _mm256_set1_ps(255.0f));
     return _mm256_cvttps_epi32(_mm256_add_ps(held, _mm256_set1_ps(0.5f)));
@@ -275,7 +247,7 @@ void mr_kernels_fill_preprocess_avx2(mr_kernels *kernels) {
     kernels->vertical16 = vertical16_avx2;
     kernels->horizontal = mr_horizontal_avx2;
     kernels->split = split_avx2;
-    kernels->convert = convert_avx2;
+    kernels->convert = convert_wide;
     kernels->to_u8 = to_u8_avx2;
     kernels->to_f16 = to_f16_avx2;
 }

@@ -3,6 +3,13 @@
 
 #include "kernels/kernels.h"
 
+typedef __m512 wide;
+#define WIDE_LANES               16
+#define WIDE_INTEGERS            __m512i
+#define WIDE(operation)          _mm512_##operation
+#define WIDE_LOAD_I16(addresses) _mm256_loadu_si256((const void *)(addresses))
+#include "kernels/convert_wide.h"
+
 enum { BLOCK = 64 }; /* columns of the vertical pass that are computed at once: one cache line of bytes */
 
 /* Inlined whatever the compiler thinks: sums, positions and constants have to stay in registers. */
@@ -163,43 +170,8 @@ static void horizontal_avx512(int16_t *dst, ptrdiff_t dst_stride, const int16_t 
                            limit);
 }
 
-static __m512 widen(const int16_t *src, int less) {
-    __m512i wide = _mm512_cvtepi16_epi32(_mm256_loadu_si256((const void *)src));
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(wide, _mm512_set1_epi32(less)));
-}
-
-static __m512 times(float factor, __m512 value) {
-    return _mm512_mul_ps(_mm512_set1_ps(factor), value);
-}
-
-static void finish(float *dst, __m512 value, const mr_color *color, int channel) {
-    __m512 held = _mm512_min_ps(_mm512_max_ps(value, _mm512_setzero_ps()), _mm512_set1_ps(255.0f));
-    __m512 centered = _mm512_sub_ps(held, _mm512_set1_ps(color->mean[channel]));
-    _mm512_storeu_ps(dst, times(color->scale[channel], centered));
-}
-
-static void convert_avx512(float *const dst[3], const int16_t *const src[3], const mr_color *color, int width) {
-    const __m512 black = _mm512_set1_ps(color->black);
-    for (int x = 0; x < width; x += 16) {
-        __m512 y = _mm512_sub_ps(times(color->luma, widen(src[0] + x, 0)), black), g, b, r;
-        if (color->rgb) {
-            r = y;
-            g = _mm512_sub_ps(times(color->luma, widen(src[1] + x, 0)), black);
-            b = _mm512_sub_ps(times(color->luma, widen(src[2] + x, 0)), black);
-        } else {
-            __m512 u = widen(src[1] + x, 8192), v = widen(src[2] + x, 8192);
-            r = _mm512_add_ps(y, times(color->rv, v));
-            g = _mm512_sub_ps(_mm512_sub_ps(y, times(color->gu, u)), times(color->gv, v));
-            b = _mm512_add_ps(y, times(color->bu, u));
-        }
-        finish(dst[0] + x, r, color, 0);
-        finish(dst[1] + x, g, color, 1);
-        finish(dst[2] + x, b, color, 2);
-    }
-}
-
 void mr_kernels_fill_preprocess_avx512(mr_kernels *kernels) {
     kernels->vertical8 = vertical8_avx512;
     kernels->horizontal = horizontal_avx512;
-    kernels->convert = convert_avx512;
+    kernels->convert = convert_wide;
 }
