@@ -24,8 +24,10 @@ enum { COMPUTE_PROHIBITED = 2, COMPUTE_EXCLUSIVE = 3 };
 static const char container[] =
     "in a container, start it with --gpus all (docker, podman; needs the NVIDIA Container Toolkit)";
 
-mr_gpu_finding *mr_gpu_add_finding(mr_gpu_finding *findings, int *count, const char *code, bool fatal,
-                                   const char *what, ...) {
+/* Adds one, printf style; beyond MR_GPU_FINDINGS nothing is added. */
+static mr_gpu_finding *add_finding(mr_gpu_finding *findings, int *count, const char *code, bool fatal, const char *what, ...)
+    __attribute__((format(printf, 5, 6)));
+static mr_gpu_finding *add_finding(mr_gpu_finding *findings, int *count, const char *code, bool fatal, const char *what, ...) {
     static mr_gpu_finding beyond;
     mr_gpu_finding *added = *count < MR_GPU_FINDINGS ? &findings[(*count)++] : &beyond;
     va_list arguments;
@@ -36,8 +38,8 @@ mr_gpu_finding *mr_gpu_add_finding(mr_gpu_finding *findings, int *count, const c
     return added;
 }
 
-#define ALL(code, fatal, ...) mr_gpu_add_finding(found->findings, &found->finding_count, code, fatal, __VA_ARGS__)
-#define ONE(code, fatal, ...) mr_gpu_add_finding(gpu->findings, &gpu->finding_count, code, fatal, __VA_ARGS__)
+#define ALL(code, fatal, ...) add_finding(found->findings, &found->finding_count, code, fatal, __VA_ARGS__)
+#define ONE(code, fatal, ...) add_finding(gpu->findings, &gpu->finding_count, code, fatal, __VA_ARGS__)
 #define MEND(finding, ...)    snprintf((finding)->mend, sizeof(finding)->mend, __VA_ARGS__)
 
 /* ---- versions -------------------------------------------------------------------------------------------------- */

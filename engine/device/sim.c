@@ -12,7 +12,8 @@
 
 /* ---- calls that can fail --------------------------------------------------------------------------------------- */
 
-int mr_sim_enter(sim_device *self, int otherwise) {
+/* Counts a call and says whether it fails: MR_ERROR_DEVICE, or `otherwise`. */
+static int enter(sim_device *self, int otherwise) {
     const mr_sim_params *p = &self->params;
     pthread_mutex_lock(&self->lock);
     int64_t number = ++self->call_count;
@@ -36,7 +37,7 @@ int64_t mr_sim_calls(mr_device *device) {
 static int sim_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data) {
     sim_device *self = (sim_device *)device;
     *data = NULL;
-    int status = mr_sim_enter(self, MR_ERROR_MEMORY);
+    int status = enter(self, MR_ERROR_MEMORY);
     if (status)
         return status;
     pthread_mutex_lock(&self->lock);
@@ -54,7 +55,7 @@ static void sim_free(mr_device *device, mr_memory memory, void *data) {
 
 static int sim_stream_create(mr_device *device, mr_stream **stream) {
     sim_device *self = (sim_device *)device;
-    int status = mr_sim_enter(self, MR_ERROR_DEVICE);
+    int status = enter(self, MR_ERROR_DEVICE);
     if (status)
         return status;
     sim_stream *made = mr_calloc(1, sizeof *made);
@@ -156,7 +157,7 @@ static int append_work(sim_item *work, int status) {
 }
 
 static int sim_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes) {
-    int status = mr_sim_enter((sim_device *)stream->device, MR_ERROR_DEVICE);
+    int status = enter((sim_device *)stream->device, MR_ERROR_DEVICE);
     sim_item *work = status ? NULL : make_item(stream, SIM_WORK, NULL);
     if (!work)
         return status ? status : MR_ERROR_MEMORY;
@@ -188,7 +189,7 @@ static int copy(void *arguments) {
 static int sim_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                          size_t bytes, size_t rows) {
     const copy_work arguments = {to, from, to_stride, from_stride, bytes, rows};
-    int status = mr_sim_enter((sim_device *)stream->device, MR_ERROR_DEVICE);
+    int status = enter((sim_device *)stream->device, MR_ERROR_DEVICE);
     sim_item *work = status ? NULL : make_item(stream, SIM_WORK, NULL);
     if (!work)
         return status ? status : MR_ERROR_MEMORY;
@@ -198,7 +199,7 @@ static int sim_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const
 }
 
 static int sim_record(mr_stream *stream, mr_event *event) {
-    int status = mr_sim_enter((sim_device *)stream->device, MR_ERROR_DEVICE);
+    int status = enter((sim_device *)stream->device, MR_ERROR_DEVICE);
     sim_item *record = status ? NULL : make_item(stream, SIM_RECORD, event);
     if (!record)
         return status ? status : MR_ERROR_MEMORY;
@@ -220,7 +221,7 @@ static void arrive(void *context) {
 }
 
 static int sim_wait(mr_stream *stream, mr_event *event) {
-    int status = mr_sim_enter((sim_device *)stream->device, MR_ERROR_DEVICE);
+    int status = enter((sim_device *)stream->device, MR_ERROR_DEVICE);
     sim_item *wait = status ? NULL : make_item(stream, SIM_WAIT, event);
     if (!wait)
         return status ? status : MR_ERROR_MEMORY;

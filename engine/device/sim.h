@@ -101,8 +101,6 @@ int mr_sim_parse(const char *text, mr_sim_params *params);
 /* sim_run.c: the thread of a device that is not manual. */
 void *mr_sim_run(void *device);
 void mr_sim_recycle(sim_device *self, sim_item *gone);
-/* Counts a call and says whether it fails: MR_ERROR_DEVICE, or `otherwise`. */
-int mr_sim_enter(sim_device *self, int otherwise);
 
 /* sim_memory.c */
 void mr_sim_lock(void);

@@ -156,10 +156,6 @@ int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns) 
     return MR_OK;
 }
 
-void mr_sender_progress(mr_sender *sender, uint64_t progress) {
-    sender->progress = progress;
-}
-
 uint32_t mr_sender_unsettled(const mr_sender *sender) {
     return sender->frames;
 }

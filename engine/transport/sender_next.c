@@ -226,7 +226,6 @@ static bool next_beat(mr_sender *sender, mr_action *action) {
         if (!p->used || !p->session || sender->now_ns - p->said_ns < sender->params.self.timing.beat_ns)
             continue;
         sender_address(sender, p, MR_MESSAGE_BEAT, action);
-        action->message.beat.progress = sender->progress;
         return true;
     }
     return false;

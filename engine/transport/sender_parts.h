@@ -80,7 +80,7 @@ struct mr_sender {
     event *events;
     uint32_t event_first, event_count;
     mr_cut_item *batch;
-    uint64_t last_session, progress;
+    uint64_t last_session;
     int64_t suspect_since_ns;  /* the first queued frame goes alone and waits for an idle peer since then; 0: none */
     int64_t now_ns;            /* as last told */
     bool closing;

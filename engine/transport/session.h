@@ -187,8 +187,6 @@ void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns);
 bool mr_sender_next(mr_sender *sender, int64_t now_ns, mr_action *action);
 /* When mr_sender_next should be called at the latest, if nothing happens before; INT64_MAX: never. */
 int64_t mr_sender_wake_ns(const mr_sender *sender);
-/* Work was done at this end; sent with beats. */
-void mr_sender_progress(mr_sender *sender, uint64_t progress);
 
 /* Whether any receiver is there. */
 bool mr_sender_has_peer(const mr_sender *sender);

@@ -32,6 +32,13 @@ static const struct {
              {4, MR_DTYPE_ANY, "u16"},         {5, MR_DTYPE_ANY, "i16"},         {8, MR_DTYPE_ANY, "string"},
              {9, MR_DTYPE_ANY, "bool"},        {11, MR_DTYPE_ANY, "f64"},        {0, MR_DTYPE_ANY, "no tensor"}};
 
+/* What AUTO stands for on a device of that name. */
+static mr_provider provider_on(mr_provider asked, const char *device) {
+    if (asked != MR_PROVIDER_AUTO)
+        return asked;
+    return strncmp(device, "cuda", 4) == 0 ? MR_PROVIDER_CUDA : MR_PROVIDER_CPU;
+}
+
 static size_t find_type(int ort) {
     size_t last = sizeof types / sizeof types[0] - 1;
     for (size_t i = 0; i < last; i++)
@@ -119,7 +126,7 @@ static int load(ort_model *m, const file_view *view, const mr_model_params *para
         status = configure(m->ort, options, params->brief);
     if (!status && m->base.stream)
         status = mr_ort_provider_append(m->ort, options, params,
-                                        mr_ort_provider_on(params->provider, m->base.stream->device->name),
+                                        provider_on(params->provider, m->base.stream->device->name),
                                         m->base.stream);
     if (!status && added)
         status = load_with_output(m, view, options, added);
@@ -286,7 +293,7 @@ static void close_model(mr_model *model) {
 
 /* Where models are run with that provider: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG where the device is another. */
 static int works_on_cuda(const mr_model_params *params, const char *device) {
-    mr_provider provider = mr_ort_provider_on(params->provider, device);
+    mr_provider provider = provider_on(params->provider, device);
     bool is_cuda = strncmp(device, "cuda", 4) == 0;
     if (provider == MR_PROVIDER_CPU && is_cuda)
         return mr_fail(MR_ERROR_CONFIG, "the provider cpu computes on the processors, and %s is none; write device: cpu",
@@ -305,7 +312,7 @@ static int check(const mr_model_params *params, const char *device) {
     if (answer <= 0)
         return answer;
     int status = mr_ort_open(&ort, params->runtime);
-    return status ? status : mr_ort_provider_load(ort, mr_ort_provider_on(params->provider, device));
+    return status ? status : mr_ort_provider_load(ort, provider_on(params->provider, device));
 }
 
 /* Prepares what the provider needs of the device, if it is one. */
@@ -314,7 +321,7 @@ static int take_device(ort_model *m, const mr_model_params *params) {
     int answer = params->brief ? 0 : works_on_cuda(params, device);
     if (answer <= 0)
         return answer;
-    int status = mr_ort_provider_load(m->ort, mr_ort_provider_on(params->provider, device));
+    int status = mr_ort_provider_load(m->ort, provider_on(params->provider, device));
     return status ? status : mr_model_take_device(&m->base, params->device);
 }
 

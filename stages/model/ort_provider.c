@@ -20,12 +20,6 @@ static const struct {
     const char *path;
 } folders[] = {{true, "/../../nvidia/*/lib"}, {true, "/../../tensorrt_libs"}, {false, "/usr/local/cuda/lib64"}};
 
-mr_provider mr_ort_provider_on(mr_provider asked, const char *device) {
-    if (asked != MR_PROVIDER_AUTO)
-        return asked;
-    return strncmp(device, "cuda", 4) == 0 ? MR_PROVIDER_CUDA : MR_PROVIDER_CPU;
-}
-
 const char *mr_ort_provider_name(mr_provider provider) {
     static const char *const names[] = {"auto", "cpu", "cuda", "tensorrt"};
     return names[provider];

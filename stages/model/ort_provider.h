@@ -10,8 +10,6 @@
 #include "stages/model/ort_api.h"
 #include "stages/model/runtime.h"
 
-/* What AUTO stands for on a device of that name. */
-mr_provider mr_ort_provider_on(mr_provider asked, const char *device);
 /* "cuda", as in the YAML. */
 const char *mr_ort_provider_name(mr_provider provider);
 /* Loads the provider's library, if that was not done before; MR_OK for the processors. */

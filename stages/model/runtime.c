@@ -65,7 +65,7 @@ _Static_assert(sizeof(run_work) <= MR_WORK_BYTES, "the pointers of one run fit i
 
 static int run(void *arguments) {
     const run_work *work = arguments;
-    return mr_model_run(work->binding, work->inputs, work->outputs);
+    return work->binding->model->runtime->run(work->binding, work->inputs, work->outputs, NULL);
 }
 
 static int submit(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs) {
@@ -89,10 +89,6 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
     int after = follow(model->stream, stream);
     pthread_mutex_unlock(&model->lock);
     return status ? status : after;
-}
-
-int mr_model_run(const mr_binding *binding, void *const *inputs, void *const *outputs) {
-    return binding->model->runtime->run(binding, inputs, outputs, NULL);
 }
 
 int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name) {

@@ -9,8 +9,8 @@
  * wanted. Tensors are named by position in the model's lists of inputs and outputs.
  *
  * Ownership: a binding belongs to its model and is destroyed before it. Names and shapes live as long as the model.
- * Threads: a model is opened, bound and closed by one thread at a time; unless it is brief, mr_model_run and
- * mr_model_enqueue may be called on one binding by several threads at once. Nothing here starts a thread.
+ * Threads: a model is opened, bound and closed by one thread at a time; unless it is brief, mr_model_enqueue
+ * may be called on one binding by several threads at once. Nothing here starts a thread.
  * Errors: MR_ERROR_NO_INPUT (no such file), MR_ERROR_DATA (the file is no network that the runtime can load, or a run
  * failed), MR_ERROR_UNAVAILABLE (no runtime or provider on this machine), MR_ERROR_CONFIG (no such tensor, shapes that do
  * not fit, a provider for another kind of device), MR_ERROR_DEVICE (the device failed). */
@@ -111,12 +111,10 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
                   size_t output_count);
 /* Makes the model's stream, on `device`. For runtimes. */
 int mr_model_take_device(mr_model *model, mr_device *device);
-/* Adds a run to the work of `stream`, which is one of the device that the model was opened for; the arrays lie in its memory
- * and must stay until the work is done. */
+/* Adds a run to the work of `stream`, which is one of the device that the model was opened for. inputs: one dense array for
+ * each input; outputs: one for each chosen output; none may overlap, all lie in the device's memory and must stay until the
+ * work is done. */
 int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs);
-/* The same at once, in host memory. inputs: one dense array for each input; outputs: one for each chosen output. None may
- * overlap. */
-int mr_model_run(const mr_binding *binding, void *const *inputs, void *const *outputs);
 
 /* Position of the input or output of that name; -1 where there is none. */
 int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name);
