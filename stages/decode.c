@@ -479,6 +479,7 @@ const mr_stage_type mr_decode_stage = {
     .cuda = true,
     .negotiate = mr_decode_negotiate,
     .check_device = mr_decode_check,
+    .check_input = mr_decode_check_input,
     .open = open_decode,
     .process = process,
     .flush = flush,

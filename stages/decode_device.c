@@ -8,6 +8,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
+#include "stages/decode_caps.h"
 #include "stages/decode_format.h"
 #include "stages/decode_nvdec.h"
 
@@ -75,12 +76,12 @@ int mr_decode_device_suits(const char *codec, const mr_format_set *packets) {
     const AVCodec *decoder = about ? avcodec_find_decoder(about->id) : NULL;
     char text[MR_FORMAT_SET_TEXT];
     if (decoder && !offers_cuda(decoder))
-        return mr_fail(MR_ERROR_CONFIG, "hardware: require cannot be: %s is decoded by software only; write hardware: auto", codec);
+        return mr_fail(MR_ERROR_CONFIG, "NVDEC does not take %s", codec);
     pictures.payload = MR_PAYLOAD_PICTURE;
     pictures.codec = NULL;
     if (pictures.pixels && !(pictures.pixels & carried))
-        return mr_fail(MR_ERROR_CONFIG, "hardware: require cannot be: NVDEC gives no layout that frames can have for %s; write "
-                       "hardware: auto", mr_format_set_print(&pictures, text, sizeof text));
+        return mr_fail(MR_ERROR_CONFIG, "NVDEC gives no layout that frames can have for %s",
+                       mr_format_set_print(&pictures, text, sizeof text));
     return MR_OK;
 }
 
@@ -90,6 +91,22 @@ int mr_decode_device_check(mr_hardware hardware, const char *device) {
     return has_decoder(device) ? mr_nvdec_check()
                                : mr_fail(MR_ERROR_CONFIG, "hardware: require needs a CUDA device, and %s is none; write "
                                                           "device: cuda:0, or hardware: auto", device);
+}
+
+int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device, bool *otherwise) {
+    if (hardware == MR_HARDWARE_OFF || !has_decoder(device))
+        return MR_OK;
+    bool required = hardware == MR_HARDWARE_REQUIRE;
+    int status = required ? MR_OK : mr_decode_device_suits(packets->codec, packets);
+    if (!status && !required)
+        status = mr_nvdec_check();
+    if (!status)
+        status = mr_decode_caps_check(device, packets);
+    *otherwise = !required;
+    if (!status)
+        return MR_OK;
+    return required ? mr_fail(status, "hardware: require cannot be: %s; write hardware: auto", mr_message())
+                    : mr_fail(status, "decoded by software: %s", mr_message());
 }
 
 /* ---- the decoder ----------------------------------------------------------------------------------------------- */

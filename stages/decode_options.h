@@ -25,5 +25,6 @@ extern const mr_option mr_decode_options[];
 /* As mr_stage_type has them. */
 int mr_decode_negotiate(mr_negotiation *negotiation);
 int mr_decode_check(const void *options, const char *device);
+int mr_decode_check_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
 
 #endif

@@ -324,6 +324,52 @@ static void devices_that_are_not_there_are_refused(void **state) {
     mr_plan_destroy(&plan);
 }
 
+/* sim:1 takes nothing of either source; sim:2 does something else with it. */
+static int check_any_device(const void *options, const char *device) {
+    (void)options, (void)device;
+    return MR_OK;
+}
+
+static int check_picky_input(const void *options, const mr_format_set *input, const char *device, bool *otherwise) {
+    (void)options;
+    char text[MR_FORMAT_SET_TEXT];
+    *otherwise = strcmp(device, "sim:2") == 0;
+    return strcmp(device, "sim:0") == 0 ? MR_OK
+                                        : mr_fail(MR_ERROR_UNAVAILABLE, "%s has nothing for %s", device,
+                                                  mr_format_set_print(input, text, sizeof text));
+}
+
+static void what_a_device_does_not_take_is_asked_and_told(void **state) {
+    (void)state;
+    static const mr_port port[] = {{.name = "any"}, {0}};
+    static const mr_stage_type picky = {
+        .name = "picky", .summary = "for tests", .inputs = port, .outputs = port, .streams = true, .process = no_work,
+        .entry = MR_ENTRY_PER_SOURCE, .check_device = check_any_device, .check_input = check_picky_input};
+    const mr_stage_type *types[64] = {&picky};
+    for (size_t i = 0; mr_stage_types()[i] && i < 62; i++)
+        types[i + 1] = mr_stage_types()[i];
+    const planning how = {.types = types, .online = true};
+#define TWO(device, more)                                                                                              \
+    HEAD more "sources: {a: {format: RGB24 64x48}, b: {format: GRAY8 32x24}}\n"                                       \
+              "stages:\n  picky: {input: [a, b], device: " device "}\n  out: {type: 'null', input: picky}\n"
+    mr_plan *plan = load(TWO("'sim:0'", ""), how, "");
+    assert_null(vertex(plan, "picky")->remark);
+    mr_plan_destroy(&plan);
+    plan = load(TWO("'sim:2'", ""), how, "");
+    assert_string_equal(vertex(plan, "picky")->remark, "of a: sim:2 has nothing for picture RGB24 64x48; of b: sim:2 has "
+                                                       "nothing for picture GRAY8 32x24");
+    mr_plan_destroy(&plan);
+    expect_refusal(TWO("'sim:1'", ""), how,
+                   "p.yaml:5:34: error: stages.picky: a: sim:1 has nothing for picture RGB24 64x48\n");
+    plan = load(TWO("auto", "devices: {first: {device: sim:1}, other: {device: sim:2}}\n"), how, "");
+    assert_string_equal(vertex(plan, "picky")->device, "sim:2");
+    assert_string_equal(vertex(plan, "picky")->device_reason,
+                        "the first device that can take it (sim:1 cannot do it: a: sim:1 has nothing for picture RGB24 64x48)");
+    assert_non_null(strstr(vertex(plan, "picky")->remark, "of b: sim:2 has nothing"));
+    mr_plan_destroy(&plan);
+#undef TWO
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_takes_the_first_device_that_can),
@@ -334,6 +380,7 @@ int main(void) {
         cmocka_unit_test(auto_minds_what_is_placed_already),
         cmocka_unit_test(auto_spreads_no_more_than_it_may_and_must),
         cmocka_unit_test(a_list_leaves_out_what_is_disabled),
+        cmocka_unit_test(what_a_device_does_not_take_is_asked_and_told),
         cmocka_unit_test(copies_are_shared_and_named),
         cmocka_unit_test(what_is_assumed_is_planned_with),
         cmocka_unit_test(no_sum_is_too_large_to_be_refused),

@@ -133,6 +133,7 @@ typedef struct mr_plan_vertex {
     const char *device;             /* the first of its devices: "cpu", "sim:0", ... */
     const char *device_names;       /* of all of them: "sim:0, sim:1" */
     const char *device_reason;      /* why, where the YAML left a choice to the planner; else NULL */
+    const char *remark;             /* what it does otherwise there than might be expected, and why; NULL: nothing */
     size_t device_count;            /* at least 1; more: frames are spread over them */
     const int *devices;             /* in plan->devices */
     int turn;                       /* several devices: so many frames in a row go to the same one */

@@ -39,8 +39,9 @@ static const char *objection(search *s, int d) {
     bool here = !mr_plan_is_elsewhere(s->b, s->v);
     if (here && mr_plan_probe(s->b, device))
         return "is not there";
-    if (here && type->check_device && !s->b->params.offline && !device->assumed &&
-        type->check_device(s->b->plan->vertices[s->v].options, device->name)) {
+    bool asked = here && type->check_device && !s->b->params.offline && !device->assumed;
+    if (asked && (type->check_device(s->b->plan->vertices[s->v].options, device->name) ||
+                  mr_plan_check_inputs(s->b, s->v, device->name, false))) {
         snprintf(s->words, sizeof s->words, "cannot do it: %s", mr_message());
         return s->words;
     }
@@ -122,6 +123,17 @@ static void warn_of_kernels(mr_plan_builder *b, int v) {
         }
 }
 
+static int remark(mr_plan_builder *b, int v) {
+    const mr_plan_vertex *vertex = &b->plan->vertices[v];
+    int status = MR_OK;
+    for (size_t i = 0; i < vertex->device_count && status != MR_ERROR_MEMORY; i++) {
+        const mr_plan_device *device = &b->plan->devices[vertex->devices[i]];
+        if (!b->params.offline && !device->assumed && !mr_plan_is_elsewhere(b, v))
+            status = mr_plan_check_inputs(b, v, device->name, true);
+    }
+    return status == MR_ERROR_MEMORY ? status : MR_OK;
+}
+
 static int place_auto(mr_plan_builder *b, mr_plan_balance *balance, int v, const uint64_t *taken) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     search s = {.b = b, .v = v, .bytes = mr_plan_estimate(b, v), .taken = taken, .balance = balance};
@@ -134,7 +146,7 @@ static int place_auto(mr_plan_builder *b, mr_plan_balance *balance, int v, const
     mr_plan_settle_reserve(vertex);
     mr_plan_name_device(b, vertex);
     warn_of_kernels(b, v);
-    return vertex->device_reason ? MR_OK : MR_ERROR_MEMORY;
+    return vertex->device_reason ? remark(b, v) : MR_ERROR_MEMORY;
 }
 
 static void take_memory(mr_plan_builder *b, int v, uint64_t *taken) {

@@ -354,6 +354,29 @@ bool mr_plan_is_auto(const mr_spec_vertex *spec) {
     return spec->common.device.count == 1 && strcmp(spec->common.device.item[0], "auto") == 0;
 }
 
+static int add_remark(mr_plan_builder *b, mr_plan_vertex *vertex, const char *from) {
+    const char *before = vertex->remark;
+    vertex->remark = mr_arena_print(b->arena, "%s%sof %s: %s", before ? before : "", before ? "; " : "", from, mr_message());
+    return vertex->remark ? MR_OK : MR_ERROR_MEMORY;
+}
+
+int mr_plan_check_inputs(mr_plan_builder *b, int v, const char *device, bool remarks) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    for (int i = b->in.start[v]; vertex->type->check_input && i < b->in.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_plan_vertex *from = &b->plan->vertices[link->from];
+        bool otherwise = false;
+        int status = b->unknown[link->from] || b->unknown[v]
+                         ? MR_OK
+                         : vertex->type->check_input(vertex->options, &from->outputs[link->from_port].set, device, &otherwise);
+        if (status && !otherwise)
+            return mr_fail(status, "%s: %s", from->id, mr_message());
+        if (status && remarks && add_remark(b, vertex, from->id))
+            return MR_ERROR_MEMORY;
+    }
+    return MR_OK;
+}
+
 /* What stage types say themselves of devices against which nothing else is to be said. */
 static void ask_types(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
@@ -370,6 +393,8 @@ static void ask_types(mr_plan_builder *b, int v) {
         if (device->assumed || !device->enabled || (d && mr_plan_probe(b, device)))
             continue;
         int status = spec->type->check_device(vertex->options, device->name);
+        if (!status)
+            status = mr_plan_check_inputs(b, v, device->name, true);
         if (status)
             mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, status, place, NULL, "stages.%s: %s", spec->id,
                         mr_message());

@@ -10,7 +10,7 @@
 
 /* CUdevice_attribute, CUcomputemode. */
 enum { MULTIPROCESSORS = 16, COMPUTE_MODE = 20, COPY_ENGINES = 40, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
-enum { NVML_UNCORRECTED = 1, NVML_SINCE_RESET = 0, NVML_CORE_SENSOR = 0, CHROMA_420 = 1 };
+enum { NVML_UNCORRECTED = 1, NVML_SINCE_RESET = 0, NVML_CORE_SENSOR = 0 };
 
 /* ---- UUIDs ----------------------------------------------------------------------------------------------------- */
 
@@ -77,34 +77,19 @@ static int attribute(const mr_gpu_access *access, int attribute, int device) {
     return access->cuDeviceGetAttribute(&value, attribute, device) ? 0 : value;
 }
 
-/* cudaVideoCodec in its order, as libavcodec calls them; those that it has no decoder of its own name for are left
- * out. */
-static const char *const codecs[MR_GPU_CODECS] = {"mpeg1video", "mpeg2video", "mpeg4", "vc1", "h264", "mjpeg",
-                                                  NULL,         NULL,         "hevc",  "vp8", "vp9",  "av1"};
-
-static bool can_decode(const mr_gpu_access *access, int codec, unsigned depth, mr_nvdec_caps *caps) {
-    *caps = (mr_nvdec_caps){.codec = codec, .chroma = CHROMA_420, .depth_minus_8 = depth - 8};
-    return !access->cuvidGetDecoderCaps(caps) && caps->supported;
-}
-
-/* The decoder answers for the current context only: the primary one is made for as long as this takes. */
-static void read_codecs(const mr_gpu_access *access, int device, mr_gpu *gpu) {
-    void *context = NULL;
-    mr_nvdec_caps caps;
-    if (!access->cuvidGetDecoderCaps || !access->cuDevicePrimaryCtxRetain || !access->cuDevicePrimaryCtxRelease ||
-        !access->cuCtxPushCurrent || !access->cuCtxPopCurrent || access->cuDevicePrimaryCtxRetain(&context, device))
+/* With 4:2:0, which is what most streams have. */
+static void read_codecs(const mr_gpu_access *access, mr_gpu *gpu) {
+    mr_gpu_decoders decoders;
+    if (mr_gpu_read_decoders(access, gpu->index, &decoders))
         return;
-    if (!access->cuCtxPushCurrent(context)) {
-        for (int i = 0; i < MR_GPU_CODECS; i++) {
-            if (!codecs[i] || !can_decode(access, i, 8, &caps))
-                continue;
-            mr_gpu_codec *codec = &gpu->codecs[gpu->codec_count++];
-            *codec = (mr_gpu_codec){.name = codecs[i], .max_width = caps.max_width, .max_height = caps.max_height};
-            codec->ten_bits = can_decode(access, i, 10, &caps);
-        }
-        access->cuCtxPopCurrent(&context);
+    for (int i = 0; i < MR_GPU_CODECS; i++) {
+        const mr_gpu_decoder *eight = &decoders.of[i][MR_GPU_420][0];
+        if (mr_gpu_codec_name(i) && eight->supported)
+            gpu->codecs[gpu->codec_count++] = (mr_gpu_codec){.name = mr_gpu_codec_name(i),
+                                                             .max_width = eight->max_width,
+                                                             .max_height = eight->max_height,
+                                                             .ten_bits = decoders.of[i][MR_GPU_420][1].supported};
     }
-    access->cuDevicePrimaryCtxRelease(device);
 }
 
 /* Of an instance of a GPU that is divided (MIG) the driver tells the UUID of the instance, and NVML knows it as such. */
@@ -181,7 +166,7 @@ static void read_gpu(const mr_gpu_access *access, const int *devices, int count,
     for (int i = 0; i < gpu->finding_count; i++)
         fatal = fatal || gpu->findings[i].fatal;
     if (!fatal)
-        read_codecs(access, device, gpu);
+        read_codecs(access, gpu);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------------------------- */

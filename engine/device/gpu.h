@@ -136,6 +136,31 @@ void mr_gpus_fini(mr_gpus *found);
 /* Whether nothing stands against using it. */
 bool mr_gpu_usable(const mr_gpus *found, const mr_gpu *gpu);
 
+/* ---- what NVDEC takes ------------------------------------------------------------------------------------------ */
+
+/* cudaVideoChromaFormat, and bits of a sample: 8, 10 and 12. */
+enum { MR_GPU_MONO, MR_GPU_420, MR_GPU_422, MR_GPU_444, MR_GPU_CHROMAS };
+enum { MR_GPU_DEPTHS = 3 };
+
+typedef struct mr_gpu_decoder {
+    bool supported;
+    unsigned min_width, min_height, max_width, max_height; /* px */
+    unsigned max_macroblocks;                              /* of 256 px */
+} mr_gpu_decoder;
+typedef struct mr_gpu_decoders {
+    mr_gpu_decoder of[MR_GPU_CODECS][MR_GPU_CHROMAS][MR_GPU_DEPTHS];
+} mr_gpu_decoders;
+
+/* Asks the decoder of cuda:index for all of them; its primary context is made for as long as that takes. MR_ERROR_UNAVAILABLE
+ * where it cannot be asked. */
+int mr_gpu_read_decoders(const mr_gpu_access *access, int index, mr_gpu_decoders *found);
+/* A codec as libavcodec calls it; NULL where that has no decoder of its own name for it. */
+const char *mr_gpu_codec_name(int codec);
+/* What NVDEC says of a codec of that name (NULL: it knows none), with that chroma format and depth. */
+const mr_gpu_decoder *mr_gpu_decoder_for(const mr_gpu_decoders *decoders, const char *codec, int chroma, int depth);
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
 /* "GPU-..." or, of an instance of a divided one, "MIG-...", as nvidia-smi -L writes them: eight, four, four, four and twelve
  * hexadecimal digits. */
 bool mr_gpu_is_uuid(const char *text);
@@ -149,9 +174,6 @@ const char *mr_gpu_slowed_by(uint64_t slowed, int i);
 
 /* ---- for gpu.c and gpu_findings.c ------------------------------------------------------------------------------ */
 
-/* Adds one, printf style; beyond MR_GPU_FINDINGS nothing is added. */
-mr_gpu_finding *mr_gpu_add_finding(mr_gpu_finding *findings, int *count, const char *code, bool fatal,
-                                   const char *what, ...) __attribute__((format(printf, 5, 6)));
 /* Nothing could be asked since cuInit (answer `error`), or there is no driver, or it shows no GPU (`error` 0). */
 void mr_gpus_diagnose(const mr_gpu_access *access, mr_gpus *found, int error);
 /* What stands against one GPU. `mode`: its compute mode; `errors`: uncorrected memory errors since it was reset. */

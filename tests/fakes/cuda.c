@@ -1,4 +1,5 @@
-/* Stands in for libcuda.so.1: a driver that shows two GPUs, which can be asked for their UUIDs and for nothing else. */
+/* Stands in for libcuda.so.1: a driver that shows two GPUs, which can be asked for their UUIDs, and make a context current for
+ * fakes/nvcuvid.c to look at; for nothing else. */
 #include <string.h>
 
 enum { GPUS = 2, VERSION = 13000, INVALID_DEVICE = 101 };
@@ -9,6 +10,11 @@ int cuDeviceGetCount(int *count);
 int cuDeviceGet(int *device, int ordinal);
 int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetUuid_v2(unsigned char uuid[16], int device);
+int cuDevicePrimaryCtxRetain(void **context, int device);
+int cuDevicePrimaryCtxRelease_v2(int device);
+int cuCtxPushCurrent_v2(void *context);
+int cuCtxPopCurrent_v2(void **context);
+int cuCtxGetCurrent(void **context);
 
 int cuInit(unsigned flags) {
     (void)flags;
@@ -40,4 +46,38 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
     memset(uuid, 0xa0 + device, 16);
     return device < GPUS ? 0 : INVALID_DEVICE;
+}
+
+/* One each, whose address tells the device. */
+static int contexts[GPUS], retained[GPUS];
+static void *current;
+
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    if (device >= GPUS)
+        return INVALID_DEVICE;
+    contexts[device] = device;
+    retained[device]++;
+    *context = &contexts[device];
+    return 0;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    return retained[device]-- > 0 ? 0 : INVALID_DEVICE;
+}
+
+int cuCtxPushCurrent_v2(void *context) {
+    current = context;
+    return 0;
+}
+
+int cuCtxPopCurrent_v2(void **context) {
+    *context = current;
+    current = NULL;
+    return 0;
+}
+
+/* None whose context nobody has retained. */
+int cuCtxGetCurrent(void **context) {
+    *context = current && retained[*(const int *)current] ? current : NULL;
+    return 0;
 }

@@ -82,6 +82,10 @@ typedef struct mr_stage_type {
      * MR_OK, or the status of mr_fail with what is missing, where it was looked for and what to do. Not asked of a
      * plan that opens no file, nor of devices that are only assumed. NULL: wherever its kernels are. */
     int (*check_device)(const void *options, const char *device);
+    /* Whether it can do on that device, which check_device has nothing against, what comes as `input`: MR_OK, or the status of
+     * mr_fail with why not. *otherwise set: it does that work in another way then, which the message tells and the plan
+     * prints. Asked of each link that comes in; NULL: whatever it takes it can do. */
+    int (*check_input)(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
     /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none
      * would. For the hint where formats do not fit. May be NULL. */
     bool (*suggest)(const void *options, const mr_format_set *wanted, char *text, size_t bytes);
