@@ -60,19 +60,44 @@ class GpuScript(Case):
         self.assertEqual(unmet(good, tests=skipped, machine=two), ["tests.test_cuda_flow"])
         self.assertEqual(unmet(good, sanitizer={"missing": "compute-sanitizer"}), ["sanitizer"])
 
-    def test_without_a_gpu_nothing_is_measured(self):
+    def test_what_there_is_no_time_for_is_done_later(self):
+        report = str(self.folder / "report.json")
+        on = ("--device", "sim:0", "--json", report, "--resume")
+        self.assertTrue(self.told(*on, "--budget", "0", exits=75)["unfinished"])
+        whole = self.told(*on)
+        self.assertFalse(whole["unfinished"])
+        self.assertEqual(whole["benchmarks"]["flow"]["frames"], 80)
+        # What has been told is not asked again, for which there would be no time.
+        whole["benchmarks"]["flow"]["frames"] = 81
+        with open(report, "w") as file:
+            json.dump(whole, file)
+        again = self.told(*on, "--budget", "0")
+        self.assertEqual(again["benchmarks"], whole["benchmarks"])
+        self.told_wrong("--device", "sim:1", "--json", report, "--resume")
+
+    def told_wrong(self, *arguments):
+        done = subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (64, ""))
+        self.assertIn("tools/bench/gpu: ", done.stderr)
+
+    def test_wrong_arguments(self):
+        self.told_wrong("--resume")
+        self.told_wrong("--device", "gpu")
+        self.told_wrong("--only", "everything")
+
+    def test_without_a_gpu_that_is_said_at_once(self):
         if GPUS:
             self.skipTest("this machine has a GPU")
-        told = self.told(exits=69)
-        for name in ("preprocess", "upload", "flow", "latency"):
-            self.assertRegex(str(told["benchmarks"][name]["not_measured"]), "cuda:0|without CUDA")
-        self.assertGreater(len(told["targets"]), 5)
-        self.assertFalse(any(target["met"] for target in told["targets"]))
+        folder = str(self.folder / "build")
+        done = subprocess.run([sys.executable, str(SCRIPT), "--build", folder], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("driver", json.loads(done.stdout)["unavailable"])
+        self.assertFalse(os.path.exists(folder))
 
     def test_help(self):
         done = subprocess.run([sys.executable, str(SCRIPT), "--help"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0)
-        for option in ("--pack", "--only", "--built", "--quick", "--json"):
+        for option in ("--pack", "--only", "--built", "--quick", "--json", "--budget", "--resume"):
             self.assertIn(option, done.stdout)
 
 

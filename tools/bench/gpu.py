@@ -4,13 +4,19 @@ is told on standard error. Nothing is installed, and nothing is fetched: what is
 
     tools/bench/gpu                              builds in build/gpu, then does all of it on cuda:0
     tools/bench/gpu --only tests --only sanitizer
-    tools/bench/gpu --pack FOLDER                builds, and puts all that it needs into a folder, for a machine with a driver
-                                                 but without the libraries to build with: there, python3 FOLDER/gpu.py
+    tools/bench/gpu --budget 540 --json r.json --resume
+                                                 as much of it as can be done in 540 seconds; the same command again goes on
+                                                 where that ended. The file is whole at any time
+    tools/bench/gpu --pack FOLDER                builds, and puts all that it needs into FOLDER and FOLDER.tar.xz, for a machine
+                                                 with a driver but without the libraries to build with: there,
+                                                 python3 FOLDER/gpu.py
     tools/bench/gpu --built build --device sim:0 --only benchmarks --quick
                                                  what can be tried of it without a GPU
 
-Exit status: 0 all is as it should be, 1 something is not, 69 there is no GPU, or nothing to build with."""
+Exit status: 0 all is as it should be, 1 something is not, 64 wrong arguments, 69 there is no GPU, which is found out first, or
+nothing to build with, 75 there was no time for all of it."""
 import argparse
+import ctypes
 import json
 import os
 import pathlib
@@ -18,6 +24,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -37,11 +44,14 @@ SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cud
 NEED_TWO = {"test_cuda_device": 1, "test_cuda_flow": 1}
 SANITIZERS = ["memcheck", "racecheck", "initcheck", "synccheck"]
 PROGRAMS = [*TESTS, "bench_cuda_preprocess", "bench_cuda_upload", "bench_flow", "bench_latency", "millrace"]
-STEPS = ["tests", "sanitizer", "benchmarks"]
+# In the order of what is worth most where time runs out.
+STEPS = ["tests", "benchmarks", "sanitizer"]
 # Figure, the least that it should be.
 TARGETS = {("preprocess", "of_copy"): 0.7, ("preprocess", "times_unfused"): 3, ("upload", "of_bare"): 0.95,
            ("flow", "of_slower"): 0.9}
-NO_DEVICE = 69
+WRONG_ARGUMENTS, NO_DEVICE, NO_TIME = 64, 69, 75
+# CUdevice_attribute
+CAPABILITY = (75, 76)
 
 
 def say(text):
@@ -58,6 +68,52 @@ def run(words, seconds, **more):
     except subprocess.TimeoutExpired as late:
         status, said, wrong = None, *((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
     return status, said, wrong, round(time.monotonic() - begun, 1)
+
+
+class OutOfTime(Exception):
+    """There is no time to begin another program, or the last one was not done in it."""
+
+
+class Report(dict):
+    """What is known so far. What a program told is kept in the file of --json at once, so that nothing is lost where all of it
+    is ended from outside; what an earlier run has told is not asked again."""
+
+    def __init__(self, given):
+        super().__init__(device=given.device)
+        self.given, self.begun = given, time.monotonic()
+        if given.resume and given.json.exists():
+            before = json.loads(given.json.read_text())
+            if before.get("device") != given.device:
+                say(f"{given.json} is of {before.get('device')}, not of {given.device}")
+                sys.exit(WRONG_ARGUMENTS)
+            self.update(before)
+
+    def left(self):
+        """Seconds; None: as many as are wanted."""
+        return None if self.given.budget is None else self.given.budget - (time.monotonic() - self.begun)
+
+    def write(self):
+        if self.given.json:
+            new = self.given.json.with_name(self.given.json.name + ".new")
+            new.write_text(json.dumps(self, indent=1) + "\n")
+            new.replace(self.given.json)
+
+    def run(self, words, seconds=None):
+        left, most = self.left(), seconds or self.given.seconds
+        if left is not None and left <= 1:
+            raise OutOfTime()
+        done = run(words, most if left is None else min(most, left), env=self.given.environment)
+        if done[0] is None and left is not None and left < most:
+            raise OutOfTime()
+        return done
+
+    def ask(self, step, name, measure):
+        """What is told of it; measured where that was not done before."""
+        told = self.setdefault(step, {})
+        if name not in told:
+            told[name] = measure()
+            say(f"{name}: {told[name]}")
+            self.write()
 
 
 def last(text, lines=5):
@@ -77,7 +133,26 @@ def missing_to_build():
     return found
 
 
-def build(folder, architectures):
+def capability_of(device):
+    """"90" for compute capability 9.0, and what is wrong where the device cannot be used: one of the two is None."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None, "there is no NVIDIA driver here (libcuda.so.1 was not found)"
+    error, count, value = driver.cuInit(0), ctypes.c_int(), ctypes.c_int()
+    if error or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return None, f"the driver cannot be used: cuInit answers {error}; millrace devices tells more"
+    number = int(device.partition(":")[2])
+    if number >= count.value:
+        return None, f"there is no {device}: the driver shows {count.value} GPUs"
+    digits = ""
+    for attribute in CAPABILITY:
+        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, number)
+        digits += str(value.value)
+    return digits, None
+
+
+def build(report, folder, architectures):
     missing = missing_to_build()
     if missing:
         say("cannot build here, these are missing: " + ", ".join(missing))
@@ -86,25 +161,32 @@ def build(folder, architectures):
     for words in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DMILLRACE_CUDA=ON", "-DMILLRACE_TESTS=ON",
                    *([f"-DMILLRACE_CUDA_ARCHITECTURES={architectures}"] if architectures else [])],
                   ["cmake", "--build", folder, "--target", *PROGRAMS]):
-        status, said, wrong, _ = run(words, 3600)
-        if status:
+        status, said, wrong, _ = report.run(words, 3600)
+        if status != 0:
             return {"failed": last(said + wrong, 20)}
     return {"ok": True}
 
 
 def pack(folder, place):
-    """Programs, the libraries that they are linked with (not the C library's own), and this script."""
+    """Programs, the libraries that they are linked with (not the C library's own), and this script; the folder, and the same in
+    one small file."""
     own = re.compile(r"/(ld-linux|libc|libm|libdl|librt|libpthread)[.-]")
     (place / "bin").mkdir(parents=True, exist_ok=True)
     (place / "lib").mkdir(exist_ok=True)
     for name in PROGRAMS:
         shutil.copy2(folder / name, place / "bin")
+        if shutil.which("strip"):
+            subprocess.run(["strip", place / "bin" / name], check=True)
         for path in re.findall(r"=> (/\S+)", run(["ldd", folder / name], 60)[1]):
             if not own.search(path):
                 shutil.copy2(path, place / "lib")
     shutil.copy2(__file__, place)
     total = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
-    say(f"{place} has {total >> 20} MiB; on the machine with the GPU: python3 {place.name}/gpu.py")
+    archive = place.with_name(place.name + ".tar.xz")
+    with tarfile.open(archive, "w:xz") as made:
+        made.add(place, place.name)
+    say(f"{place} has {total >> 20} MiB, {archive} {archive.stat().st_size >> 20}; on the machine with the GPU: "
+        f"tar xf {archive.name}, then python3 {place.name}/gpu.py")
 
 
 # ---- running ------------------------------------------------------------------------------------------------------------
@@ -115,34 +197,34 @@ def counted(text):
             for key, word in (("passed", "PASSED"), ("failed", "FAILED"), ("skipped", "SKIPPED"))}
 
 
-def run_tests(given):
-    told = {}
-    for name in TESTS:
-        status, said, wrong, seconds = run([given.built / name], given.seconds, env=given.environment)
-        told[name] = {"exit": status, "seconds": seconds, **counted(said + wrong)}
+def run_tests(report, given):
+    def measure(name):
+        status, said, wrong, seconds = report.run([given.built / name])
+        told = {"exit": status, "seconds": seconds, **counted(said + wrong)}
         if status != 0:
-            told[name]["said"] = [line for line in (said + wrong).splitlines() if "rror" in line or "FAILED" in line][:20]
-        say(f"{name}: {told[name]}")
-    return told
+            told["said"] = [line for line in (said + wrong).splitlines() if "rror" in line or "FAILED" in line][:20]
+        return told
+    for name in TESTS:
+        report.ask("tests", name, lambda name=name: measure(name))
 
 
-def run_sanitizers(given):
+def run_sanitizers(report, given):
     tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
     if not tool:
         say("compute-sanitizer is missing; it comes with the CUDA toolkit (package cuda-sanitizer), or put it into PATH")
-        return {"missing": "compute-sanitizer"}
-    told = {}
+        report["sanitizer"] = {"missing": "compute-sanitizer"}
+        return
+
+    def measure(sanitizer, name):
+        status, said, wrong, seconds = report.run([tool, "--tool", sanitizer, "--error-exitcode", "99", given.built / name])
+        return {"exit": status, "seconds": seconds,
+                "summary": re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", said + wrong)}
     for sanitizer in SANITIZERS:
         for name in SANITIZED:
-            words = [tool, "--tool", sanitizer, "--error-exitcode", "99", given.built / name]
-            status, said, wrong, seconds = run(words, given.seconds, env=given.environment)
-            summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", said + wrong)
-            told[f"{sanitizer} {name}"] = {"exit": status, "seconds": seconds, "summary": summary}
-            say(f"{sanitizer} {name}: {told[f'{sanitizer} {name}']}")
-    return told
+            report.ask("sanitizer", f"{sanitizer} {name}", lambda words=(sanitizer, name): measure(*words))
 
 
-def run_benchmarks(given):
+def run_benchmarks(report, given):
     quick = given.quick
     # Two of them know only cuda:0.
     programs = {"preprocess": ["bench_cuda_preprocess", 5 if quick else 50] if given.device == "cuda:0" else None,
@@ -150,18 +232,16 @@ def run_benchmarks(given):
                 "flow": ["bench_flow", "--device", given.device, "--frames", 80 if quick else 8000],
                 "latency": ["bench_latency", "--device", given.device, "--rounds", 20 if quick else 2000,
                             *(["--model", given.model] if given.model else [])]}
-    told = {}
-    for name, words in programs.items():
+
+    def measure(words):
         if not words:
-            told[name] = {"not_measured": f"only cuda:0 is, not {given.device}"}
-            continue
+            return {"not_measured": f"only cuda:0 is, not {given.device}"}
         if not (given.built / words[0]).exists():
-            told[name] = {"not_measured": f"there is no {words[0]} in {given.built}: a build without CUDA"}
-            continue
-        status, said, wrong, _ = run([given.built / words[0], *words[1:]], given.seconds, env=given.environment)
-        told[name] = json.loads(said) if status == 0 else {"exit": status, "not_measured": last(wrong)}
-        say(f"{name}: {told[name]}")
-    return told
+            return {"not_measured": f"there is no {words[0]} in {given.built}: a build without CUDA"}
+        status, said, wrong, _ = report.run([given.built / words[0], *words[1:]])
+        return json.loads(said) if status == 0 else {"exit": status, "not_measured": last(wrong)}
+    for name, words in programs.items():
+        report.ask("benchmarks", name, lambda words=words: measure(words))
 
 
 def target(figure, wanted, reached, met):
@@ -205,21 +285,34 @@ def judge(report):
 
 # ---- the command --------------------------------------------------------------------------------------------------------
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        say(f"{message}; --help tells what there is")
+        sys.exit(WRONG_ARGUMENTS)
+
+
 def read_arguments():
     packed = HERE / "bin"
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0", help="cuda:N, or sim:N to try the benchmarks without a GPU")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/gpu", help="where to build")
     parser.add_argument("--built", type=pathlib.Path, default=packed if packed.is_dir() else None,
                         help="a folder with the programs, so that nothing is built")
-    parser.add_argument("--architectures", help="compute capabilities to compile for, as 90; all where not given")
+    parser.add_argument("--architectures",
+                        help="compute capabilities to compile for, as 90; where not given, the GPU's, or all with --pack")
     parser.add_argument("--pack", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--only", action="append", choices=STEPS, help="this step; may be given several times")
     parser.add_argument("--model", type=pathlib.Path, help="an ONNX file with one input, whose latency is measured too")
     parser.add_argument("--seconds", type=int, default=600, help="after which one program is ended (600)")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="for all of it: what is not done then is left")
+    parser.add_argument("--resume", action="store_true", help="go on with what the file of --json has")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
     parser.add_argument("--json", type=pathlib.Path, help="write the report there too")
     given = parser.parse_args()
+    if given.resume and not given.json:
+        parser.error("--resume goes on with the file of --json: name one")
+    if not re.fullmatch(r"cpu|(cuda|sim):\d+", given.device):
+        parser.error(f"--device takes cuda:N, sim:N or cpu, not {given.device}")
     given.environment = dict(os.environ)
     libraries = HERE / "lib"
     if libraries.is_dir():
@@ -236,29 +329,54 @@ def machine(given):
         return {"exit": status, "said": last(said + wrong)}
 
 
-def main():
-    given = read_arguments()
-    report = {"device": given.device}
-    if not given.built:
-        report["build"] = build(given.build, given.architectures)
-        given.built = given.build
-    if "ok" in report.get("build", {"ok": True}):
-        if given.pack:
-            pack(given.built, given.pack)
-            return 0
-        report["machine"] = machine(given)
-        steps = {"tests": run_tests, "sanitizer": run_sanitizers, "benchmarks": run_benchmarks}
-        for step in given.only or STEPS:
-            report[step] = steps[step](given)
-        report["targets"] = judge(report)
-    text = json.dumps(report, indent=1)
-    print(text)
-    if given.json:
-        given.json.write_text(text + "\n")
+def do_all(report, given):
+    if not given.built and ("ok" not in report.get("build", {}) or not (given.build / "millrace").exists()):
+        report["build"] = build(report, given.build, given.architectures)
+        report.write()
+    given.built = given.built or given.build
+    if "ok" not in report.get("build", {"ok": True}):
+        return
+    if given.pack:
+        pack(given.built, given.pack)
+        return
+    report["machine"] = machine(given)
+    steps = {"tests": run_tests, "sanitizer": run_sanitizers, "benchmarks": run_benchmarks}
+    for step in given.only or STEPS:
+        steps[step](report, given)
+
+
+def status_of(report, given):
     measured = "of_slower" in report.get("benchmarks", {}).get("flow", {"of_slower": 0})
+    if report["unfinished"]:
+        return NO_TIME
     if "targets" not in report or not measured:
         return NO_DEVICE
     return 0 if all(one["met"] for one in report["targets"]) else 1
+
+
+def main():
+    given = read_arguments()
+    report = Report(given)
+    if given.device.startswith("cuda") and not given.pack:
+        given.capability, wrong = capability_of(given.device)
+        if wrong:
+            say(wrong)
+            print(json.dumps({"device": given.device, "unavailable": wrong}, indent=1))
+            return NO_DEVICE
+        given.architectures = given.architectures or given.capability
+    report["unfinished"] = False
+    try:
+        do_all(report, given)
+    except OutOfTime:
+        report["unfinished"] = True
+        say("no time is left" + (": the same command goes on from here" if given.resume else ""))
+    if given.pack:
+        return 0 if "ok" in report.get("build", {"ok": True}) and not report["unfinished"] else NO_DEVICE
+    if "machine" in report:
+        report["targets"] = judge(report)
+    report.write()
+    print(json.dumps(report, indent=1))
+    return status_of(report, given)
 
 
 if __name__ == "__main__":
