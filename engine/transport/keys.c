@@ -49,8 +49,8 @@ static int open_file(const char *path, FILE **file) {
     struct stat found;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return mr_fail(MR_ERROR_NO_INPUT, "there is no key file %s: `millrace keygen` makes one, with its public key beside "
-                       "it", path);
+        return mr_fail(MR_ERROR_NO_INPUT,
+                       "there is no key file %s: `millrace keygen` makes one, with its public key beside it", path);
     if (fd < 0)
         return mr_file_fail("read", path);
     *file = !fstat(fd, &found) && S_ISREG(found.st_mode) ? fdopen(fd, "r") : NULL;
@@ -120,8 +120,9 @@ static int check_pair(const mr_key_pair *pair, const char *path) {
         return mr_fail(MR_ERROR_UNAVAILABLE, "libzmq has no CURVE here: %s", zmq_strerror(errno));
     if (strcmp(derived, pair->public_key) == 0)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA, "%s: the public key is that of another secret key, so the file was put together of two: "
-                   "take the one that `millrace keygen` has made", path);
+    return mr_fail(MR_ERROR_DATA,
+                   "%s: the public key is that of another secret key, so the file was put together of two: take the one "
+                   "that `millrace keygen` has made", path);
 }
 
 int mr_key_pair_read(mr_key_pair *pair, const char *path) {

@@ -23,13 +23,13 @@ static int check_owner(const mr_zmq_params *params, const char *folder, const st
         return mr_fail(MR_ERROR_IO, "%s is no folder, and %s would lie in it: name another path", folder,
                        params->endpoint);
     if (found->st_uid != geteuid() && !params->key)
-        return mr_fail(MR_ERROR_PERMISSION, "%s belongs to another user (%u), who may connect to %s: take a folder of "
-                       "your own (chmod 700), or give a `key` and `allow`", folder, (unsigned)found->st_uid,
-                       params->endpoint);
+        return mr_fail(MR_ERROR_PERMISSION,
+                       "%s belongs to another user (%u), who may connect to %s: take a folder of your own (chmod 700), "
+                       "or give a `key` and `allow`", folder, (unsigned)found->st_uid, params->endpoint);
     if (found->st_mode & 077 && !params->key)
-        return mr_fail(MR_ERROR_PERMISSION, "others may enter %s (mode %03o), and so connect to %s: take a folder of your "
-                       "own (chmod 700), or give a `key` and `allow`", folder, (unsigned)(found->st_mode & 0777),
-                       params->endpoint);
+        return mr_fail(MR_ERROR_PERMISSION,
+                       "others may enter %s (mode %03o), and so connect to %s: take a folder of your own (chmod 700), "
+                       "or give a `key` and `allow`", folder, (unsigned)(found->st_mode & 0777), params->endpoint);
     return MR_OK;
 }
 
@@ -67,8 +67,9 @@ int mr_zmq_place_check(const mr_zmq_params *params) {
     const char *path = params->endpoint + strlen(ipc);
     int status = check_folder(params, path);
     if (!status && is_taken(path))
-        status = mr_fail(MR_ERROR_UNAVAILABLE, "cannot bind %s: another process listens there, maybe an earlier run: end "
-                         "it, or name another path", params->endpoint);
+        status = mr_fail(MR_ERROR_UNAVAILABLE,
+                         "cannot bind %s: another process listens there, maybe an earlier run: end it, or name another "
+                         "path", params->endpoint);
     return status;
 }
 
@@ -86,7 +87,8 @@ int mr_zmq_room_check(const mr_zmq_params *params) {
         room += fcntl((int)fd, F_GETFD) < 0;
     if (room >= wanted)
         return MR_OK;
-    return mr_fail(MR_ERROR_UNAVAILABLE, "a socket and its peers may take %llu file descriptors, and of the %llu that this "
-                   "process may have only %llu are free: raise the limit (ulimit -n, LimitNOFILE= of systemd)",
+    return mr_fail(MR_ERROR_UNAVAILABLE,
+                   "a socket and its peers may take %llu file descriptors, and of the %llu that this process may have only "
+                   "%llu are free: raise the limit (ulimit -n, LimitNOFILE= of systemd)",
                    (unsigned long long)wanted, (unsigned long long)limit.rlim_cur, (unsigned long long)room);
 }

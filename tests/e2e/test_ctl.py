@@ -141,7 +141,7 @@ class Control(harness.Case):
         wrong = self.ctl("status", code=64).stderr
         self.assertIn("2 runs can be reached", wrong)
         for child in (first, second):
-            self.assertIn(str(child.pid), wrong)
+            self.assertRegex(wrong, rf"\n  {child.pid}  run ")
             self.assertEqual(self.status("--pid", child.pid)["pid"], child.pid)
         self.ctl("--pid", first.pid, "drain")
         self.end_of(first)

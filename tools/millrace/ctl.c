@@ -90,15 +90,31 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 typedef struct search {
     int fd, count;
-    char found[512]; /* process numbers */
+    char found[800]; /* a line for each: its process, and what it was started with */
 } search;
+
+/* What a process was started with, without its own name: which of several nodes it is; "" where that cannot be told. */
+static void read_words(long long pid, char *text, size_t bytes) {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%lld/cmdline", pid);
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, bytes - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[length] = '\0';
+    size_t name = strlen(text) < length ? strlen(text) + 1 : length;
+    for (size_t i = name; i + 1 < length; i++)
+        if (!text[i])
+            text[i] = ' ';
+    memmove(text, text + name, length + 1 - name);
+}
 
 /* Looks whether a run listens there, and takes away what one that is gone has left. */
 static void look_at(search *s, const char *folder, const char *name) {
     char path[MR_CONTROL_PATH];
     long long pid;
     int fd;
-    char number[24];
+    char number[24], words[100];
     size_t digits = strspn(name, "0123456789");
     if (digits == 0 || digits >= sizeof number || strcmp(name + digits, ".sock") != 0)
         return;
@@ -111,7 +127,8 @@ static void look_at(search *s, const char *folder, const char *name) {
     if (status)
         return;
     size_t length = strlen(s->found);
-    snprintf(s->found + length, sizeof s->found - length, "%s%lld", s->count ? ", " : "", pid);
+    read_words(pid, words, sizeof words);
+    snprintf(s->found + length, sizeof s->found - length, "\n  %lld  %s", pid, words);
     if (s->count++)
         close(fd);
     else
@@ -136,7 +153,7 @@ static int find_only(int *fd) {
     if (s.count == 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "no run can be reached in %s", folder);
     close(s.fd);
-    return mr_fail(MR_ERROR_USAGE, "%d runs can be reached: say which one is meant with --pid: %s", s.count, s.found);
+    return mr_fail(MR_ERROR_USAGE, "%d runs can be reached: say which one is meant with --pid:%s", s.count, s.found);
 }
 
 static int reach(const arguments *from, int *fd) {
