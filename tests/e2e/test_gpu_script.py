@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 
 from harness import MILLRACE, Case, main
 
@@ -34,10 +35,25 @@ class GpuScript(Case):
         self.assertTrue(all(target["met"] for target in told["targets"]))
         self.assertTrue(told["machine"]["sim"]["usable"])
 
-    def test_what_was_not_measured_is_not_met(self):
+    def loaded(self):
         spec = importlib.util.spec_from_file_location("gpu_script", SCRIPT)
         script = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(script)
+        return script
+
+    def test_a_pack_has_programs_and_their_libraries(self):
+        script = self.loaded()
+        script.PROGRAMS = [pathlib.Path(sys.executable).resolve().name]
+        script.pack(pathlib.Path(sys.executable).resolve().parent, self.folder / "pack")
+        with tarfile.open(self.folder / "pack.tar.xz") as packed:
+            names = packed.getnames()
+        self.assertIn(f"pack/bin/{script.PROGRAMS[0]}", names)
+        self.assertIn("pack/gpu.py", names)
+        self.assertIn("pack/lib", names)
+        self.assertFalse([name for name in names if name.startswith("pack/lib/libc.so")])
+
+    def test_what_was_not_measured_is_not_met(self):
+        script = self.loaded()
         good = {"preprocess": {"of_copy": 0.8, "times_unfused": 4.0}, "upload": {"of_bare": 0.97},
                 "flow": {"of_slower": 0.93, "calls": {"cudaMalloc": 0, "cudaStreamSynchronize": 0}},
                 "latency": {"latency": [{"work": "kernels", "graphs": False, "median_us": 90.0},
