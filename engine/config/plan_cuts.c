@@ -250,7 +250,7 @@ static void check_shared_work(mr_plan_builder *b, int v) {
  * with what has come another would wait for them, and at last everything with it. */
 static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_spec_vertex *reader = reader_of(b, cut);
-    mr_plan_error(b, place_in_cut(reader, "mode"), "make the cut reliable, or let all that is joined go through it",
+    mr_plan_error(b, place_in_cut(reader, "mode"), "write cut: reliable, or let all that is joined come through the live cut",
                   "stages.%s.cut: \"%s\" joins what comes over this live cut with what comes another way, and would wait "
                   "for what the cut drops",
                   reader->id, b->plan->vertices[join].id);

@@ -22,14 +22,14 @@ nodes:
 # What a handshake begins with, some of it and all of it.
 GREETING = (b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL").ljust(64, b"\0")
 BEGINNINGS = (b"", GREETING[:11], GREETING)
-CROWD = 100
+CROWD = 200
 
 
 class Crowd:
-    """Keeps so many connections open, in place of each that is closed another one, until it ends."""
+    """Keeps so many connections open, in place of each that is closed another one, until it ends; so many at once."""
 
     def __init__(self, port):
-        self.port, self.ended, self.closed = port, threading.Event(), 0
+        self.port, self.ended, self.closed, self.at_once = port, threading.Event(), 0, CROWD
         self.thread = threading.Thread(target=self.come, daemon=True)
         self.thread.start()
 
@@ -41,7 +41,7 @@ class Crowd:
         there = []
         while not self.ended.is_set():
             there = [one for one in there if not self.is_over(one)]
-            for _ in range(min(2, CROWD - len(there))):
+            for _ in range(min(self.at_once, CROWD - len(there))):
                 try:
                     one = socket.create_connection(("127.0.0.1", self.port))
                     one.sendall(BEGINNINGS[len(there) % len(BEGINNINGS)])
@@ -84,6 +84,7 @@ class Strangers(Case):
         crowd = Crowd(port)
         self.addCleanup(crowd.end)
         self.wait_until(lambda: audit.exists() and "too many peers" in audit.read_text() and crowd.closed, left)
+        crowd.at_once = 2
         right = call([MILLRACE, "run", path, "--node", "right", "--json"])
         self.assertEqual(right.returncode, 0, right.stderr)
         self.assertEqual(left.wait(timeout=300), 0, (self.folder / "left.log").read_text())
