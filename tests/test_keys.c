@@ -266,10 +266,10 @@ static void the_folder_of_a_socket_is_a_folder_of_its_own(void **state) {
     snprintf(in->other, sizeof in->other, "ipc://%s/file/a", in->folder);
     assert_int_equal(attach(in->other), MR_ERROR_IO);
     assert_non_null(strstr(mr_message(), "is no folder"));
-    if (geteuid() != 0)
-        return;
     snprintf(in->other, sizeof in->other, "%s/theirs", in->folder);
-    assert_int_equal(mkdir(in->other, 0700) || chown(in->other, 65534, 65534), 0);
+    assert_int_equal(mkdir(in->other, 0700), 0);
+    if (chown(in->other, 65534, 65534))
+        return; /* only root may, and not in every container */
     snprintf(in->path, sizeof in->path, "ipc://%s/theirs/a", in->folder);
     assert_int_equal(attach(in->path), MR_ERROR_PERMISSION);
     assert_non_null(strstr(mr_message(), "belongs to another user (65534)"));
