@@ -268,11 +268,11 @@ static void the_folder_of_a_socket_is_a_folder_of_its_own(void **state) {
     assert_non_null(strstr(mr_message(), "is no folder"));
     snprintf(in->other, sizeof in->other, "%s/theirs", in->folder);
     assert_int_equal(mkdir(in->other, 0700), 0);
-    if (chown(in->other, 65534, 65534))
+    if (chown(in->other, geteuid() + 1, (gid_t)-1))
         return; /* only root may, and not in every container */
     snprintf(in->path, sizeof in->path, "ipc://%s/theirs/a", in->folder);
     assert_int_equal(attach(in->path), MR_ERROR_PERMISSION);
-    assert_non_null(strstr(mr_message(), "belongs to another user (65534)"));
+    assert_non_null(strstr(mr_message(), "belongs to another user"));
 }
 
 /* libzmq ends the process where it gets no file descriptor: it is not asked then. */
