@@ -7,181 +7,21 @@
  * graph ends then. */
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
-#include "engine/transport/cut_end.h"
-#include "engine/transport/cut_items.h"
-#include "engine/transport/cut_stages.h"
+#include "engine/transport/cut_out.h"
 #include "engine/transport/dead_letter.h"
 
 /* Of one message: enough that its own cost does not count, and little beside what a connection has on its way. */
 enum { BATCH_FRAMES = 64, BATCH_BYTES = 256 << 10 };
-/* Frames of a live cut that wait for credit outside the queue, which cannot drop them: as few as keep it moving. */
-enum { LIVE_FRAMES = 2 };
 /* A frame that so many takers had in hand when they died is set aside, where there is a place for it: who dies by
  * others' hands must not cost a frame. */
 enum { DEATHS = 2 };
 enum { LINGER_MS = 1000 };
-/* Frames that come closer together than that are gathered by the carrier's thread: each by itself would cost more. */
-static const int64_t PAUSE_NS = 200000;
 
-static const char NO_TAKER[] = "no taker", STOPPED[] = "stopped", DONE_BEFORE[] = "done before";
+static const char STOPPED[] = "stopped", DONE_BEFORE[] = "done before";
 
 _Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each taker's connection can be known");
-
-typedef struct cut_out {
-    mr_stage *self;
-    const mr_cut *cut;
-    mr_instance *instance;
-    mr_carrier *carrier;
-    size_t ends_left;        /* the entry's: sources that have not ended */
-    int64_t given_ns;        /* the entry's: when it gave the last item */
-
-    pthread_mutex_t lock;    /* guards what follows, up to the blank line */
-    bool locking;            /* it was made */
-    mr_cut_items offered;    /* given over by the entry */
-    uint64_t frames, bytes;  /* given over and not settled */
-    uint32_t *of_source;     /* of these frames, those of each source; NULL: sources have no share of their own */
-    bool parked;             /* the entry waits for room, or for the end */
-    bool deserted;           /* of a live cut: nobody takes anything */
-    bool ending;             /* the last end was given over */
-    bool finished;           /* all that was given over is settled, and the end known over there, or given up */
-    bool stopping, closing;  /* the run is being stopped; the stage is being closed */
-
-    mr_cut_items taken;      /* this and what follows is had by whoever has the carrier's duty */
-    size_t next;             /* of `taken`, to be offered to the session */
-    mr_sender *sender;
-    mr_wire_writer *writer;
-    mr_wire_reader *reader;
-    mr_cut_lender *lender;   /* NULL: nothing is shared */
-    mr_cut_teller teller;
-    int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
-    int64_t look_ns;         /* when it is asked next whether the taking node has ended */
-    const char *abandoned;   /* why nothing is given any more; NULL: it is */
-    bool closed;
-    uint64_t settled_frames, settled_bytes; /* that the entry is to be told of */
-} cut_out;
-
-static int64_t now(void) {
-    return mr_clock_now_ns(mr_clock_real());
-}
-
-/* ---- the entry ------------------------------------------------------------------------------------------------- */
-
-static bool has_room(const cut_out *out, const mr_cut_item *item) {
-    const mr_cut *cut = out->cut;
-    if (cut->mode == MR_CUT_LIVE)
-        return out->offered.count < LIVE_FRAMES;
-    if (out->frames >= (uint64_t)cut->window ||
-        (out->of_source && out->of_source[item->identity.source] >= (uint32_t)cut->share))
-        return false;
-    return !cut->window_bytes || out->frames == 0 || out->bytes + item->bytes <= cut->window_bytes;
-}
-
-static bool is_deserted(cut_out *out) {
-    pthread_mutex_lock(&out->lock);
-    bool deserted = out->deserted;
-    pthread_mutex_unlock(&out->lock);
-    return deserted;
-}
-
-/* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
-static void call_carrier(cut_out *out, int64_t now_ns) {
-    const int64_t pause_ns = now_ns - out->given_ns;
-    out->given_ns = now_ns;
-    if (pause_ns < PAUSE_NS || out->cut->compression != MR_CUT_PLAIN)
-        mr_carrier_wake(out->carrier);
-    else
-        mr_carrier_take_turn(out->carrier);
-}
-
-/* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
-static int give(cut_out *out, const mr_cut_item *item, int64_t now_ns) {
-    bool frame = item->kind == MR_CUT_FRAME;
-    int status = MR_ERROR_AGAIN;
-    pthread_mutex_lock(&out->lock);
-    if (!frame || has_room(out, item))
-        status = mr_cut_items_append(&out->offered, item);
-    if (!status && frame) {
-        out->frames++;
-        out->bytes += item->bytes;
-        if (out->of_source)
-            out->of_source[item->identity.source]++;
-    }
-    out->parked |= status == MR_ERROR_AGAIN;
-    out->finished = out->finished && status;
-    pthread_mutex_unlock(&out->lock);
-    if (!status)
-        call_carrier(out, now_ns);
-    return status;
-}
-
-static int process(mr_stage *self, mr_io *io) {
-    cut_out *out = self->state;
-    mr_frame *frame = mr_io_input(io);
-    bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
-    if (mr_stage_cancelled(self)) {
-        mr_io_drop(io, frame, "stopped");
-        return MR_DONE;
-    }
-    const mr_cut_item item = {
-        .kind = MR_CUT_FRAME,
-        .identity = frame->identity,
-        .frame = frame,
-        .bytes = mr_wire_frame_bytes(frame),
-        .packet = packet,
-        .key = packet && frame->flags & MR_FRAME_KEY,
-    };
-    int status = give(out, &item, io->now_ns);
-    if (!status)
-        mr_io_take(io, 0); /* The reference is the list's now, or gone already. */
-    if (status != MR_ERROR_AGAIN || !is_deserted(out))
-        return status;
-    mr_io_drop(io, frame, NO_TAKER);
-    return MR_DONE;
-}
-
-/* Whether the other side knows all; else the entry is woken once it does. */
-static bool has_finished(cut_out *out) {
-    pthread_mutex_lock(&out->lock);
-    bool finished = out->finished;
-    out->ending = true;
-    out->parked |= !finished;
-    pthread_mutex_unlock(&out->lock);
-    return finished;
-}
-
-int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
-    cut_out *out = self->state;
-    if (!out->carrier)
-        return MR_DONE;
-    const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GONE,
-                              .identity = {.source = mark->source}};
-    if (mark->kind == MR_ITEM_GONE) {
-        mr_cut_item gone = item;
-        gone.identity = mark->identity;
-        give(out, &gone, now()); /* Without memory for it: it is only a hint. */
-        return MR_DONE;
-    }
-    if (out->ends_left) {
-        int status = give(out, &item, now());
-        if (status)
-            return status;
-        out->ends_left--;
-    }
-    return out->ends_left || has_finished(out) ? MR_DONE : MR_ERROR_AGAIN;
-}
-
-static void stop(mr_stage *self) {
-    cut_out *out = self->state;
-    if (!out->carrier)
-        return;
-    pthread_mutex_lock(&out->lock);
-    out->stopping = true;
-    pthread_mutex_unlock(&out->lock);
-    mr_carrier_wake(out->carrier);
-}
 
 /* ---- with the carrier's duty: what the session asks for --------------------------------------------------------- */
 
@@ -191,7 +31,7 @@ static void note_done_before(const cut_out *out, const mr_frame *frame) {
     const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
     bool same = source->type->repeats || !mr_plan_is_here(plan, source);
     mr_receipt_note(frame->receipt, same ? MR_NOTE_ABSORBED : MR_NOTE_DROPPED, out->self->id,
-                    same ? DONE_BEFORE : NO_TAKER);
+                    same ? DONE_BEFORE : CUT_NO_TAKER);
 }
 
 static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *settled, int64_t now_ns) {
@@ -284,7 +124,7 @@ static void offer(cut_out *out, int64_t now_ns) {
         if (status == MR_ERROR_AGAIN && !deserted)
             return;
         if (status)
-            drop(out, item, out->abandoned ? out->abandoned : deserted ? NO_TAKER : "too large", now_ns);
+            drop(out, item, out->abandoned ? out->abandoned : deserted ? CUT_NO_TAKER : "too large", now_ns);
         out->next++;
     }
 }
@@ -344,7 +184,7 @@ static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, in
 /* ---- with the carrier's duty: what has come ---------------------------------------------------------------------- */
 
 static void hear(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t count) {
-    int64_t now_ns = now();
+    int64_t now_ns = cut_out_now();
     mr_cut_message message;
     int status = count ? mr_wire_read(out->reader, parts, count, now_ns, &message)
                        : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
@@ -380,20 +220,20 @@ static void receive(void *context, uint32_t route, const mr_wire_part *parts, si
 
 static void lost(void *context, uint32_t route) {
     cut_out *out = context;
-    mr_sender_lost(out->sender, route, now());
+    mr_sender_lost(out->sender, route, cut_out_now());
 }
 
 /* Frames that wait go first: nothing that has come is more urgent. */
 static bool work(void *context, int64_t *wake_ns) {
     cut_out *out = context;
-    int64_t now_ns = now();
+    int64_t now_ns = cut_out_now();
     pthread_mutex_lock(&out->lock);
     bool stopping = out->stopping, ending = out->ending, closing = out->closing;
     pthread_mutex_unlock(&out->lock);
     offer(out, now_ns);
     act(out, now_ns);
     listen(out);
-    now_ns = now();
+    now_ns = cut_out_now();
     watch_end(out, stopping, ending, closing, now_ns);
     watch_taker(out, now_ns);
     act(out, now_ns);
@@ -511,7 +351,7 @@ const mr_stage_type mr_cut_out_stage = {
     .state_bytes = sizeof(cut_out),
     .entry = MR_ENTRY_SHARED,
     .open = open,
-    .process = process,
+    .process = cut_out_process,
     .close = close_stage,
-    .stop = stop,
+    .stop = cut_out_stop,
 };

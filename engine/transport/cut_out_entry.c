@@ -1,0 +1,122 @@
+/* The entry of the giving side of a cut: puts frames and marks into a list, as long as there is room, and parks where there
+ * is none, or until the end may pass. */
+#include "engine/transport/cut_out.h"
+
+/* Frames of a live cut that wait for credit outside the queue, which cannot drop them: as few as keep it moving. */
+enum { LIVE_FRAMES = 2 };
+/* Frames that come closer together than that are gathered by the carrier's thread: each by itself would cost more. */
+static const int64_t PAUSE_NS = 200000;
+
+static bool has_room(const cut_out *out, const mr_cut_item *item) {
+    const mr_cut *cut = out->cut;
+    if (cut->mode == MR_CUT_LIVE)
+        return out->offered.count < LIVE_FRAMES;
+    if (out->frames >= (uint64_t)cut->window ||
+        (out->of_source && out->of_source[item->identity.source] >= (uint32_t)cut->share))
+        return false;
+    return !cut->window_bytes || out->frames == 0 || out->bytes + item->bytes <= cut->window_bytes;
+}
+
+static bool is_deserted(cut_out *out) {
+    pthread_mutex_lock(&out->lock);
+    bool deserted = out->deserted;
+    pthread_mutex_unlock(&out->lock);
+    return deserted;
+}
+
+/* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
+static void call_carrier(cut_out *out, int64_t now_ns) {
+    const int64_t pause_ns = now_ns - out->given_ns;
+    out->given_ns = now_ns;
+    if (pause_ns < PAUSE_NS || out->cut->compression != MR_CUT_PLAIN)
+        mr_carrier_wake(out->carrier);
+    else
+        mr_carrier_take_turn(out->carrier);
+}
+
+/* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
+static int give(cut_out *out, const mr_cut_item *item, int64_t now_ns) {
+    bool frame = item->kind == MR_CUT_FRAME;
+    int status = MR_ERROR_AGAIN;
+    pthread_mutex_lock(&out->lock);
+    if (!frame || has_room(out, item))
+        status = mr_cut_items_append(&out->offered, item);
+    if (!status && frame) {
+        out->frames++;
+        out->bytes += item->bytes;
+        if (out->of_source)
+            out->of_source[item->identity.source]++;
+    }
+    out->parked |= status == MR_ERROR_AGAIN;
+    out->finished = out->finished && status;
+    pthread_mutex_unlock(&out->lock);
+    if (!status)
+        call_carrier(out, now_ns);
+    return status;
+}
+
+int cut_out_process(mr_stage *self, mr_io *io) {
+    cut_out *out = self->state;
+    mr_frame *frame = mr_io_input(io);
+    bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
+    if (mr_stage_cancelled(self)) {
+        mr_io_drop(io, frame, "stopped");
+        return MR_DONE;
+    }
+    const mr_cut_item item = {
+        .kind = MR_CUT_FRAME,
+        .identity = frame->identity,
+        .frame = frame,
+        .bytes = mr_wire_frame_bytes(frame),
+        .packet = packet,
+        .key = packet && frame->flags & MR_FRAME_KEY,
+    };
+    int status = give(out, &item, io->now_ns);
+    if (!status)
+        mr_io_take(io, 0); /* The reference is the list's now, or gone already. */
+    if (status != MR_ERROR_AGAIN || !is_deserted(out))
+        return status;
+    mr_io_drop(io, frame, CUT_NO_TAKER);
+    return MR_DONE;
+}
+
+/* Whether the other side knows all; else the entry is woken once it does. */
+static bool has_finished(cut_out *out) {
+    pthread_mutex_lock(&out->lock);
+    bool finished = out->finished;
+    out->ending = true;
+    out->parked |= !finished;
+    pthread_mutex_unlock(&out->lock);
+    return finished;
+}
+
+int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
+    cut_out *out = self->state;
+    if (!out->carrier)
+        return MR_DONE;
+    const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GONE,
+                              .identity = {.source = mark->source}};
+    if (mark->kind == MR_ITEM_GONE) {
+        mr_cut_item gone = item;
+        gone.identity = mark->identity;
+        give(out, &gone, cut_out_now()); /* Without memory for it: it is only a hint. */
+        return MR_DONE;
+    }
+    if (out->ends_left) {
+        int status = give(out, &item, cut_out_now());
+        if (status)
+            return status;
+        out->ends_left--;
+    }
+    return out->ends_left || has_finished(out) ? MR_DONE : MR_ERROR_AGAIN;
+}
+
+void cut_out_stop(mr_stage *self) {
+    cut_out *out = self->state;
+    if (!out->carrier)
+        return;
+    pthread_mutex_lock(&out->lock);
+    out->stopping = true;
+    pthread_mutex_unlock(&out->lock);
+    mr_carrier_wake(out->carrier);
+}
