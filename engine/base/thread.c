@@ -155,3 +155,11 @@ void mr_lock_init(pthread_mutex_t *lock) {
     pthread_mutex_init(lock, NULL);
 #endif
 }
+
+void mr_condition_init(pthread_cond_t *condition) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}

@@ -25,5 +25,7 @@ uint64_t mr_process_peak_bytes(void);
  * since to sleep and be woken costs a hundred times as much. Where the C library has none such, it is an ordinary
  * one. */
 void mr_lock_init(pthread_mutex_t *lock);
+/* A condition whose timed waits are told times of the monotonic clock, which mr_clock_real gives. */
+void mr_condition_init(pthread_cond_t *condition);
 
 #endif

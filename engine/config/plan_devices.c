@@ -202,16 +202,6 @@ static int named(mr_plan_builder *b, const char *name) {
     return !full || found >= 0 ? found : add_device(b, &(mr_plan_device){.name = full, .enabled = true});
 }
 
-static mr_place place_of(const mr_spec_vertex *spec, size_t i) {
-    const mr_yaml *said = mr_yaml_get(spec->node, "device");
-    if (said->kind != MR_YAML_LIST)
-        return said->place;
-    const mr_yaml *item = said->first;
-    while (i-- > 0)
-        item = item->next;
-    return item->place;
-}
-
 void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
     const mr_plan_device *devices = b->plan->devices;
     vertex->device = devices[vertex->devices[0]].name;
@@ -228,7 +218,7 @@ void mr_plan_name_device(mr_plan_builder *b, mr_plan_vertex *vertex) {
 static int take_listed(mr_plan_builder *b, int v, size_t i, int *devices) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     const mr_spec_vertex *spec = b->vertex[v];
-    mr_place place = place_of(spec, i);
+    mr_place place = mr_yaml_item_place(spec->node, "device", i);
     int d = named(b, spec->common.device.item[i]);
     if (d < 0)
         return d;
@@ -270,7 +260,7 @@ static int take_list(mr_plan_builder *b, int v) {
         if (take_listed(b, v, i, devices))
             return MR_ERROR_MEMORY;
     if (vertex->device_count == 0) {
-        mr_plan_error(b, place_of(spec, 0), "take enabled: false away from one of them",
+        mr_plan_error(b, mr_yaml_item_place(spec->node, "device", 0), "take enabled: false away from one of them",
                       "stages.%s.device: all devices of the list are disabled", spec->id);
         vertex->device_count = 1;
     }
@@ -284,7 +274,7 @@ static void check_spread(mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
     if (vertex->device_count < 2 || vertex->entry == MR_ENTRY_STATELESS)
         return;
-    mr_plan_error(b, place_of(b->vertex[v], 0), "name one device",
+    mr_plan_error(b, mr_yaml_item_place(b->vertex[v]->node, "device", 0), "name one device",
                   "stages.%s.device: %s, so %s cannot be spread over %zu "
                   "devices",
                   vertex->id,
@@ -346,7 +336,7 @@ static int place_named(mr_plan_builder *b, int v) {
     mr_plan_name_device(b, vertex);
     /* What is not here its own node finds out. */
     if (!mr_plan_is_elsewhere(b, v))
-        mr_plan_check_device(b, spec, place_of(spec, 0), *device);
+        mr_plan_check_device(b, spec, mr_yaml_item_place(spec->node, "device", 0), *device);
     return MR_OK;
 }
 
@@ -388,7 +378,7 @@ static void ask_types(mr_plan_builder *b, int v) {
         int d = mr_plan_part(vertex, i);
         mr_plan_device *device = &b->plan->devices[d];
         mr_place place = i == vertex->device_count       ? mr_yaml_get(spec->node, "on_device_error")->place
-                         : spec->common.device.count > 0 ? place_of(spec, i)
+                         : spec->common.device.count > 0 ? mr_yaml_item_place(spec->node, "device", i)
                                                          : spec->place;
         if (device->assumed || !device->enabled || (d && mr_plan_probe(b, device)))
             continue;

@@ -21,16 +21,6 @@ static const mr_spec_node *node_of(const mr_plan_builder *b, int n) {
     return &b->spec->nodes[n];
 }
 
-static mr_place item_place(const mr_spec_node *node, const char *key, size_t i) {
-    const mr_yaml *said = mr_yaml_get(node->node, key);
-    if (said->kind != MR_YAML_LIST)
-        return said->place;
-    const mr_yaml *item = said->first;
-    while (i-- > 0)
-        item = item->next;
-    return item->place;
-}
-
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
 static void unknown_name(const assignment *a, const mr_spec_node *node, bool sources, const char *name,
@@ -48,7 +38,7 @@ static void unknown_name(const assignment *a, const mr_spec_node *node, bool sou
 static void take_name(const assignment *a, int n, bool sources, size_t i) {
     const mr_spec_node *node = node_of(a->b, n);
     const char *key = sources ? "sources" : "stages", *name = (sources ? &node->sources : &node->stages)->item[i];
-    mr_place place = item_place(node, key, i);
+    mr_place place = mr_yaml_item_place(node->node, key, i);
     const mr_spec_vertex **found = mr_index_get(&a->vertices, name);
     if (!found || (*found)->is_source != sources) {
         if (found)

@@ -338,6 +338,16 @@ mr_yaml *mr_yaml_get(const mr_yaml *map, const char *key) {
     return map && map->kind == MR_YAML_MAP ? mr_index_get(&map->index, key) : NULL;
 }
 
+mr_place mr_yaml_item_place(const mr_yaml *map, const char *key, size_t i) {
+    const mr_yaml *said = mr_yaml_get(map, key);
+    if (said->kind != MR_YAML_LIST)
+        return said->place;
+    const mr_yaml *item = said->first;
+    while (i-- > 0)
+        item = item->next;
+    return item->place;
+}
+
 const mr_yaml *mr_yaml_nearest(const mr_yaml *node, const char *path) {
     while (node) {
         char key[128];

@@ -49,6 +49,8 @@ int mr_yaml_expand(mr_yaml *node, mr_arena *arena, mr_diagnostics *diagnostics);
 mr_yaml *mr_yaml_get(const mr_yaml *map, const char *key);
 /* The node at a dotted path below `node`, or the deepest on the way that there is. */
 const mr_yaml *mr_yaml_nearest(const mr_yaml *node, const char *path);
+/* Where element `i` of what is written under `key` stands: of a list, or of the only element, which needs none. */
+mr_place mr_yaml_item_place(const mr_yaml *map, const char *key, size_t i);
 /* Nothing was written: `key:`, `key: ~` or `key: null`. */
 bool mr_yaml_is_null(const mr_yaml *node);
 /* For messages: "\"text\"" (shortened), "nothing", "a list" or "a map"; returns `text`. */

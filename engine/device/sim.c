@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 
 /* ---- calls that can fail --------------------------------------------------------------------------------------- */
@@ -285,11 +286,7 @@ int mr_sim_create(mr_device **device, const mr_sim_params *params) {
     made->timed = has_rates(params);
     made->random = params->seed ? params->seed : 1;
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    mr_condition_init(&made->changed);
     if (!params->manual && pthread_create(&made->thread, NULL, mr_sim_run, made)) {
         made->params.manual = true; /* There is no thread to join. */
         sim_destroy(&made->device);

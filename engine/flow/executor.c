@@ -16,14 +16,6 @@ static const int64_t TIMER_SLACK_NS = 1000000;
 
 static _Thread_local mr_worker *this_worker;
 
-void mr_condition_init(pthread_cond_t *condition) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 /* No wait lasts longer than a tenth of a second: glibc before 2.41 can lose a pthread_cond_signal (its bug 25847),
  * and whoever waits looks again anyway. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t time_ns) {

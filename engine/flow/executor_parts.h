@@ -64,9 +64,8 @@ void mr_executor_note_next_due(mr_executor *executor);
 void mr_executor_queue(mr_executor *executor, mr_task *task);
 /* Sees to it that a worker waits for the next timer and what is watched, as they are now. Gives back the lock. */
 void mr_executor_unlock_and_call_keeper(mr_executor *executor);
-/* A condition on the monotonic clock, and waiting on it: until that time, but a tenth of a second at most; the caller
+/* Waiting on a condition that mr_condition_init made: until that time, but a tenth of a second at most; the caller
  * looks again. */
-void mr_condition_init(pthread_cond_t *condition);
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 /* executor_threads.c: wakes the thread of a task. */
 void mr_task_wake_thread(mr_task *task);

@@ -48,11 +48,7 @@ int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
     made->seed = seed;
     made->tally_vertex = -1;
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    mr_condition_init(&made->changed);
     int status = create_parts(made);
     if (status)
         mr_graph_destroy(&made);

@@ -14,6 +14,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/flow/graph.h"
 #include "engine/flow/resume_plan.h"
 
@@ -290,11 +291,7 @@ int mr_resume_create(mr_resume **resume, mr_graph *graph, const char *path) {
     made->graph = graph;
     made->source_count = graph->plan->source_count;
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    mr_condition_init(&made->changed);
     made->path = mr_strdup(path);
     made->marks = mr_calloc(made->source_count + 1, sizeof *made->marks);
     int status = made->path && made->marks ? mr_resume_check(graph->plan)

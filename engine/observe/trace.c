@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "millrace/status.h"
 
 /* A ring holds what a busy thread tells in many times the writer's pause. Where there are very many threads, those that
@@ -197,12 +198,8 @@ static int start_writer(mr_trace *trace) {
 }
 
 static void init_lock(mr_trace *trace) {
-    pthread_condattr_t attributes;
     pthread_mutex_init(&trace->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&trace->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    mr_condition_init(&trace->changed);
 }
 
 int mr_trace_create(mr_trace **trace, const mr_trace_params *params) {
