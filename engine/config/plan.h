@@ -178,6 +178,7 @@ typedef struct mr_plan {
     const mr_spec *spec;
     const char *name;
     int workers;
+    int64_t grace_ns;               /* how long a run that was asked to end may take, all its nodes together */
     size_t source_count;
     size_t vertex_count;            /* sources included */
     mr_plan_vertex *vertices;       /* sources first, then the others in topological order */
@@ -217,6 +218,7 @@ typedef struct mr_plan_params {
     const char *runtime;            /* folder for sockets of nodes that do not say where they listen; NULL: that of
                                        $MILLRACE_RUNTIME, else one of the pipeline's own */
     int workers;                    /* 0: as the spec says, else one for each usable core */
+    int64_t grace_ns;               /* 0: ten seconds */
     bool offline;
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
     size_t assume_count;            /* plan for hardware that need not be there: "cuda:8x80GiB", "sim:2" */

@@ -17,7 +17,7 @@ enum {
     ENVELOPE_BYTES = 1 << 20,
     UNKNOWN_BYTES = 1 << 28 /* most of one message where the size of frames is not known */
 };
-static const int64_t handshake_ns = 5000000000, retry_ns = 200000000, stop_ns = 5000000000;
+static const int64_t handshake_ns = 5000000000, retry_ns = 200000000;
 
 static bool crosses(const mr_plan_builder *b, const mr_plan_link *link) {
     return b->plan->vertices[link->from].node != b->plan->vertices[link->to].node;
@@ -71,7 +71,7 @@ static mr_cut describe(const mr_plan_builder *b, const char *name, const mr_plan
                     .heartbeat_ns = said->heartbeat_ns,
                     .handshake_ns = handshake_ns,
                     .retry_ns = retry_ns,
-                    .stop_ns = stop_ns,
+                    .stop_ns = b->plan->grace_ns / 2,
                     .dead_letters = said->dead_letters};
 }
 

@@ -293,15 +293,13 @@ bool mr_stage_cancelled(const mr_stage *self) {
     return !self->type->inputs && atomic_load_explicit(&graph->stopping, memory_order_relaxed);
 }
 
-/* Short enough that a run of several nodes, which are asked one after the other, ends within ten seconds. */
-static const int64_t PATIENCE_NS = 3000000000;
-
 bool mr_stage_gives_up(const mr_stage *self) {
     mr_graph *graph = instance_of(self)->graph;
     if (mr_stage_cancelled(self))
         return true;
     int64_t asked_ns = atomic_load(&graph->stop_ns);
-    if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < PATIENCE_NS)
+    /* Short enough that a run of several nodes, which are asked one after the other, ends in time. */
+    if (!asked_ns || mr_clock_now_ns(mr_clock_real()) - asked_ns < graph->plan->grace_ns / 10 * 3)
         return false;
     mr_stage_warn(self, "still waits, and the run was asked to end: what is in flight is dropped");
     mr_graph_stop(graph, true);

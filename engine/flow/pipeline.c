@@ -33,6 +33,7 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
         .host_count = params->host_count,
         .hosts = params->hosts,
         .runtime = params->runtime,
+        .grace_ns = params->grace_ns,
         .cost_count = params->cost_count,
         .costs = params->costs,
     };

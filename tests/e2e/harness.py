@@ -18,6 +18,8 @@ PICTURES = pathlib.Path("/usr/share/doc/opencv-doc/examples/data")
 # A command that was built elsewhere does not find the library of build/venv by itself.
 for library in sorted(ROOT.glob("build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*")):
     os.environ.setdefault("MILLRACE_ONNXRUNTIME", str(library))
+# For runs that are asked to end and are to deliver all that is in flight, however little of the processors they get.
+PATIENT = ("--grace", "60s")
 # Sanitizers slow everything down; a hang is a failure, not a wait.
 TIMEOUT = float(os.environ.get("MILLRACE_TEST_TIMEOUT", "300"))
 

@@ -55,7 +55,8 @@ class Words(Case):
                       ["run", "a.yaml", "--workers", "two"], ["run", "a.yaml", "--log", "loud"], ["list", "x"],
                       ["schema", "x"], ["run", "a.yaml", "--output"], ["check", "a.yaml", "--format", "xml"],
                       ["check", "a.yaml", "--assume", "cuda"], ["plan", "a.yaml", "--assume", "cuda:8x"],
-                      ["run", "a.yaml", "--quiet=yes"], ["bench", "null", "--frames", "0"]):
+                      ["run", "a.yaml", "--quiet=yes"], ["run", "a.yaml", "--grace", "0s"], ["run", "a.yaml", "--grace", "soon"],
+                      ["bench", "null", "--frames", "0"]):
             told = call([MILLRACE, *words])
             self.assertEqual(told.returncode, 64, f"{words}: {told.stderr}")
             self.assertNotEqual(told.stderr, "")

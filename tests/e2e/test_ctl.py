@@ -43,7 +43,7 @@ class Control(harness.Case):
     def start(self, *arguments, text=ENDLESS):
         """A run that has delivered something, with what ctl says of it."""
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}.jsonl"
-        child = harness.start([MILLRACE, "run", self.write(text), "--output", out, "--json", *arguments],
+        child = harness.start([MILLRACE, "run", self.write(text), "--output", out, "--json", *harness.PATIENT, *arguments],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env={**os.environ, **self.environment})
         for clean in (child.stderr.close, child.stdout.close, child.wait, child.kill):

@@ -172,7 +172,7 @@ class Nodes(Watched):
 
     def test_whoever_reads_goes_away(self):
         """The node that writes fails; those before it, which would wait for another one, are ended."""
-        child = self.start(self.three(), "--output", "-")
+        child = self.start(self.three(), "--output", "-", grace=())
         child.stdout.readline()
         child.stdout.close()
         err = child.stderr.read()
@@ -333,7 +333,7 @@ class Nodes(Watched):
 
     def test_frames_that_are_lost_are_named(self):
         """What is in a node that reads sources when it is killed, and not started again, nobody can account for."""
-        child = self.start(self.three(), "--json")
+        child = self.start(self.three(), "--json", grace=("--grace", "30s"))
         self.wait_for_rows(5)
         started = children_of(child.pid)
         os.kill(started["center"], signal.SIGSTOP)

@@ -51,8 +51,8 @@ def blocks(pid, what):
 
 
 class Signals(harness.Case):
-    def start(self, text, *arguments, stdout=subprocess.PIPE):
-        child = harness.start([harness.MILLRACE, "run", self.write(text), *arguments], stdout=stdout,
+    def start(self, text, *arguments, stdout=subprocess.PIPE, grace=harness.PATIENT):
+        child = harness.start([harness.MILLRACE, "run", self.write(text), *grace, *arguments], stdout=stdout,
                               stderr=subprocess.PIPE, text=True)
         self.addCleanup(child.stderr.close)
         self.addCleanup(child.wait)
@@ -106,7 +106,7 @@ class Signals(harness.Case):
         """What reaches the processes of nodes before they have left the terminal's group is not for them."""
         for _ in range(3):
             child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
-                                   "--output", self.folder / "early.jsonl"], stdout=subprocess.DEVNULL,
+                                   *harness.PATIENT, "--output", self.folder / "early.jsonl"], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
             self.addCleanup(child.wait)
             self.addCleanup(child.kill)
@@ -157,7 +157,7 @@ class Signals(harness.Case):
         read, write = full_pipe()
         self.addCleanup(os.close, read)
         others = self.folder / "others.jsonl"
-        child = self.start(text.replace("OTHERS", str(others)), "--json", stdout=write)
+        child = self.start(text.replace("OTHERS", str(others)), "--json", stdout=write, grace=("--grace", "30s"))
         os.close(write)
         self.wait_for_rows(others, 1)
         child.send_signal(signal.SIGTERM)

@@ -178,7 +178,8 @@ static void run_child(const char *text, const char *node, int replica, const cha
                                        .cuts = true,
                                        .node = node,
                                        .replica = replica,
-                                       .runtime = runtime};
+                                       .runtime = runtime,
+                                       .grace_ns = PATIENCE_S * INT64_C(1000000000)};
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
     if (wrong.errors)
         mr_diagnostics_print(&wrong, stderr);

@@ -250,7 +250,7 @@ static int profile_aside(const arguments *from) {
 }
 
 static int profile(const arguments *from) {
-    if (mr_signals_begin())
+    if (mr_signals_begin(0))
         return mr_command_failed(MR_ERROR_INTERNAL);
     int code = profile_aside(from);
     mr_signals_end();

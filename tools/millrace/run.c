@@ -6,6 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/config/value.h"
 #include "engine/flow/pipeline.h"
 #include "stages/output.h"
 #include "tools/millrace/complaints.h"
@@ -19,12 +20,12 @@
 #include "tools/millrace/summary.h"
 
 enum {
-    TRACE = 256, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS
+    TRACE = 256, AUDIT, RESUME, CONTROL, LOG, QUIET, JSON, NODE, REPLICA, ONE_PROCESS, GRACE
 };
 /* How often the progress line is renewed. */
 static const int64_t refresh_ns = 200000000, report_ns = 500000000;
-/* How long what is in flight may take once the run was asked to end; see supervisor.c for the rest of ten seconds. */
-static const int64_t drain_ns = 7000000000, drain_last_ns = 3500000000;
+/* What --grace may be. */
+static const int64_t least_grace_ns = 1000000000, most_grace_ns = 86400000000000;
 
 static const struct option options[] = {
     MR_OVERRIDE_OPTIONS,
@@ -34,6 +35,7 @@ static const struct option options[] = {
     {"node", required_argument, NULL, NODE},
     {"replica", required_argument, NULL, REPLICA},
     {"one-process", no_argument, NULL, ONE_PROCESS},
+    {"grace", required_argument, NULL, GRACE},
     {"trace", required_argument, NULL, TRACE},
     {"audit", required_argument, NULL, AUDIT},
     {"resume", required_argument, NULL, RESUME},
@@ -53,8 +55,8 @@ static const mr_usage usage = {
     .verb = "run",
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
                 "                    [--node NAME [--replica N] | --one-process] [--costs FILE] [--trace FILE]\n"
-                "                    [--resume FILE] [--audit FILE] [--log LEVEL] [--control PATH] [--quiet] [--json]\n"
-                "                    [--deny-warnings]",
+                "                    [--resume FILE] [--audit FILE] [--log LEVEL] [--control PATH] [--grace DURATION]\n"
+                "                    [--quiet] [--json] [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
@@ -75,13 +77,15 @@ static const mr_usage usage = {
             "  --control PATH     where `millrace ctl` reaches this run: a socket in a folder of one's own; \"off\" is\n"
             "                     nowhere. By default $XDG_RUNTIME_DIR/millrace/PID.sock, where there is that folder.\n"
             "                     Each process of several nodes has its own: PATH.NODE, or PATH.NODE.1 of replicas\n"
+            "  --grace DURATION   how long the run may take once it was asked to end: 10s, unless said; what is in\n"
+            "                     flight when most of it has passed is dropped and counted\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"
             "  --quiet            no progress and no summary\n"
             "  --json             prints the summary as one JSON object on standard output, or on standard\n"
             "                     error where results go to standard output\n\n"
             "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
             "is closed; not under nohup) end the sources and deliver what is in flight, with exit code 0; what\n"
-            "takes longer than some seconds is dropped and counted. A second SIGINT or SIGTERM exits at once.\n"
+            "takes too long is dropped and counted, see --grace. A second SIGINT or SIGTERM exits at once.\n"
             "Of several failures the exit code is the first one's.\n",
     .options = options,
     .examples = examples,
@@ -123,6 +127,11 @@ static int take_option(void *given, int option) {
         code = mr_usage_number(&usage, "replica", 0, MR_SPEC_MAX_REPLICAS - 1, &replica);
         to->replica = (int)replica;
         return code;
+    case GRACE:
+        if (!mr_value_duration(optarg, &to->grace_ns) || to->grace_ns < least_grace_ns || to->grace_ns > most_grace_ns)
+            return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s");
+        to->grace = optarg;
+        return 0;
     case ONE_PROCESS:
         to->one_process = true;
         return 0;
@@ -157,7 +166,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path,
-                                 .trace = from->trace, .resume = from->resume};
+                                 .trace = from->trace, .resume = from->resume, .grace_ns = from->grace_ns};
     mr_overrides_apply(&from->overrides, &params);
     mr_run_choose_node(from, &params);
     int status = mr_pipeline_open(pipeline, &params, &wrong);
@@ -204,7 +213,8 @@ static void give_signs(audience *to, const mr_summary *summary) {
 static void keep_drain_short(const audience *to) {
     const mr_plan *plan = to->pipeline->plan;
     bool asked_last = to->report->stream && plan->nodes[plan->node].source_count == 0;
-    mr_pipeline_keep_short(to->pipeline, asked_last ? drain_last_ns : drain_ns);
+    /* See supervisor.c for the rest of it. */
+    mr_pipeline_keep_short(to->pipeline, plan->grace_ns / 100 * (asked_last ? 35 : 70));
 }
 
 static int await_end(audience *to) {
@@ -304,7 +314,7 @@ int mr_command_run(int argc, char **argv) {
     if (!done && !status)
         status = mr_control_open(given.control);
     if (!done && !status)
-        status = mr_signals_begin();
+        status = mr_signals_begin(given.grace_ns);
     if (status) {
         code = mr_command_failed(status);
     } else if (!done) {

@@ -89,6 +89,8 @@ static void write_command(child_command *command, const mr_run_arguments *from) 
         add_word(command, "--audit", from->audit);
     if (from->log)
         add_word(command, "--log", from->log);
+    if (from->grace)
+        add_word(command, "--grace", from->grace);
     add_word(command, from->path, NULL);
 }
 

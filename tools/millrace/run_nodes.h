@@ -9,9 +9,10 @@
 
 /* The command line of `millrace run`, and what else decides what it does. */
 typedef struct mr_run_arguments {
-    const char *path, *trace, *audit, *resume, *control, *log, *node;
+    const char *path, *trace, *audit, *resume, *control, *log, *node, *grace;
     mr_overrides overrides;
     int replica;
+    int64_t grace_ns;  /* 0: not said */
     bool quiet, json, deny, one_process;
     mr_launch launch;  /* what the environment says */
     mr_report report;  /* to whoever watches over this process */

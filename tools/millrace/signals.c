@@ -16,7 +16,7 @@
 #include "tools/millrace/summary.h"
 
 /* Who is asked to end before it runs may take so long to begin: models are loaded, cameras looked for. */
-enum { PATIENCE_S = 10 };
+static const int64_t PATIENCE_NS = 10000000000;
 static const int64_t NS_PER_S = 1000000000, NS_PER_MS = 1000000;
 
 static struct {
@@ -25,7 +25,8 @@ static struct {
     mr_pipeline *pipeline; /* NULL: not running yet, or no more */
     int fd; /* of signals */
     int early;             /* the signal that came before there was a pipeline to drain; 0: none */
-    int64_t patience_ns;   /* until when one is waited for then */
+    int64_t patience_ns;   /* how long one is waited for then */
+    int64_t until_ns;
     bool begun, draining, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -56,15 +57,16 @@ static void interrupt(const struct signalfd_siginfo *signal) {
         mr_pipeline_stop(watch.pipeline, false);
     } else {
         watch.early = (int)signal->ssi_signo;
-        watch.patience_ns = mr_clock_now_ns(mr_clock_real()) + PATIENCE_S * NS_PER_S;
+        watch.until_ns = mr_clock_now_ns(mr_clock_real()) + watch.patience_ns;
     }
 }
 
 /* Milliseconds for poll. */
 static int patience_ms(void) {
-    int64_t left_ns = watch.early ? watch.patience_ns - mr_clock_now_ns(mr_clock_real()) : 0;
+    int64_t left_ns = watch.early ? watch.until_ns - mr_clock_now_ns(mr_clock_real()) : 0;
     if (watch.early && left_ns <= 0) {
-        fprintf(stderr, "millrace: error: asked to end %d s ago, and still not begun\n", PATIENCE_S);
+        fprintf(stderr, "millrace: error: asked to end %.0f s ago, and still not begun\n",
+                (double)watch.patience_ns / (double)NS_PER_S);
         exit_at_once(watch.early);
     }
     return watch.early ? (int)(left_ns / NS_PER_MS) + 1 : -1;
@@ -110,12 +112,13 @@ void mr_signals_add(sigset_t *set) {
         sigaddset(set, SIGHUP);
 }
 
-int mr_signals_begin(void) {
+int mr_signals_begin(int64_t patience_ns) {
     sigset_t set;
     sigemptyset(&set);
     mr_signals_add(&set);
     watch.draining = watch.over = false;
     watch.early = 0;
+    watch.patience_ns = patience_ns > 0 ? patience_ns : PATIENCE_NS;
     int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (!error && (watch.fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
         error = errno;

@@ -11,8 +11,9 @@
 
 #include "millrace/millrace.h"
 
-/* A first signal that comes before a pipeline is watched drains the one that then is; after ten seconds it exits. */
-int mr_signals_begin(void);
+/* A first signal that comes before a pipeline is watched drains the one that then is; after `patience_ns`, or ten seconds
+ * where that is 0, it exits. */
+int mr_signals_begin(int64_t patience_ns);
 void mr_signals_watch(mr_pipeline *pipeline);
 /* Signals stay blocked, and one that no pipeline was drained for is pending again, for who takes signals next. Once
  * more does nothing. */

@@ -20,8 +20,8 @@
 #include "tools/millrace/signals.h"
 
 static const int64_t second_ns = 1000000000, tick_ns = 250000000;
-/* From when sources were asked to end: all nodes are, and all are ended. */
-static const int64_t ask_all_ns = 2500000000, end_all_ns = 9500000000;
+/* Hundredths of the time for an end, from when sources were asked to: all nodes are, and all are ended. */
+enum { ASK_ALL = 25, END_ALL = 95 };
 
 const mr_plan_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *child) {
     return &s->how->plan->nodes[child->node];
@@ -98,11 +98,12 @@ static void end_what_waits(mr_supervisor *s) {
 }
 
 static void keep_drain_short(mr_supervisor *s, int64_t now_ns) {
-    if (s->draining && !s->asked_all && now_ns - s->drain_ns > ask_all_ns) {
+    const int64_t hundredth_ns = s->how->plan->grace_ns / 100;
+    if (s->draining && !s->asked_all && now_ns - s->drain_ns > ASK_ALL * hundredth_ns) {
         s->asked_all = true;
         ask_to_end(s, true);
     }
-    for (size_t i = 0; s->draining && now_ns - s->drain_ns > end_all_ns && i < s->count; i++) {
+    for (size_t i = 0; s->draining && now_ns - s->drain_ns > END_ALL * hundredth_ns && i < s->count; i++) {
         mr_child *child = &s->children[i];
         child->done = true;
         if (child->pid)

@@ -387,7 +387,7 @@ int mr_command_verify(int argc, char **argv) {
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
     int code = parse(&given, argc, argv, &done);
-    if (!done && mr_signals_begin()) {
+    if (!done && mr_signals_begin(0)) {
         code = mr_command_failed(MR_ERROR_INTERNAL);
     } else if (!done) {
         code = verify(&given);

@@ -74,6 +74,8 @@ typedef struct mr_pipeline_params {
     const char *const *assume;
     size_t cost_count;       /* not 0: `device: auto` balances by these, which are read until it is open */
     const mr_measured_cost *costs;
+    int64_t grace_ns;        /* how long a run that was asked to end may take, all its nodes together; 0: ten seconds. A
+                                reader, a peer or a full disk is waited for three tenths of it */
     bool offline;            /* only prove it: open neither media nor models; it cannot be started */
     const char *profile;     /* not NULL: nothing is written where the YAML says, but to /dev/null, or for stages that
                                 write into folders, below this folder, which is there; and mr_summary tells processor
