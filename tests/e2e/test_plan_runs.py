@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest.mock
 
-from harness import MILLRACE, MODELS, ROOT, TIMEOUT, Case, call, main, need_models, start
+from harness import MILLRACE, MODELS, PATIENT, ROOT, TIMEOUT, Case, call, main, need_models, start
 from test_nodes import children_of
 
 
@@ -75,7 +75,7 @@ nodes:
         ended."""
         output = pathlib.Path(command[command.index("--output") + 1])
         output.unlink(missing_ok=True)
-        process = start([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process = start([*command, "--json", *PATIENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         until = time.monotonic() + TIMEOUT
         while time.monotonic() < until and process.poll() is None and not has_rows_of(sources, output):
             time.sleep(0.01)
