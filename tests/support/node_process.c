@@ -178,8 +178,7 @@ static void run_child(const char *text, const char *node, int replica, const cha
                                        .cuts = true,
                                        .node = node,
                                        .replica = replica,
-                                       .runtime = runtime,
-                                       .grace_ns = PATIENCE_S * INT64_C(1000000000)};
+                                       .runtime = runtime};
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
     if (wrong.errors)
         mr_diagnostics_print(&wrong, stderr);
