@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 
 import harness
 from watched import PATIENCE, Watched, children_of, nodes_of
@@ -49,18 +50,27 @@ class Ended(Watched):
         os.kill(victim, signal.SIGKILL)
         self.wait_for(lambda: children_of(child.pid).get(name, victim) != victim, f"{name} is not started again")
 
+    def read(self, child, pieces):
+        """Who writes may not have opened the pipe yet, which looks like its end."""
+        ended = False
+        while not ended:
+            ended = child.poll() is not None
+            pieces.append(self.reader.read())
+            time.sleep(0.01)
+
     def finish(self, child):
         """Reads what goes aside; the rows of b, and what the run says of itself."""
         os.set_blocking(self.reader.fileno(), True)
-        lines = []
-        reading = threading.Thread(target=lambda: lines.extend(self.reader.read().splitlines()))
+        pieces = []
+        reading = threading.Thread(target=self.read, args=(child, pieces))
         reading.start()
         out, err = child.communicate(timeout=PATIENCE)
         self.assertEqual(child.returncode, 0, err)
         reading.join()
         told = json.loads(out)
         self.assertEqual(self.rows(), list(range(300)))
-        self.assertEqual([json.loads(line)["seq"] for line in lines], list(range(20000)))
+        self.assertEqual([json.loads(line)["seq"] for line in b"".join(pieces).splitlines()],
+                         list(range(20000)))
         self.assertTrue(told["ledger"]["balanced"], told["ledger"])
         self.assertEqual(told["ledger"]["dropped"], [])
         return {name: node["restarts"] for name, node in nodes_of(out).items()}
