@@ -3,6 +3,7 @@ is compared with what jsonl writes of the same frames; what they send is NumPy's
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,14 @@ sources:
 stages:
   {stages}
   results: {{type: jsonl, input: {last}, features: true, path: "${{OUTPUT:--}}"}}
+"""
+LINGERS = """
+version: 1
+pipeline: lingers
+sources:
+  made: {{type: "null", frames: 20, format: RGB24 640x480}}
+stages:
+  out: {{type: zmq.push, input: made, payload: raw, linger: 300s, endpoint: "{endpoint}"}}
 """
 TENSORS = "last: {type: 'null', input: app}"
 
@@ -197,19 +206,16 @@ stages:
         self.assertEqual(*taken.values())
         self.assertEqual(summary["ledger"]["delivered"], 300 - lost)
 
-    def test_who_asks_a_run_that_has_ended_is_not_kept_waiting(self):
-        """Its results are still on their way to a program that takes its time."""
-        control = self.folder / "control"
-        running = self.start(f"""
-version: 1
-pipeline: lingers
-sources:
-  made: {{type: "null", frames: 20, format: RGB24 640x480}}
-stages:
-  out: {{type: zmq.push, input: made, payload: raw, linger: 300s, endpoint: "{self.endpoint}"}}
-""", "--control", control)
+    def start_lingering(self, *arguments):
+        """A run that has told what it has come to; its results are still on their way to a program that takes its time."""
+        running = self.start(LINGERS.format(endpoint=self.endpoint), *arguments)
         socket = self.socket(zmq.PULL, RCVHWM=1)
         self.wait_until(lambda: '"balanced"' in (self.folder / "told").read_text(), running)
+        return running, socket
+
+    def test_who_asks_a_run_that_has_ended_is_not_kept_waiting(self):
+        control = self.folder / "control"
+        running, socket = self.start_lingering("--control", control)
         self.wait_until(lambda: not control.exists(), running)
         self.assertIsNone(running.poll())
         self.assertEqual(call([MILLRACE, "ctl", "--control", control, "status"]).returncode, 66)
@@ -217,6 +223,20 @@ stages:
             self.assertEqual(len(socket.recv_multipart()), 2)
         self.assertEqual(socket.recv_json(), {"source": "made", "end": True})
         self.end_of(running)
+
+    def test_a_run_that_has_ended_is_stopped(self):
+        """It waits for as long as it may for who takes its results, and says that they are lost."""
+        running, _ = self.start_lingering("--grace", "1s")
+        running.terminate()
+        summary, told = self.end_of(running)
+        self.assertEqual(summary["ledger"]["delivered"], 20)
+        self.assertIn("results that nobody has taken by now are lost", told)
+
+    def test_a_run_that_has_ended_is_stopped_at_once(self):
+        running, _ = self.start_lingering("--grace", f"{TIMEOUT:.0f}s")
+        running.terminate()
+        running.send_signal(signal.SIGINT)
+        self.assertIn(running.wait(TIMEOUT), (128 + signal.SIGTERM, 128 + signal.SIGINT))
 
     def test_a_stop_does_not_wait_for_programs(self):
         made = """

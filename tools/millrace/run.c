@@ -297,8 +297,10 @@ static int run(const arguments *from) {
     end_audit(pipeline, status);
     if (failed)
         mr_command_failed(failed);
+    int code = mr_status_exit_code(status ? status : failed);
+    mr_signals_leave(code);
     mr_pipeline_destroy(&pipeline);
-    return mr_status_exit_code(status ? status : failed);
+    return code;
 }
 
 int mr_command_run(int argc, char **argv) {

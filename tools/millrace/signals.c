@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "tools/millrace/control.h"
 #include "tools/millrace/run_audit.h"
 #include "tools/millrace/summary.h"
@@ -23,11 +24,13 @@ static struct {
     pthread_mutex_t lock;
     pthread_t thread;
     mr_pipeline *pipeline; /* NULL: not running yet, or no more */
-    int fd; /* of signals */
-    int early;             /* the signal that came before there was a pipeline to drain; 0: none */
-    int64_t patience_ns;   /* how long one is waited for then */
-    int64_t until_ns;
-    bool begun, draining, over;
+    int fd;                /* of signals */
+    int asked;             /* the first signal that asked for the end; 0: none */
+    bool timed;            /* what the process does before it ends is waited for until then: there is nothing to drain */
+    int64_t until_ns;      /* the first signal's time, and patience_ns */
+    int64_t patience_ns;
+    int code;              /* what the run has come to; -1: it is not over */
+    bool begun, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void print_summary(void) {
@@ -45,31 +48,40 @@ static void exit_at_once(int signal) {
 
 /* What does not run yet is to begin, and to end at once: so there is a summary, and the end is a good one. */
 static void interrupt(const struct signalfd_siginfo *signal) {
-    if (watch.draining && signal->ssi_signo == SIGHUP)
+    if (watch.asked && signal->ssi_signo == SIGHUP)
         return;
-    mr_run_audit_signal(signal, watch.draining ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
-    if (watch.draining)
+    if (watch.code < 0)
+        mr_run_audit_signal(signal, watch.asked ? MR_SIGNAL_EXITS : MR_SIGNAL_DRAINS);
+    if (watch.asked)
         exit_at_once((int)signal->ssi_signo);
-    watch.draining = true;
+    watch.asked = (int)signal->ssi_signo;
+    watch.until_ns = mr_clock_now_ns(mr_clock_real()) + watch.patience_ns;
+    watch.timed = !watch.pipeline;
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\nmillrace: finishing what is in flight; once more to exit at once\n");
-    if (watch.pipeline) {
+        fprintf(stderr, "\nmillrace: finishing what is %s; once more to exit at once\n",
+                watch.code < 0 ? "in flight" : "on its way to who reads it");
+    if (watch.pipeline)
         mr_pipeline_stop(watch.pipeline, false);
-    } else {
-        watch.early = (int)signal->ssi_signo;
-        watch.until_ns = mr_clock_now_ns(mr_clock_real()) + watch.patience_ns;
+}
+
+static void give_up(void) {
+    double seconds = (double)watch.patience_ns / (double)NS_PER_S;
+    if (watch.code < 0) {
+        fprintf(stderr, "millrace: error: asked to end %.0f s ago, and still not begun\n", seconds);
+        exit_at_once(watch.asked);
     }
+    fprintf(stderr, "millrace: warning: asked to end %.0f s ago; results that nobody has taken by now are lost\n", seconds);
+    _exit(watch.code);
 }
 
 /* Milliseconds for poll. */
 static int patience_ms(void) {
-    int64_t left_ns = watch.early ? watch.until_ns - mr_clock_now_ns(mr_clock_real()) : 0;
-    if (watch.early && left_ns <= 0) {
-        fprintf(stderr, "millrace: error: asked to end %.0f s ago, and still not begun\n",
-                (double)watch.patience_ns / (double)NS_PER_S);
-        exit_at_once(watch.early);
-    }
-    return watch.early ? (int)(left_ns / NS_PER_MS) + 1 : -1;
+    if (!watch.timed)
+        return -1;
+    int64_t left_ns = watch.until_ns - mr_clock_now_ns(mr_clock_real());
+    if (left_ns <= 0)
+        give_up();
+    return (int)(left_ns / NS_PER_MS) + 1;
 }
 
 /* Takes the signal that has come; false where it only ends the thread. */
@@ -112,13 +124,11 @@ void mr_signals_add(sigset_t *set) {
         sigaddset(set, SIGHUP);
 }
 
-int mr_signals_begin(int64_t patience_ns) {
+static int start(void) {
     sigset_t set;
     sigemptyset(&set);
     mr_signals_add(&set);
-    watch.draining = watch.over = false;
-    watch.early = 0;
-    watch.patience_ns = patience_ns > 0 ? patience_ns : PATIENCE_NS;
+    watch.over = false;
     int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (!error && (watch.fd = signalfd(-1, &set, SFD_CLOEXEC)) < 0)
         error = errno;
@@ -131,12 +141,20 @@ int mr_signals_begin(int64_t patience_ns) {
     return MR_OK;
 }
 
+int mr_signals_begin(int64_t patience_ns) {
+    watch.asked = 0;
+    watch.timed = false;
+    watch.code = -1;
+    watch.patience_ns = patience_ns > 0 ? patience_ns : PATIENCE_NS;
+    return start();
+}
+
 void mr_signals_watch(mr_pipeline *pipeline) {
     pthread_mutex_lock(&watch.lock);
     watch.pipeline = pipeline;
-    if (pipeline && watch.early) {
+    if (pipeline && watch.timed) {
         mr_pipeline_stop(pipeline, false);
-        watch.early = 0;
+        watch.timed = false;
     }
     pthread_mutex_unlock(&watch.lock);
 }
@@ -152,6 +170,13 @@ void mr_signals_end(void) {
     pthread_kill(watch.thread, SIGUSR1);
     pthread_join(watch.thread, NULL);
     close(watch.fd);
-    if (watch.early)
-        kill(getpid(), watch.early);
+    if (watch.timed && watch.code < 0)
+        kill(getpid(), watch.asked);
+}
+
+void mr_signals_leave(int code) {
+    watch.code = code;
+    watch.timed = watch.asked != 0;
+    if (start())
+        mr_log(MR_LOG_WARNING, "%s; the run cannot be asked to end before its results are taken", mr_message());
 }

@@ -3,7 +3,7 @@
  * so far. The same thread serves the control socket, if one was opened before (control.h).
  *
  * begin comes before any other thread is started, since threads inherit what is blocked; end before the pipeline
- * is destroyed. One run at a time. */
+ * is destroyed, and leave while it is, which may take as long as its sinks linger. One run at a time. */
 #ifndef MILLRACE_TOOLS_SIGNALS_H
 #define MILLRACE_TOOLS_SIGNALS_H
 
@@ -18,6 +18,10 @@ void mr_signals_watch(mr_pipeline *pipeline);
 /* Signals stay blocked, and one that no pipeline was drained for is pending again, for who takes signals next. Once
  * more does nothing. */
 void mr_signals_end(void);
+/* After end, and with the control socket closed: what the run has come to, the exit code, is told, and results may be on
+ * their way for a while. That is waited for as long as begin says, from the first signal on; then, or with one more, the
+ * process exits. */
+void mr_signals_leave(int code);
 /* Those that a run takes; who takes them blocks them first. Added to `set`. */
 void mr_signals_add(sigset_t *set);
 
