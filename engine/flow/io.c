@@ -150,7 +150,10 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
         return mr_fail(MR_ERROR_INTERNAL, "%s asks for a frame whose size is not known", io->instance->self.id);
     mr_buffer *buffer = NULL;
     mr_frame *made = NULL;
-    int status = mr_io_take_buffer(io, port, mr_aligned_bytes(bytes), &buffer);
+    /* Work that is to fill it in may be under way when the call fails and its frame goes. */
+    bool late = io->stream && io->stream->device->type->kind != MR_DEVICE_CPU;
+    int status = late ? take(io, port, mr_aligned_bytes(bytes), &buffer)
+                      : mr_io_take_buffer(io, port, mr_aligned_bytes(bytes), &buffer);
     if (!status)
         status = mr_io_derive(io, from, &made);
     if (status) {
