@@ -131,7 +131,7 @@ static bool is_ahead(const mr_plan_pool *pool) {
 static void find_ahead(mr_plan_vertex *vertex) {
     bool unsized = vertex->type == &mr_cut_in_stage;
     for (size_t port = 0; port < vertex->output_count; port++) {
-        bool open = vertex->copy ? false : is_unsized(&vertex->outputs[port]);
+        bool open = !vertex->copy && is_unsized(&vertex->outputs[port]);
         vertex->pools[port].ahead = vertex->type != &mr_cut_in_stage && !open && is_ahead(&vertex->pools[port]);
         unsized |= open;
     }

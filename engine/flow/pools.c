@@ -12,9 +12,6 @@ enum { VALUE_TEXT = 32 };
 
 /* ---- pools ----------------------------------------------------------------------------------------------------- */
 
-/* Behind the pools of the output ports come these. */
-enum { SCRATCH, STAGING, PINNED };
-
 static void lock_pools(mr_instance *instance) {
     if (instance->shared)
         pthread_mutex_lock(&instance->pool_lock);
