@@ -108,5 +108,7 @@ int mr_file_replace(const char *path, const void *content, size_t bytes) {
     int status = write_new(part, content, bytes);
     if (!status && rename(part, path))
         status = mr_file_fail("write to", path);
+    if (status)
+        unlink(part);
     return status ? status : sync_folder(path);
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/aside.h"
 #include "engine/flow/pipeline.h"
-#include "tools/millrace/aside.h"
 #include "tools/millrace/complaints.h"
 #include "tools/millrace/overrides.h"
 #include "tools/millrace/profile.h"
@@ -240,12 +240,12 @@ static int profile_in(const arguments *from, const char *folder) {
 
 /* Stages that write into folders write into one that is gone afterwards. */
 static int profile_aside(const arguments *from) {
-    char folder[MR_ASIDE];
-    int status = mr_aside_make(folder);
+    mr_aside aside;
+    int status = mr_aside_make(&aside, NULL);
     if (status)
         return mr_command_failed(status);
-    int code = profile_in(from, folder);
-    mr_aside_remove(folder);
+    int code = profile_in(from, aside.folder);
+    mr_aside_remove(&aside);
     return code;
 }
 

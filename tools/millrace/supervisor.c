@@ -168,7 +168,7 @@ static void interrupt(mr_supervisor *s, const struct signalfd_siginfo *signal) {
         if (s->children[i].pid)
             kill(s->children[i].pid, SIGKILL);
     print(s, stderr);
-    mr_aside_remove(s->folder);
+    mr_aside_remove(&s->aside);
     _exit(128 + (int)signal->ssi_signo);
 }
 
@@ -299,7 +299,6 @@ int mr_supervise(const mr_supervision *how) {
     end_children(&s);
     if (s.signals >= 0)
         close(s.signals);
-    if (*s.folder)
-        mr_aside_remove(s.folder);
+    mr_aside_remove(&s.aside);
     return code;
 }

@@ -116,7 +116,7 @@ static void tell_end(const mr_supervisor *s, int node) {
     char path[MR_ASIDE + 128];
     if (!mr_supervisor_ended(s, node) && !has_given_nothing(s, node))
         return;
-    snprintf(path, sizeof path, "%s/%s.ended", s->folder, s->how->plan->nodes[node].id);
+    snprintf(path, sizeof path, "%s/%s.ended", s->aside.folder, s->how->plan->nodes[node].id);
     FILE *file = fopen(path, "we");
     if (file)
         fclose(file);

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_TOOLS_SUPERVISOR_PARTS_H
 #define MILLRACE_TOOLS_SUPERVISOR_PARTS_H
 
-#include "tools/millrace/aside.h"
+#include "engine/base/aside.h"
 #include "tools/millrace/supervisor.h"
 
 typedef struct mr_supervisor {
@@ -14,7 +14,7 @@ typedef struct mr_supervisor {
     bool draining, asked_all, said_ready;
     int64_t began_ns, drain_ns, shown_ns, alive_ns;
     int exit_code;             /* the first failure's */
-    char folder[MR_ASIDE];     /* for sockets and checkpoints; "": not made yet */
+    mr_aside aside;            /* for sockets and checkpoints */
     char checkpoint[MR_ASIDE + 16]; /* there; names of nodes come behind it */
 } mr_supervisor;
 

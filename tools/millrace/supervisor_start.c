@@ -71,7 +71,7 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
         _exit(mr_status_exit_code(MR_ERROR_CANCELLED));
     setenv(MR_REPORT_VARIABLE, fd, 1);
     if (child->resumes && !s->how->resume) {
-        snprintf(written, sizeof written, "%s/%s", s->folder, child->name);
+        snprintf(written, sizeof written, "%s/%s", s->aside.folder, child->name);
         setenv("MILLRACE_WRITTEN", written, 1);
     }
     /* What it gives now, where it cannot give the same again, is not what it gave before under the same numbers. */
@@ -92,6 +92,7 @@ static int start(mr_supervisor *s, mr_child *child) {
     pid_t pid = fork();
     if (pid == 0) {
         fcntl(ends[1], F_SETFD, 0);
+        fcntl(s->aside.held, F_SETFD, 0); /* It may outlive this process for a moment. */
         become(s, child, ends[1]);
     }
     close(ends[1]);
@@ -120,14 +121,12 @@ int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns) {
 /* What all nodes share: a folder for their sockets and checkpoints, and for word of those that have ended, and the number of the run. */
 int mr_supervisor_environment(mr_supervisor *s) {
     const char *said = getenv("MILLRACE_RUNTIME");
-    int status = mr_aside_make(s->folder);
-    if (status) {
-        *s->folder = 0;
+    int status = mr_aside_make(&s->aside, NULL);
+    if (status)
         return status;
-    }
     if (!said || !*said)
-        setenv("MILLRACE_RUNTIME", s->folder, 1);
-    setenv("MILLRACE_ENDED", s->folder, 1);
-    snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint", s->folder);
+        setenv("MILLRACE_RUNTIME", s->aside.folder, 1);
+    setenv("MILLRACE_ENDED", s->aside.folder, 1);
+    snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint", s->aside.folder);
     return set_run();
 }

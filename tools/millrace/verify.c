@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/aside.h"
 #include "engine/config/option.h"
 #include "engine/device/device.h"
 #include "engine/device/gpu.h"
 #include "engine/flow/pipeline.h"
-#include "tools/millrace/aside.h"
 #include "tools/millrace/complaints.h"
 #include "tools/millrace/overrides.h"
 #include "tools/millrace/plan.h"
@@ -346,7 +346,7 @@ static int compare_in(const arguments *from, mr_verify *verify, const mr_plan *p
 }
 
 static int compare_aside(const arguments *from, const mr_plan *plan) {
-    char folder[MR_ASIDE];
+    mr_aside aside;
     mr_verify verify = {.device = {from->device[0], from->device[1]},
                         .tolerance = from->tolerance,
                         .most_frames = from->frames,
@@ -355,12 +355,12 @@ static int compare_aside(const arguments *from, const mr_plan *plan) {
     if (!status)
         status = mr_verify_wrap_sources(&verify, plan->source_count);
     if (!status)
-        status = mr_aside_make(folder);
+        status = mr_aside_make(&aside, NULL);
     if (status) {
         code = mr_command_failed(status);
     } else {
-        code = compare_in(from, &verify, plan, folder);
-        mr_aside_remove(folder);
+        code = compare_in(from, &verify, plan, aside.folder);
+        mr_aside_remove(&aside);
     }
     mr_verify_fini(&verify);
     return code;

@@ -1,0 +1,111 @@
+#include "engine/base/aside.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "millrace/status.h"
+
+/* Others may have folders of such names; with this file in it, which is locked by who uses the folder, it is one of ours. */
+static const char prefix[] = "millrace-", pattern[] = "millrace-XXXXXX", mark[] = ".held";
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    (void)status, (void)kind, (void)place;
+    remove(path);
+    return 0;
+}
+
+static void remove_all(const char *folder) {
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- what others have left ------------------------------------------------------------------------------------- */
+
+/* Nobody else could have put anything into it. */
+static bool is_own(const char *folder) {
+    struct stat of;
+    return !lstat(folder, &of) && S_ISDIR(of.st_mode) && of.st_uid == geteuid() &&
+           !(of.st_mode & (S_IRWXG | S_IRWXO));
+}
+
+/* With the lock: whoever is making this one just now will see that it is gone. */
+static void remove_left(const char *folder) {
+    char path[MR_ASIDE + sizeof mark];
+    snprintf(path, sizeof path, "%s/%s", folder, mark);
+    int fd = is_own(folder) ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    if (!flock(fd, LOCK_EX | LOCK_NB))
+        remove_all(folder);
+    close(fd);
+}
+
+static void remove_what_is_left(const char *parent) {
+    char folder[MR_ASIDE];
+    DIR *entries = opendir(parent);
+    for (const struct dirent *entry; entries && (entry = readdir(entries));)
+        if (strlen(entry->d_name) == sizeof pattern - 1 && strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0 &&
+            (size_t)snprintf(folder, sizeof folder, "%s/%s", parent, entry->d_name) < sizeof folder)
+            remove_left(folder);
+    if (entries)
+        closedir(entries);
+}
+
+/* ---- one's own ------------------------------------------------------------------------------------------------- */
+
+/* Makes a folder; where that fails, none is named. */
+static bool make_folder(mr_aside *aside, const char *parent) {
+    int length = snprintf(aside->folder, sizeof aside->folder, "%s/%s", parent, pattern);
+    errno = ENAMETOOLONG;
+    if (length > 0 && (size_t)length < sizeof aside->folder && mkdtemp(aside->folder))
+        return true;
+    aside->folder[0] = '\0';
+    return false;
+}
+
+/* Holds it. False: somebody took it for one that was left, or (with errno) it cannot be. */
+static bool hold(mr_aside *aside) {
+    char path[MR_ASIDE + sizeof mark];
+    struct stat of;
+    snprintf(path, sizeof path, "%s/%s", aside->folder, mark);
+    aside->held = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    errno = aside->held < 0 && errno == ENOENT ? 0 : errno;
+    if (aside->held < 0 || flock(aside->held, LOCK_SH) || fstat(aside->held, &of))
+        return false;
+    errno = 0;
+    return of.st_nlink > 0;
+}
+
+int mr_aside_make(mr_aside *aside, const char *parent) {
+    const char *said = getenv("TMPDIR");
+    if (!parent)
+        parent = said && *said ? said : "/tmp";
+    remove_what_is_left(parent);
+    for (;;) {
+        *aside = (mr_aside){.held = -1};
+        if (make_folder(aside, parent) && hold(aside))
+            return MR_OK;
+        int error = errno;
+        bool made = aside->folder[0];
+        mr_aside_remove(aside);
+        if (!made || error)
+            return mr_fail(MR_ERROR_IO, "cannot make a folder in %s: %s", parent, strerror(error));
+    }
+}
+
+void mr_aside_remove(mr_aside *aside) {
+    if (!aside->folder[0])
+        return;
+    remove_all(aside->folder);
+    if (aside->held >= 0)
+        close(aside->held);
+    *aside = (mr_aside){.held = -1};
+}

@@ -1,0 +1,18 @@
+/* Folders for what must be written somewhere and nobody wants: gone with who made them. One that is killed cannot take its
+ * own away, so whoever makes the next takes away those beside it that nobody holds any more. */
+#ifndef MILLRACE_BASE_ASIDE_H
+#define MILLRACE_BASE_ASIDE_H
+
+enum { MR_ASIDE = 4096 };
+
+typedef struct mr_aside {
+    char folder[MR_ASIDE]; /* millrace-XXXXXX, of mode 0700; "": none */
+    int held;              /* open for as long as it is needed, also by other processes; exec closes it unless told not to */
+} mr_aside;
+
+/* Makes one in `parent`; NULL: in TMPDIR, else /tmp. MR_ERROR_IO, and there is none. */
+int mr_aside_make(mr_aside *aside, const char *parent);
+/* Removes it with all that is in it; where there is none, nothing. */
+void mr_aside_remove(mr_aside *aside);
+
+#endif
