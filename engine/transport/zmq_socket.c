@@ -155,10 +155,14 @@ static int keep_alive(void *socket) {
            set(socket, ZMQ_TCP_KEEPALIVE_INTVL, ALIVE_EVERY_S) || set(socket, ZMQ_TCP_KEEPALIVE_CNT, ALIVE_TIMES);
 }
 
+/* What a connection that broke had still to send goes with it. For that libzmq heeds the time that was set when the
+ * socket was bound, not that which is set when it is closed; and by its own, a connection that breaks just when the
+ * socket is closed would be waited for without end. */
 static int set_limits(void *socket, const mr_zmq_params *params) {
     int64_t most = params->max_message_bytes > 0 ? params->max_message_bytes : -1;
-    if (set(socket, ZMQ_SNDHWM, params->send_hwm) || set(socket, ZMQ_RCVHWM, params->receive_hwm) ||
-        set(socket, ZMQ_HANDSHAKE_IVL, (int)(params->handshake_ns / NS_PER_MS)) || set(socket, ZMQ_IPV6, 1) || keep_alive(socket) ||
+    if (set(socket, ZMQ_LINGER, 0) || set(socket, ZMQ_SNDHWM, params->send_hwm) ||
+        set(socket, ZMQ_RCVHWM, params->receive_hwm) || set(socket, ZMQ_IPV6, 1) || keep_alive(socket) ||
+        set(socket, ZMQ_HANDSHAKE_IVL, (int)(params->handshake_ns / NS_PER_MS)) ||
         zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most))
         return mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a limit: %s", zmq_strerror(errno));
     return MR_OK;
@@ -245,7 +249,6 @@ int mr_zmq_attach(mr_zmq *socket) {
 
 /* What is wrong with the address has been told when it was attached, and libzmq goes on trying. */
 void mr_zmq_renew(mr_zmq *socket) {
-    set(socket->socket, ZMQ_LINGER, 0);
     zmq_disconnect(socket->socket, socket->endpoint);
     zmq_connect(socket->socket, socket->endpoint);
 }
