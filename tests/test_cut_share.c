@@ -16,6 +16,7 @@
 #include "engine/device/device.h"
 #include "engine/transport/cut_share.h"
 #include "engine/transport/shm.h"
+#include "engine/transport/shm_area.h"
 #include "engine/transport/shm_socket.h"
 #include "millrace/status.h"
 
@@ -285,6 +286,10 @@ static void what_is_no_letter_is_refused(void **state) {
     assert_string_equal(mr_message(), "shared memory: the other end sends a note that is no message");
 }
 
+static bool rests(const fixture *f) {
+    return mr_cut_borrower_rest(f->borrower);
+}
+
 static bool is_ringing(const fixture *f) {
     return poll(&(struct pollfd){.fd = mr_cut_borrower_fd(f->borrower), .events = POLLIN}, 1, 0) == 1;
 }
@@ -317,8 +322,8 @@ static void letters_go_to_a_peer_that_is_attached(void **state) {
     assert_false(post(&f, 1, 1));
     assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
     join(&f);
-    mr_cut_borrower_rest(f.borrower);
-    /* What is said to begin with is of the other way: a handshake, and the ring that comes before all letters. */
+    assert_true(rests(&f));
+    /* What is said to begin with is of the other way: a handshake, and the rings that come before all letters. */
     assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
     assert_false(is_ringing(&f));
     assert_false(post(&f, 0, 1));
@@ -327,17 +332,22 @@ static void letters_go_to_a_peer_that_is_attached(void **state) {
     assert_true(post(&f, 1, 7));
     assert_true(is_ringing(&f));
     expect_letter(&f, 1, 7);
+    assert_true(rests(&f));
     assert_false(is_ringing(&f));
     /* One that waits for its turn keeps nobody awake. */
     assert_true(post(&f, 3, 8));
     assert_true(post(&f, 4, 9));
     assert_true(mr_cut_borrower_next(f.borrower, 0, &letter));
-    mr_cut_borrower_rest(f.borrower);
+    assert_true(rests(&f));
+    assert_false(is_ringing(&f));
+    assert_true(post(&f, 5, 10));
     assert_false(is_ringing(&f));
     expect_letter(&f, 3, 8);
-    mr_cut_borrower_rest(f.borrower);
-    assert_true(is_ringing(&f));
+    assert_false(rests(&f));
     expect_letter(&f, 4, 9);
+    expect_letter(&f, 5, 10);
+    assert_true(rests(&f));
+    assert_false(is_ringing(&f));
     close_fixture(&f);
 }
 
@@ -345,11 +355,11 @@ static int crowded;
 
 static void count_crowded(void *context, mr_log_level level, const char *line) {
     (void)context;
-    crowded += level == MR_LOG_INFO && strstr(line, "a->b: the socket beside ZeroMQ is full") != NULL;
+    crowded += level == MR_LOG_INFO && strstr(line, "a->b: the ring beside ZeroMQ is full") != NULL;
 }
 
-/* A taker that reads nothing fills the socket; what then goes the other way is not lost, and what is there stays. */
-static void a_full_socket_sends_letters_the_other_way(void **state) {
+/* A taker that reads nothing fills the ring; what then goes the other way is not lost, and what is there stays. */
+static void a_full_ring_sends_letters_the_other_way(void **state) {
     (void)state;
     fixture f;
     const mr_letter *letter;
@@ -387,7 +397,7 @@ static void letters_outlive_their_sender(void **state) {
     expect_letter(&f, 2, 6);
     for (int i = 0; i < 2; i++)
         assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
-    mr_cut_borrower_rest(f.borrower);
+    assert_true(rests(&f));
     assert_false(is_ringing(&f));
     close_fixture(&f);
 }
@@ -516,15 +526,23 @@ static void a_note_that_is_no_letter_ends_them(void **state) {
     const mr_action welcome = change(0, MR_PEER_JOINED, mr_shm_offer_print(&offer, text));
     mr_cut_borrower_note(f.borrower, &welcome);
     assert_int_equal(mr_shm_accept(listener, &fd), MR_OK);
-    const mr_shm_message note = {.kind = MR_SHM_NOTE};
-    assert_int_equal(mr_shm_send(fd, &note, "garbage", 7, NULL, 0), MR_OK);
-    assert_int_equal(mr_shm_send(fd, &note, "more of it", 10, NULL, 0), MR_OK);
-    mr_cut_borrower_rest(f.borrower);
-    assert_true(is_ringing(&f));
+    mr_shm_area *area;
+    int file;
+    uint8_t *place;
+    size_t room;
+    assert_int_equal(mr_shm_area_create(&area, &file), MR_OK);
+    const mr_shm_message rings = {.kind = MR_SHM_RINGS};
+    assert_int_equal(mr_shm_send(fd, &rings, NULL, 0, (const int[]){file, mr_cut_borrower_fd(f.borrower)}, 2), MR_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mr_shm_notes_room(&area->down, &place, &room), MR_OK);
+        memcpy(place, "garbage", 7);
+        mr_shm_notes_post(&area->down, 7);
+    }
     assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
-    mr_cut_borrower_rest(f.borrower);
-    assert_false(is_ringing(&f));
+    assert_true(rests(&f));
     assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    mr_shm_area_unmap(&area);
+    close(file);
     close(fd);
     close(listener);
     mr_shm_unlisten(path);
@@ -547,7 +565,7 @@ static void a_cut_that_is_inline_shares_nothing(void **state) {
     mr_cut_lender_note(lender, &joined);
     mr_cut_borrower_note(borrower, &joined);
     mr_cut_lender_work(lender);
-    mr_cut_borrower_rest(borrower);
+    assert_true(mr_cut_borrower_rest(borrower));
     mr_cut_lender_aim(lender, 0);
     const mr_letter *letter;
     const mr_cut_message message = message_of(1);
@@ -570,7 +588,7 @@ int main(void) {
         cmocka_unit_test(a_letter_is_read_as_it_was_written),
         cmocka_unit_test(what_is_no_letter_is_refused),
         cmocka_unit_test(letters_go_to_a_peer_that_is_attached),
-        cmocka_unit_test(a_full_socket_sends_letters_the_other_way),
+        cmocka_unit_test(a_full_ring_sends_letters_the_other_way),
         cmocka_unit_test(letters_outlive_their_sender),
         cmocka_unit_test(letters_come_back),
         cmocka_unit_test(a_taker_that_speaks_for_others_is_not_heard),

@@ -99,8 +99,8 @@ static void what_cannot_be_lent_is_to_be_sent_inline(void **state) {
     mr_shm_reference reference;
     mr_buffer *shared = shm_ends_acquire(ends.pool);
     assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
-    assert_int_equal(mr_shm_export_post(ends.export, ends.peer, "x", 1), MR_ERROR_AGAIN);
-    assert_int_equal(mr_shm_import_open(&ends.import, &ends.offer, &ends.guest), MR_OK);
+    assert_int_equal(shm_ends_post(&ends, "x", 1), MR_ERROR_AGAIN);
+    shm_ends_come(&ends);
     mr_shm_export_drive(ends.export, false);
     mr_shm_export_drive(ends.export, false);
     static uint8_t bytes[100];
@@ -174,39 +174,77 @@ static void pools_come_and_go(void **state) {
     shm_ends_end(&ends);
 }
 
-static void notes_come_in_order_and_after_their_pools(void **state) {
+static void notes_come_in_order(void **state) {
     (void)state;
     shm_ends ends;
     shm_ends_begin(&ends);
     size_t bytes = 0;
-    static char text[MR_SHM_NOTE_BYTES];
+    static char text[MR_SHM_NOTE_BYTES + 1];
     mr_shm_reference seen;
     mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
     mr_shm_reference reference = shm_ends_lend(&ends, sent);
-    assert_int_equal(mr_shm_export_post(ends.export, ends.peer, &reference, sizeof reference), MR_OK);
-    assert_int_equal(mr_shm_export_post(ends.export, ends.peer, text, sizeof text), MR_OK);
-    assert_int_equal(mr_shm_export_post(ends.export, ends.peer, text, sizeof text + 1), MR_ERROR_AGAIN);
-    assert_true(readable(mr_shm_import_fd(ends.import)));
+    assert_int_equal(shm_ends_post(&ends, &reference, sizeof reference), MR_OK);
+    assert_int_equal(shm_ends_post(&ends, text, MR_SHM_NOTE_BYTES), MR_OK);
+    assert_int_equal(shm_ends_post(&ends, text, MR_SHM_NOTE_BYTES + 1), MR_ERROR_AGAIN);
     assert_int_equal(mr_shm_import_fetch(ends.import, &seen, sizeof seen, &bytes), MR_OK);
     assert_int_equal(bytes, sizeof seen);
     assert_int_equal(mr_shm_import_take(ends.import, &seen, &taken), MR_OK);
     mr_buffer_unref(&taken);
     assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-    assert_int_equal(bytes, sizeof text);
+    assert_int_equal(bytes, MR_SHM_NOTE_BYTES);
     assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
-    /* A consumer that does not fetch fills the socket; what then goes the other way is not lost. */
-    size_t count = 0;
-    for (memcpy(text, &count, sizeof count); mr_shm_export_post(ends.export, ends.peer, text, 1000) == MR_OK;
-         memcpy(text, &count, sizeof count))
-        count++;
-    assert_in_range(count, 10, 100000);
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-        assert_memory_equal(text, &i, sizeof i);
-    }
     mr_buffer_unref(&sent);
-    mr_shm_export_drop(ends.export, &ends.peer);
-    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_UNAVAILABLE);
+    shm_ends_end(&ends);
+}
+
+/* A consumer that does not fetch fills the ring; what then goes the other way is not lost. Over and over again, so that notes
+ * lie across the ring's end. */
+static void a_full_ring_has_no_room(void **state) {
+    (void)state;
+    shm_ends ends;
+    shm_ends_begin(&ends);
+    static char text[MR_SHM_NOTE_BYTES], seen[MR_SHM_NOTE_BYTES];
+    size_t number = 0, fetched = 0, bytes = 0;
+    for (int turn = 0; turn < 20; turn++) {
+        size_t before = number, length = sizeof number + (size_t)turn * 911;
+        for (memcpy(text, &number, sizeof number); shm_ends_post(&ends, text, length) == MR_OK;
+             memcpy(text, &number, sizeof number))
+            number++;
+        assert_in_range(number - before, 10, 100000);
+        for (; fetched < number; fetched++) {
+            assert_int_equal(mr_shm_import_fetch(ends.import, seen, sizeof seen, &bytes), MR_OK);
+            assert_int_equal(bytes, length);
+            assert_memory_equal(seen, &fetched, sizeof fetched);
+        }
+        assert_int_equal(mr_shm_import_fetch(ends.import, seen, sizeof seen, &bytes), MR_ERROR_AGAIN);
+    }
+    shm_ends_end(&ends);
+}
+
+/* Only who sleeps is woken, and once. */
+static void the_bell_is_rung_for_who_rests(void **state) {
+    (void)state;
+    shm_ends ends;
+    shm_ends_begin(&ends);
+    char text[8];
+    size_t bytes;
+    /* To begin with: nobody has come yet who could be awake. */
+    assert_int_equal(shm_ends_post(&ends, "1", 1), MR_OK);
+    assert_true(shm_ends_rung(&ends));
+    assert_int_equal(shm_ends_post(&ends, "2", 1), MR_OK);
+    assert_false(shm_ends_rung(&ends));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
+    assert_true(mr_shm_import_rest(ends.import));
+    assert_int_equal(shm_ends_post(&ends, "3", 1), MR_OK);
+    assert_int_equal(shm_ends_post(&ends, "4", 1), MR_OK);
+    assert_true(shm_ends_rung(&ends));
+    assert_false(shm_ends_rung(&ends));
+    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
+    assert_false(mr_shm_import_rest(ends.import));
+    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
+    assert_memory_equal(text, "4", 1);
+    assert_true(mr_shm_import_rest(ends.import));
     shm_ends_end(&ends);
 }
 
@@ -217,21 +255,24 @@ static void notes_go_back_as_well(void **state) {
     shm_ends_begin(&ends);
     static char text[MR_SHM_NOTE_BYTES + 1];
     size_t bytes = 0, count = 0;
-    assert_int_equal(mr_shm_import_post(ends.import, "x", 1), MR_ERROR_AGAIN);
+    assert_int_equal(shm_ends_post_back(&ends, "x", 1), MR_ERROR_AGAIN);
     assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
     assert_int_equal(mr_shm_import_fetch(ends.import, NULL, 0, &bytes), MR_ERROR_AGAIN);
-    assert_int_equal(mr_shm_import_post(ends.import, text, sizeof text), MR_ERROR_AGAIN);
+    assert_int_equal(shm_ends_post_back(&ends, text, sizeof text), MR_ERROR_AGAIN);
     assert_false(readable(mr_shm_export_fd(ends.export)));
-    for (memcpy(text, &count, sizeof count); mr_shm_import_post(ends.import, text, 1000) == MR_OK;
+    for (memcpy(text, &count, sizeof count); shm_ends_post_back(&ends, text, 1000) == MR_OK;
          memcpy(text, &count, sizeof count))
         count++;
     assert_in_range(count, 10, 100000);
+    assert_true(readable(mr_shm_export_fd(ends.export)));
     /* Driving leaves them, and the descriptor says that they are there, unless nobody cares. */
     mr_shm_export_drive(ends.export, true);
     assert_true(readable(mr_shm_export_fd(ends.export)));
     mr_shm_export_heed(ends.export, ends.peer, false);
+    mr_shm_export_drive(ends.export, true);
     assert_false(readable(mr_shm_export_fd(ends.export)));
     mr_shm_export_heed(ends.export, ends.peer, true);
+    mr_shm_export_drive(ends.export, true);
     assert_true(readable(mr_shm_export_fd(ends.export)));
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_OK);
@@ -239,7 +280,10 @@ static void notes_go_back_as_well(void **state) {
         assert_memory_equal(text, &i, sizeof i);
     }
     assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
+    mr_shm_export_drive(ends.export, true);
     assert_false(readable(mr_shm_export_fd(ends.export)));
+    assert_int_equal(shm_ends_post_back(&ends, "x", 1), MR_OK);
+    assert_true(readable(mr_shm_export_fd(ends.export)));
     shm_ends_end(&ends);
 }
 
@@ -255,27 +299,61 @@ static void notes_outlive_who_sent_them(void **state) {
         mr_buffer *sent = shm_ends_acquire(ends.pool);
         shm_ends_lend(&ends, sent);
         mr_buffer_unref(&sent);
-        assert_int_equal(mr_shm_import_post(ends.import, "back", 4), MR_OK);
-        assert_int_equal(mr_shm_export_post(ends.export, ends.peer, "there", 5), MR_OK);
+        assert_int_equal(shm_ends_post_back(&ends, "back", 4), MR_OK);
+        assert_int_equal(shm_ends_post(&ends, "there", 5), MR_OK);
         if (turn == 0) {
             mr_shm_import_close(&ends.import);
-            mr_shm_export_drive(ends.export, false);
+            assert_int_equal(shm_ends_post(&ends, "x", 1), MR_ERROR_AGAIN);
+            mr_shm_export_drive(ends.export, true);
+            assert_false(mr_shm_export_attached(ends.export, ends.peer));
+            assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 0);
+            assert_true(readable(mr_shm_export_fd(ends.export)));
             assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_OK);
             assert_memory_equal(text, "back", 4);
             assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes),
                              MR_ERROR_UNAVAILABLE);
-            assert_false(mr_shm_export_attached(ends.export, ends.peer));
-            assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 0);
+            mr_shm_export_drive(ends.export, true);
             assert_false(readable(mr_shm_export_fd(ends.export)));
         } else {
             mr_shm_export_drop(ends.export, &ends.peer);
+            assert_int_equal(shm_ends_post_back(&ends, "x", 1), MR_ERROR_AGAIN);
             assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
             assert_memory_equal(text, "there", 5);
-            assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_UNAVAILABLE);
-            assert_int_equal(mr_shm_import_post(ends.import, "x", 1), MR_ERROR_AGAIN);
+            assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
         }
         shm_ends_end(&ends);
     }
+}
+
+static void what_the_ends_tell_each_other_is_one_line(void **state) {
+    (void)state;
+    const mr_shm_offer offer = {.path = "/tmp/millrace-a b/shm", .host = "0000-11"};
+    mr_shm_offer offered;
+    mr_shm_guest guest = {.host = "0000-11"}, come, other;
+    char text[2 * MR_SHM_TEXT];
+    for (int i = 0; i < 16; i++)
+        guest.token[i] = (uint8_t)(i * 17);
+    assert_string_equal(mr_shm_offer_print(&offer, text), "0000-11 /tmp/millrace-a b/shm");
+    assert_int_equal(mr_shm_offer_parse(text, &offered), MR_OK);
+    assert_string_equal(offered.path, offer.path);
+    assert_string_equal(offered.host, offer.host);
+    assert_string_equal(mr_shm_guest_print(&guest, text), "0000-11 00112233445566778899aabbccddeeff");
+    assert_int_equal(mr_shm_guest_parse(text, &come), MR_OK);
+    assert_string_equal(come.host, guest.host);
+    assert_memory_equal(come.token, guest.token, sizeof guest.token);
+    static const char *const wrong[] = {"", " ", "host", "host 00112233445566778899aabbccddeef", "host shm",
+                                        "host 00112233445566778899aabbccddeefg",
+                                        "host 00112233445566778899aabbccddeeff0",
+                                        "a-host-whose-name-is-longer-than-any-identifier /shm"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(mr_shm_offer_parse(wrong[i], &offered), MR_ERROR_PROTOCOL);
+        assert_int_equal(mr_shm_guest_parse(wrong[i], &come), MR_ERROR_PROTOCOL);
+    }
+    snprintf(text, sizeof text, "h /%0120d", 0);
+    assert_int_equal(mr_shm_offer_parse(text, &offered), MR_ERROR_PROTOCOL);
+    assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
+    assert_int_equal(mr_shm_guest_make(&other), MR_OK);
+    assert_memory_not_equal(guest.token, other.token, sizeof guest.token);
 }
 
 /* ---- threads --------------------------------------------------------------------------------------------------- */
@@ -360,9 +438,12 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_lent_is_to_be_sent_inline),
         cmocka_unit_test(buffers_outlive_the_import_and_the_export),
         cmocka_unit_test(pools_come_and_go),
-        cmocka_unit_test(notes_come_in_order_and_after_their_pools),
+        cmocka_unit_test(notes_come_in_order),
+        cmocka_unit_test(a_full_ring_has_no_room),
+        cmocka_unit_test(the_bell_is_rung_for_who_rests),
         cmocka_unit_test(notes_go_back_as_well),
         cmocka_unit_test(notes_outlive_who_sent_them),
+        cmocka_unit_test(what_the_ends_tell_each_other_is_one_line),
         cmocka_unit_test(buffers_come_back_from_many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -16,7 +17,7 @@
 
 #include "engine/base/log.h"
 #include "engine/data/pool.h"
-#include "engine/transport/shm_ring.h"
+#include "engine/transport/shm_area.h"
 #include "engine/transport/shm_socket.h"
 #include "millrace/status.h"
 #include "tests/support/shm_ends.h"
@@ -84,7 +85,7 @@ static void a_reference_of_former_times_is_refused(void **state) {
 /* Plays a producer: what it sends is not what there can be. */
 static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t count, int status) {
     char path[108];
-    int listener, fd = -1;
+    int listener, bell, fd = -1;
     mr_shm_import *import;
     mr_shm_offer offer = {.path = ""};
     assert_int_equal(mr_shm_listen("/tmp", path, &listener), MR_OK);
@@ -92,16 +93,18 @@ static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t
     memcpy(offer.path, path, sizeof path);
     mr_shm_host(offer.host);
     assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
-    assert_int_equal(mr_shm_import_open(&import, &offer, &guest), MR_OK);
+    assert_int_equal(mr_shm_bell(&bell), MR_OK);
+    assert_int_equal(mr_shm_import_open(&import, &offer, &guest, bell), MR_OK);
     assert_int_equal(mr_shm_accept(listener, &fd), MR_OK);
     assert_int_equal(mr_shm_send(fd, message, NULL, 0, fds, count), MR_OK);
     size_t bytes;
     assert_int_equal(mr_shm_import_fetch(import, NULL, 0, &bytes), status);
     char gone[64];
     assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), sizeof(mr_shm_message) + MR_SHM_TOKEN_BYTES);
-    assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), 0);
+    assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), status == MR_ERROR_AGAIN ? -1 : 0);
     mr_shm_import_close(&import);
     close(fd);
+    close(bell);
     close(listener);
     mr_shm_unlisten(path);
 }
@@ -117,9 +120,12 @@ static int file_of(size_t bytes, int seals) {
 static void files_that_could_still_change_are_refused(void **state) {
     (void)state;
     const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
-    const mr_shm_message pool = {.kind = MR_SHM_POOL, .a = 2, .b = 64}, ring = {.kind = MR_SHM_RING};
+    const mr_shm_message pool = {.kind = MR_SHM_POOL, .a = 2, .b = 64}, rings = {.kind = MR_SHM_RINGS};
     const int open_file = file_of(64 + 128, F_SEAL_GROW), small = file_of(64 + 64, sealed);
-    const int open_ring[] = {file_of(sizeof(mr_shm_ring), 0), small};
+    const int open_rings = file_of(mr_shm_area_bytes(), 0), good_rings = file_of(mr_shm_area_bytes(), sealed);
+    int bell, slow_bell = eventfd(0, EFD_CLOEXEC), pipe_ends[2];
+    assert_int_equal(mr_shm_bell(&bell), MR_OK);
+    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK), 0);
     expect_hang_up(&pool, &open_file, 1, MR_ERROR_PROTOCOL);
     expect_hang_up(&pool, &small, 1, MR_ERROR_PROTOCOL);
     expect_hang_up(&pool, NULL, 0, MR_ERROR_PROTOCOL);
@@ -127,11 +133,94 @@ static void files_that_could_still_change_are_refused(void **state) {
     expect_hang_up(&(mr_shm_message){.kind = MR_SHM_POOL, .a = 2, .b = UINT64_MAX}, &small, 1, MR_ERROR_PROTOCOL);
     expect_hang_up(&(mr_shm_message){.kind = MR_SHM_GONE, .number = 3}, NULL, 0, MR_ERROR_PROTOCOL);
     expect_hang_up(&(mr_shm_message){.kind = 99}, NULL, 0, MR_ERROR_PROTOCOL);
-    expect_hang_up(&ring, open_ring, 2, MR_ERROR_PROTOCOL);
-    expect_hang_up(&ring, &open_ring[1], 1, MR_ERROR_PROTOCOL);
-    close(open_file);
-    close(small);
-    close(open_ring[0]);
+    expect_hang_up(&rings, (const int[]){open_rings, bell}, 2, MR_ERROR_PROTOCOL);
+    assert_non_null(strstr(mr_message(), "can still change"));
+    expect_hang_up(&rings, (const int[]){small, bell}, 2, MR_ERROR_PROTOCOL);
+    assert_non_null(strstr(mr_message(), "of a wrong size"));
+    expect_hang_up(&rings, &good_rings, 1, MR_ERROR_PROTOCOL);
+    const int no_bells[] = {small, pipe_ends[1], slow_bell};
+    for (size_t i = 0; i < 3; i++) {
+        expect_hang_up(&rings, (const int[]){good_rings, no_bells[i]}, 2, MR_ERROR_PROTOCOL);
+        assert_non_null(strstr(mr_message(), "a bell that is none"));
+    }
+    const int fds[] = {open_file, small, open_rings, good_rings, bell, slow_bell, pipe_ends[0], pipe_ends[1]};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        close(fds[i]);
+}
+
+/* Plays a producer up to its rings; the import has not heard of them yet. */
+static mr_shm_area *lend_by_hand(shm_ends *ends, int *fd) {
+    char path[108];
+    int listener, file;
+    mr_shm_area *area;
+    shm_ends_begin_unattached(ends);
+    assert_int_equal(mr_shm_listen("/tmp", path, &listener), MR_OK);
+    memcpy(ends->offer.path, path, sizeof path);
+    shm_ends_come(ends);
+    assert_int_equal(mr_shm_accept(listener, fd), MR_OK);
+    assert_int_equal(mr_shm_area_create(&area, &file), MR_OK);
+    const mr_shm_message rings = {.kind = MR_SHM_RINGS};
+    assert_int_equal(mr_shm_send(*fd, &rings, NULL, 0, (const int[]){file, ends->bell}, 2), MR_OK);
+    close(file);
+    close(listener);
+    mr_shm_unlisten(path);
+    return area;
+}
+
+static void post_by_hand(mr_shm_notes *notes, size_t bytes) {
+    uint8_t *place;
+    size_t room;
+    assert_int_equal(mr_shm_notes_room(notes, &place, &room), MR_OK);
+    assert_true(bytes <= room);
+    mr_shm_notes_post(notes, bytes);
+}
+
+/* What a producer says of its notes that is not so ends the link: the consumer hangs up. */
+static void notes_that_cannot_be_cost_the_producer_its_place(void **state) {
+    (void)state;
+    const mr_shm_message pool = {.kind = MR_SHM_POOL, .number = 1, .a = 2, .b = 64};
+    for (int lie = 0; lie < 4; lie++) {
+        shm_ends ends;
+        int fd;
+        uint8_t note[8], *place;
+        size_t bytes;
+        mr_shm_area *area = lend_by_hand(&ends, &fd);
+        const int file = file_of(64 + 128, F_SEAL_SHRINK | F_SEAL_GROW);
+        post_by_hand(&area->down, sizeof note);
+        assert_int_equal(mr_shm_send(fd, &pool, NULL, 0, &file, 1), MR_OK);
+        assert_int_equal(mr_shm_import_fetch(ends.import, note, sizeof note, &bytes), MR_OK);
+        if (lie == 0)
+            atomic_store(&area->head->down.written, 0);
+        else if (lie == 1)
+            post_by_hand(&area->down, 0); /* Nothing was withdrawn. */
+        else if (lie == 2)
+            atomic_store(&area->head->up.read, 8 * MR_SHM_UP_BYTES);
+        else
+            post_by_hand(&area->down, sizeof note + 1);
+        /* Its counter is looked at where the ring may be full. */
+        for (int i = 0; lie == 2 && i < MR_SHM_UP_BYTES / MR_SHM_NOTE_BYTES; i++)
+            if (mr_shm_import_room(ends.import, &place))
+                mr_shm_import_post(ends.import, MR_SHM_NOTE_BYTES - 16);
+        if (lie == 2)
+            assert_int_equal(mr_shm_import_room(ends.import, &place), 0);
+        else
+            assert_int_equal(mr_shm_import_fetch(ends.import, note, sizeof note, &bytes), MR_ERROR_PROTOCOL);
+        char gone[64];
+        assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), sizeof(mr_shm_message) + MR_SHM_TOKEN_BYTES);
+        assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), 0);
+        mr_shm_area_unmap(&area);
+        close(file);
+        close(fd);
+        shm_ends_end(&ends);
+    }
+}
+
+/* A pool before the rings, and nothing more. */
+static void who_passes_no_rings_has_sent_no_notes(void **state) {
+    (void)state;
+    const int file = file_of(64 + 128, F_SEAL_SHRINK | F_SEAL_GROW);
+    expect_hang_up(&(mr_shm_message){.kind = MR_SHM_POOL, .a = 2, .b = 64}, &file, 1, MR_ERROR_AGAIN);
+    close(file);
 }
 
 /* ---- a hostile consumer ---------------------------------------------------------------------------------------- */
@@ -144,31 +233,32 @@ static void note_log(void *context, mr_log_level level, const char *line) {
     strncpy(told, line, sizeof told - 1);
 }
 
-/* Plays a consumer up to its ring. */
-static mr_shm_ring *attach_by_hand(shm_ends *ends, int *fd) {
+/* Plays a consumer up to its rings. */
+static mr_shm_area *attach_by_hand(shm_ends *ends, int *fd) {
     shm_ends_begin_unattached(ends);
     assert_int_equal(mr_shm_connect(ends->offer.path, fd), MR_OK);
     const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
-    assert_int_equal(mr_shm_send(*fd, &hello, ends->guest.token, sizeof ends->guest.token, NULL, 0), MR_OK);
+    assert_int_equal(mr_shm_send(*fd, &hello, ends->guest.token, sizeof ends->guest.token, &ends->bell, 1), MR_OK);
     mr_shm_export_drive(ends->export, false);
     mr_shm_export_drive(ends->export, false);
     assert_true(mr_shm_export_attached(ends->export, ends->peer));
     mr_shm_received got;
-    mr_shm_ring *ring = NULL;
+    mr_shm_area *area = NULL;
     assert_int_equal(mr_shm_receive(*fd, &got, NULL, 0), MR_OK);
-    assert_int_equal(mr_shm_ring_map(&ring, got.fds[0]), MR_OK);
+    assert_int_equal(mr_shm_area_map(&area, got.fds[0]), MR_OK);
     mr_shm_close_received(&got);
-    return ring;
+    return area;
 }
 
-/* Nothing of what the consumer writes into the ring is believed that is not so; it loses what it held and is told
+/* Nothing of what the consumer writes into the ring of leases is believed that is not so; it loses what it held and is told
  * no more. */
 static void a_ring_that_lies_costs_the_peer_its_place(void **state) {
     (void)state;
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;
         int fd;
-        mr_shm_ring *ring = attach_by_hand(&ends, &fd);
+        mr_shm_area *area = attach_by_hand(&ends, &fd);
+        mr_shm_ring *ring = &area->head->leases;
         mr_buffer *sent = shm_ends_acquire(ends.pool);
         const mr_shm_reference reference = shm_ends_lend(&ends, sent);
         mr_buffer_unref(&sent);
@@ -186,10 +276,70 @@ static void a_ring_that_lies_costs_the_peer_its_place(void **state) {
         assert_false(mr_shm_export_attached(ends.export, ends.peer));
         assert_non_null(strstr(told, lie ? "was not lent" : "than was lent"));
         assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
-        mr_shm_ring_unmap(&ring);
+        mr_shm_area_unmap(&area);
         close(fd);
         shm_ends_end(&ends);
     }
+}
+
+/* Nor are its notes, or what it says of having read others': the producer takes back what it had lent. */
+static void notes_that_cannot_be_cost_the_peer_its_place(void **state) {
+    (void)state;
+    for (int lie = 0; lie < 4; lie++) {
+        shm_ends ends;
+        int fd;
+        uint8_t note[8], *place;
+        size_t bytes;
+        mr_shm_area *area = attach_by_hand(&ends, &fd);
+        mr_buffer *sent = shm_ends_acquire(ends.pool);
+        shm_ends_lend(&ends, sent);
+        mr_buffer_unref(&sent);
+        if (lie == 0)
+            atomic_store(&area->head->up.written, MR_SHM_UP_BYTES + 8);
+        else if (lie == 1)
+            post_by_hand(&area->up, 0);
+        else if (lie == 2)
+            post_by_hand(&area->up, sizeof note + 1);
+        else
+            atomic_store(&area->head->down.read, 8 * MR_SHM_DOWN_BYTES);
+        mr_log_to(note_log, NULL);
+        mr_shm_export_drive(ends.export, true);
+        assert_true(mr_shm_export_attached(ends.export, ends.peer));
+        /* Its counter is looked at where the ring may be full. */
+        for (int i = 0; lie == 3 && i <= MR_SHM_DOWN_BYTES / MR_SHM_NOTE_BYTES; i++)
+            if (mr_shm_export_room(ends.export, ends.peer, &place))
+                mr_shm_export_post(ends.export, ends.peer, MR_SHM_NOTE_BYTES - 16);
+        if (lie < 3)
+            assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, note, sizeof note, &bytes),
+                             MR_ERROR_PROTOCOL);
+        mr_log_to(NULL, NULL);
+        assert_false(mr_shm_export_attached(ends.export, ends.peer));
+        assert_int_equal(mr_shm_export_room(ends.export, ends.peer, &place), 0);
+        assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, note, sizeof note, &bytes),
+                         MR_ERROR_UNAVAILABLE);
+        assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
+        mr_shm_export_drive(ends.export, true);
+        mr_shm_area_unmap(&area);
+        close(fd);
+        shm_ends_end(&ends);
+    }
+}
+
+/* After its greeting a consumer says nothing by the socket. */
+static void a_peer_that_talks_loses_its_place(void **state) {
+    (void)state;
+    shm_ends ends;
+    int fd;
+    mr_shm_area *area = attach_by_hand(&ends, &fd);
+    assert_int_equal(send(fd, "garbage", 7, MSG_DONTWAIT), 7);
+    mr_log_to(note_log, NULL);
+    mr_shm_export_drive(ends.export, true);
+    mr_log_to(NULL, NULL);
+    assert_false(mr_shm_export_attached(ends.export, ends.peer));
+    assert_non_null(strstr(told, "does not know"));
+    mr_shm_area_unmap(&area);
+    close(fd);
+    shm_ends_end(&ends);
 }
 
 static void say(shm_ends *ends, const mr_shm_message *hello, const void *data, size_t bytes) {
@@ -217,9 +367,12 @@ static void only_who_was_invited_comes_in(void **state) {
     assert_non_null(strstr(told, "no valid token"));
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION + 1}, token, sizeof token);
     assert_non_null(strstr(told, "of another version"));
-    say(&ends, &(mr_shm_message){.kind = MR_SHM_NOTE, .a = MR_SHM_VERSION}, token, sizeof token);
+    say(&ends, &(mr_shm_message){.kind = MR_SHM_GONE, .a = MR_SHM_VERSION}, token, sizeof token);
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, 15);
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, told, sizeof told);
+    /* Without a bell nobody can come, either. */
+    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, sizeof token);
+    assert_non_null(strstr(told, "a bell that is none"));
     mr_log_to(NULL, NULL);
     /* Those who say nothing keep nobody out. */
     int silent[64];
@@ -227,7 +380,7 @@ static void only_who_was_invited_comes_in(void **state) {
         assert_int_equal(mr_shm_connect(ends.offer.path, &silent[i]), MR_OK);
         mr_shm_export_drive(ends.export, false);
     }
-    assert_int_equal(mr_shm_import_open(&ends.import, &ends.offer, &ends.guest), MR_OK);
+    shm_ends_come(&ends);
     mr_shm_export_drive(ends.export, false);
     mr_shm_export_drive(ends.export, false);
     assert_true(mr_shm_export_attached(ends.export, ends.peer));
@@ -262,37 +415,6 @@ static void the_folder_is_the_users_alone_and_goes_with_the_export(void **state)
     assert_int_equal(stat(folder, &found), -1);
 }
 
-static void what_the_ends_tell_each_other_is_one_line(void **state) {
-    (void)state;
-    const mr_shm_offer offer = {.path = "/tmp/millrace-a b/shm", .host = "0000-11"};
-    mr_shm_offer offered;
-    mr_shm_guest guest = {.host = "0000-11"}, come, other;
-    char text[2 * MR_SHM_TEXT];
-    for (int i = 0; i < 16; i++)
-        guest.token[i] = (uint8_t)(i * 17);
-    assert_string_equal(mr_shm_offer_print(&offer, text), "0000-11 /tmp/millrace-a b/shm");
-    assert_int_equal(mr_shm_offer_parse(text, &offered), MR_OK);
-    assert_string_equal(offered.path, offer.path);
-    assert_string_equal(offered.host, offer.host);
-    assert_string_equal(mr_shm_guest_print(&guest, text), "0000-11 00112233445566778899aabbccddeeff");
-    assert_int_equal(mr_shm_guest_parse(text, &come), MR_OK);
-    assert_string_equal(come.host, guest.host);
-    assert_memory_equal(come.token, guest.token, sizeof guest.token);
-    static const char *const wrong[] = {"", " ", "host", "host 00112233445566778899aabbccddeef", "host shm",
-                                        "host 00112233445566778899aabbccddeefg",
-                                        "host 00112233445566778899aabbccddeeff0",
-                                        "a-host-whose-name-is-longer-than-any-identifier /shm"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(mr_shm_offer_parse(wrong[i], &offered), MR_ERROR_PROTOCOL);
-        assert_int_equal(mr_shm_guest_parse(wrong[i], &come), MR_ERROR_PROTOCOL);
-    }
-    snprintf(text, sizeof text, "h /%0120d", 0);
-    assert_int_equal(mr_shm_offer_parse(text, &offered), MR_ERROR_PROTOCOL);
-    assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
-    assert_int_equal(mr_shm_guest_make(&other), MR_OK);
-    assert_memory_not_equal(guest.token, other.token, sizeof guest.token);
-}
-
 static void what_hinders_sharing_is_said(void **state) {
     (void)state;
     shm_ends ends;
@@ -300,7 +422,7 @@ static void what_hinders_sharing_is_said(void **state) {
     shm_ends_begin_unattached(&ends);
     mr_shm_offer offer = ends.offer;
     offer.host[0] ^= 1;
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.bell), MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "another host"));
     mr_shm_guest stranger = ends.guest;
     mr_shm_peer *nobody = NULL;
@@ -309,10 +431,10 @@ static void what_hinders_sharing_is_said(void **state) {
     assert_null(nobody);
     offer = ends.offer;
     snprintf(offer.path, sizeof offer.path, "/nowhere/shm");
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.bell), MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "/nowhere/shm: No such file"));
     memset(offer.path, 'x', sizeof offer.path);
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.bell), MR_ERROR_UNAVAILABLE);
     assert_null(ends.import);
     assert_int_equal(mr_shm_export_create(&none, "/nowhere/at/all"), MR_ERROR_UNAVAILABLE);
     assert_null(none);
@@ -352,10 +474,13 @@ int main(void) {
         cmocka_unit_test(references_are_believed_only_within_bounds),
         cmocka_unit_test(a_reference_of_former_times_is_refused),
         cmocka_unit_test(files_that_could_still_change_are_refused),
+        cmocka_unit_test(notes_that_cannot_be_cost_the_producer_its_place),
+        cmocka_unit_test(who_passes_no_rings_has_sent_no_notes),
         cmocka_unit_test(a_ring_that_lies_costs_the_peer_its_place),
+        cmocka_unit_test(notes_that_cannot_be_cost_the_peer_its_place),
+        cmocka_unit_test(a_peer_that_talks_loses_its_place),
         cmocka_unit_test(only_who_was_invited_comes_in),
         cmocka_unit_test(the_folder_is_the_users_alone_and_goes_with_the_export),
-        cmocka_unit_test(what_the_ends_tell_each_other_is_one_line),
         cmocka_unit_test(what_hinders_sharing_is_said),
         cmocka_unit_test(a_consumer_without_descriptors_hangs_up),
     };

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/data/pool.h"
@@ -78,8 +79,9 @@ static pid_t start_consumer(const mr_shm_offer *offer, const mr_shm_guest *guest
     if (child)
         return child;
     mr_shm_import *import;
+    int bell;
     close(other_end);
-    must(mr_shm_import_open(&import, offer, guest) == MR_OK, 2);
+    must(mr_shm_bell(&bell) == MR_OK && mr_shm_import_open(&import, offer, guest, bell) == MR_OK, 2);
     consume(letters, import);
     mr_shm_import_close(&import);
     _exit(0);
@@ -159,6 +161,82 @@ static void every_frame_is_seen_as_it_was_sent(void **state) {
     mr_pool_release(&pool);
 }
 
+enum { NOTES = 5000 };
+
+static void pause_now_and_then(unsigned *seed) {
+    if (rand_r(seed) % 64 == 0)
+        nanosleep(&(struct timespec){.tv_nsec = rand_r(seed) % 200000}, NULL);
+}
+
+/* Sleeps whenever there is no note, and answers each of them. */
+static pid_t start_listener(const mr_shm_offer *offer, const mr_shm_guest *guest, unsigned seed) {
+    pid_t child = fork_child();
+    if (child)
+        return child;
+    mr_shm_import *import;
+    uint8_t *place;
+    uint64_t rings, number;
+    size_t bytes;
+    int bell;
+    must(mr_shm_bell(&bell) == MR_OK && mr_shm_import_open(&import, offer, guest, bell) == MR_OK, 2);
+    for (uint64_t i = 0; i < NOTES;) {
+        int status = mr_shm_import_fetch(import, &number, sizeof number, &bytes);
+        if (status == MR_ERROR_AGAIN && mr_shm_import_rest(import)) {
+            must(poll(&(struct pollfd){.fd = bell, .events = POLLIN}, 1, PATIENCE_MS) == 1, 3);
+            must(read(bell, &rings, sizeof rings) == sizeof rings, 4);
+        } else if (status != MR_ERROR_AGAIN) {
+            must(status == MR_OK && bytes == sizeof number && number == i, 5);
+            must(mr_shm_import_room(import, &place) >= sizeof number, 6);
+            memcpy(place, &number, sizeof number);
+            mr_shm_import_post(import, sizeof number);
+            i++;
+        }
+        pause_now_and_then(&seed);
+    }
+    mr_shm_import_close(&import);
+    _exit(0);
+}
+
+/* Both sleep whenever they have nothing to do: a wake-up that were lost would stop them for ever. */
+static void notes_wake_who_sleeps(void **state) {
+    (void)state;
+    mr_shm_export *export;
+    mr_shm_peer *peer;
+    mr_shm_offer offer;
+    mr_shm_guest guest;
+    uint8_t *place;
+    uint64_t number;
+    size_t bytes;
+    int ended;
+    unsigned seed = (unsigned)getpid();
+    print_message("seed %u\n", seed);
+    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
+    invite(export, &peer, &offer, &guest);
+    pid_t child = start_listener(&offer, &guest, seed + 1);
+    await_peer(export, peer);
+    for (uint64_t sent = 0, answered = 0; answered < NOTES;) {
+        pause_now_and_then(&seed);
+        if (sent < NOTES && sent - answered < 1 + seed % 100 &&
+            mr_shm_export_room(export, peer, &place) >= sizeof sent) {
+            memcpy(place, &sent, sizeof sent);
+            mr_shm_export_post(export, peer, sizeof sent);
+            sent++;
+            continue;
+        }
+        int status = mr_shm_export_fetch(export, peer, &number, sizeof number, &bytes);
+        assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
+        if (status) {
+            mr_shm_export_drive(export, true);
+            wait_for(mr_shm_export_fd(export));
+        } else {
+            assert_int_equal(number, answered++);
+        }
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    mr_shm_export_destroy(&export);
+}
+
 /* One consumer after the other is killed while it takes, reads and gives back; the pool is whole again each time. */
 static void a_killed_consumer_pins_nothing(void **state) {
     (void)state;
@@ -223,13 +301,13 @@ static void remove_socket(const mr_shm_offer *offer) {
     mr_shm_unlisten(offer->path);
 }
 
-/* The consumer sees every frame whole up to the last, what it holds stays readable, and it is told of the end. */
+/* The consumer sees every frame whole up to the last, and what it holds stays readable. */
 static void a_killed_producer_harms_nobody(void **state) {
     (void)state;
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
     for (int round = 0; round < KILLS; round++) {
-        int letters[2], ended;
+        int letters[2], bell, ended;
         mr_shm_offer offer;
         mr_shm_guest guest;
         mr_shm_import *import;
@@ -246,7 +324,8 @@ static void a_killed_producer_harms_nobody(void **state) {
         close(letters[1]);
         wait_for(letters[0]);
         assert_int_equal(recv(letters[0], &offer, sizeof offer, 0), sizeof offer);
-        assert_int_equal(mr_shm_import_open(&import, &offer, &guest), MR_OK);
+        assert_int_equal(mr_shm_bell(&bell), MR_OK);
+        assert_int_equal(mr_shm_import_open(&import, &offer, &guest, bell), MR_OK);
         int until = rand_r(&seed) % 100;
         for (int i = 0;; i++) {
             if (i == until)
@@ -262,9 +341,8 @@ static void a_killed_producer_harms_nobody(void **state) {
         }
         assert_int_equal(waitpid(child, &ended, 0), child);
         assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
-        size_t bytes;
-        assert_int_equal(mr_shm_import_fetch(import, NULL, 0, &bytes), MR_ERROR_UNAVAILABLE);
         mr_shm_import_close(&import);
+        close(bell);
         if (held)
             assert_true(is_filled(held, last.number));
         mr_buffer_unref(&held);
@@ -305,8 +383,10 @@ static int open_as_another_user(const mr_shm_offer *offer, const mr_shm_guest *g
     pid_t child = fork_child();
     if (child == 0) {
         mr_shm_import *import;
+        int bell;
         must(setresuid(NOBODY, NOBODY, NOBODY) == 0, 9);
-        _exit(mr_shm_import_open(&import, offer, guest) == MR_ERROR_PERMISSION ? 0 : 1);
+        must(mr_shm_bell(&bell) == MR_OK, 10);
+        _exit(mr_shm_import_open(&import, offer, guest, bell) == MR_ERROR_PERMISSION ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &ended, 0), child);
     return ended;
@@ -339,6 +419,7 @@ static void another_user_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_frame_is_seen_as_it_was_sent),
+        cmocka_unit_test(notes_wake_who_sleeps),
         cmocka_unit_test(a_killed_consumer_pins_nothing),
         cmocka_unit_test(a_killed_producer_harms_nobody),
         cmocka_unit_test(a_frame_of_another_process_can_only_be_read),

@@ -22,6 +22,7 @@ typedef struct cut_in {
     mr_task room;              /* run by the inlet when there is room again */
     mr_task letters;           /* run by an idle worker when letters come */
     bool listened;             /* its own: letters were read, and the carrier's work is to be done */
+    bool by_carrier;           /* no worker can wait for letters: the carrier's thread does */
     bool has_tasks;
     atomic_bool stopping, closing;
 
@@ -256,6 +257,16 @@ static void tell_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, waits, address, now_ns));
 }
 
+/* Letters that have come since they were looked for are read in another turn. */
+static void rest(cut_in *in) {
+    bool quiet = mr_cut_borrower_rest(in->borrower);
+    mr_task_watch_again(&in->letters);
+    if (!quiet && in->by_carrier)
+        mr_carrier_wake(in->carrier);
+    else if (!quiet)
+        mr_task_wake(&in->letters);
+}
+
 static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
     bool closing = atomic_load(&in->closing);
@@ -275,8 +286,7 @@ static bool work(void *context, int64_t *wake_ns) {
     tell_absence(in, now_ns, wake_ns);
     watch_giver(in, now_ns, wake_ns);
     watch_farewell(in, now_ns, wake_ns);
-    mr_cut_borrower_rest(in->borrower);
-    mr_task_watch_again(&in->letters);
+    rest(in);
     return !closing;
 }
 
@@ -302,7 +312,8 @@ static void read_letters(void *context) {
 /* Where no worker can wait for letters the carrier's thread does. */
 static void watch_letters(cut_in *in) {
     int fd = mr_cut_borrower_fd(in->borrower);
-    if (fd >= 0 && mr_task_watch(&in->letters, fd))
+    in->by_carrier = fd >= 0 && mr_task_watch(&in->letters, fd);
+    if (in->by_carrier)
         mr_carrier_watch(in->carrier, fd);
 }
 

@@ -1,9 +1,6 @@
 #include "engine/transport/cut_share.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -52,7 +49,6 @@ struct mr_cut_lender {
     mr_shm_export *export;
     char text[MR_SHM_TEXT];
     mr_shm_peer *aim;
-    uint8_t note[MR_SHM_NOTE_BYTES];
     size_t count;
     lent_to peers[];
 };
@@ -96,7 +92,7 @@ int mr_cut_lender_fd(const mr_cut_lender *lender) {
     return lender ? mr_shm_export_fd(lender->export) : -1;
 }
 
-/* One whose next letter waits for its turn would be readable all the time, and so would one that is not listened to. */
+/* One whose next letter waits for its turn would keep this end awake, and so would one that is not listened to. */
 void mr_cut_lender_work(mr_cut_lender *lender) {
     if (!lender)
         return;
@@ -160,22 +156,24 @@ bool mr_cut_lend(void *context, mr_buffer *buffer, size_t offset, size_t bytes, 
     return true;
 }
 
-/* A full socket is no fault: the taker is behind, and ZeroMQ keeps what its credit allows. */
+/* A full ring is no fault: the taker is behind, and ZeroMQ keeps what its credit allows. */
 static void tell_crowded(mr_cut_lender *lender) {
     if (!lender->crowded)
-        mr_log(MR_LOG_INFO, "%s: the socket beside ZeroMQ is full: messages go through ZeroMQ where it is",
+        mr_log(MR_LOG_INFO, "%s: the ring beside ZeroMQ is full: messages go through ZeroMQ where it is",
                lender->cut->name);
     lender->crowded = true;
 }
 
 bool mr_cut_lender_post(mr_cut_lender *lender, const mr_cut_message *message, const mr_wire_part *parts, size_t count) {
-    size_t bytes;
-    if (!lender || !lender->aim || !message->number ||
-        mr_letter_write(lender->note, sizeof lender->note, message, parts, count, &bytes))
-        return false;
-    if (!mr_shm_export_post(lender->export, lender->aim, lender->note, bytes))
+    uint8_t *place;
+    size_t bytes, room = lender && lender->aim && message->number
+                             ? mr_shm_export_room(lender->export, lender->aim, &place) : 0;
+    if (room && !mr_letter_write(place, room, message, parts, count, &bytes)) {
+        mr_shm_export_post(lender->export, lender->aim, bytes);
         return true;
-    if (mr_shm_export_attached(lender->export, lender->aim))
+    }
+    if (lender && lender->aim && room < MR_SHM_NOTE_BYTES && message->number &&
+        mr_shm_export_attached(lender->export, lender->aim))
         tell_crowded(lender);
     return false;
 }
@@ -214,18 +212,16 @@ void mr_cut_lender_take(mr_cut_lender *lender, size_t place) {
 /* What one giving side shares. */
 typedef struct lender_seen {
     mr_shm_import *import; /* NULL: nothing comes from there but through ZeroMQ */
-    bool watched;          /* its descriptor is among those that are waited for */
     inbox box;
 } lender_seen;
 
 struct mr_cut_borrower {
     const mr_cut *cut;
     bool told;
-    int poll;
+    int bell;
     mr_shm_guest guest;
     char text[MR_SHM_TEXT];
     uint32_t aim;
-    uint8_t note[MR_SHM_NOTE_BYTES];
     size_t count;
     lender_seen lenders[]; /* by route */
 };
@@ -239,10 +235,7 @@ int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for %s", cut->name);
     made->cut = cut;
     made->count = cut->connect_count;
-    made->poll = epoll_create1(EPOLL_CLOEXEC);
-    if (made->poll < 0)
-        mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: epoll_create1: %s", strerror(errno));
-    if (made->poll < 0 || mr_shm_guest_make(&made->guest)) {
+    if (mr_shm_bell(&made->bell) || mr_shm_guest_make(&made->guest)) {
         tell(cut, &made->told);
         mr_cut_borrower_destroy(&made);
         return MR_OK;
@@ -252,17 +245,7 @@ int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut) {
     return MR_OK;
 }
 
-static void watch(const mr_cut_borrower *borrower, lender_seen *from, bool watched) {
-    struct epoll_event event = {.events = EPOLLIN};
-    /* Where it cannot be watched its letters are read when something else wakes the thread: beats, at the latest. */
-    if (watched != from->watched)
-        epoll_ctl(borrower->poll, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, mr_shm_import_fd(from->import), &event);
-    from->watched = watched;
-}
-
-static void close_lender(const mr_cut_borrower *borrower, lender_seen *from) {
-    if (from->import)
-        watch(borrower, from, false);
+static void close_lender(lender_seen *from) {
     mr_shm_import_close(&from->import);
     from->box.over = from->box.here = false;
 }
@@ -273,9 +256,9 @@ void mr_cut_borrower_destroy(mr_cut_borrower **borrower) {
     if (!gone)
         return;
     for (size_t i = 0; i < gone->count; i++)
-        close_lender(gone, &gone->lenders[i]);
-    if (gone->poll >= 0)
-        close(gone->poll);
+        close_lender(&gone->lenders[i]);
+    if (gone->bell >= 0)
+        close(gone->bell);
     mr_free(gone);
 }
 
@@ -284,7 +267,7 @@ const char *mr_cut_borrower_text(const mr_cut_borrower *borrower) {
 }
 
 int mr_cut_borrower_fd(const mr_cut_borrower *borrower) {
-    return borrower ? borrower->poll : -1;
+    return borrower ? borrower->bell : -1;
 }
 
 static bool fetch(const mr_cut_borrower *borrower, lender_seen *from) {
@@ -308,20 +291,28 @@ void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route) {
 
 bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cut_message *message,
                           const mr_wire_part *parts, size_t count) {
-    size_t bytes;
+    uint8_t *place;
     mr_shm_import *import = borrower && route < borrower->count ? borrower->lenders[route].import : NULL;
-    return import && message->number &&
-           !mr_letter_write(borrower->note, sizeof borrower->note, message, parts, count, &bytes) &&
-           !mr_shm_import_post(import, borrower->note, bytes);
+    size_t bytes, room = import && message->number ? mr_shm_import_room(import, &place) : 0;
+    if (!room || mr_letter_write(place, room, message, parts, count, &bytes))
+        return false;
+    mr_shm_import_post(import, bytes);
+    return true;
 }
 
-/* One that is over would be readable for ever, and so would one whose next letter waits for its turn. */
-void mr_cut_borrower_rest(mr_cut_borrower *borrower) {
+/* The bell is heard first: what rings from then on is not. One whose next letter waits for its turn would keep this end
+ * awake, and so would one that is not listened to. */
+bool mr_cut_borrower_rest(mr_cut_borrower *borrower) {
+    uint64_t rings;
+    bool quiet = true;
+    if (borrower && read(borrower->bell, &rings, sizeof rings) < 0)
+        rings = 0;
     for (size_t i = 0; borrower && i < borrower->count; i++) {
         lender_seen *from = &borrower->lenders[i];
-        if (from->import)
-            watch(borrower, from, !from->box.over && !from->box.here);
+        if (from->import && !from->box.over && !from->box.here)
+            quiet = mr_shm_import_rest(from->import) && quiet;
     }
+    return quiet;
 }
 
 void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action) {
@@ -330,10 +321,10 @@ void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action) {
     lender_seen *from = &borrower->lenders[action->peer];
     const char *memory = action->of.memory;
     mr_shm_offer offer;
-    close_lender(borrower, from);
+    close_lender(from);
     if (action->of.change != MR_PEER_JOINED || !memory || !*memory)
         return;
-    if (mr_shm_offer_parse(memory, &offer) || mr_shm_import_open(&from->import, &offer, &borrower->guest))
+    if (mr_shm_offer_parse(memory, &offer) || mr_shm_import_open(&from->import, &offer, &borrower->guest, borrower->bell))
         tell(borrower->cut, &borrower->told);
 }
 

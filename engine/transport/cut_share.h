@@ -1,8 +1,8 @@
 /* Shared memory under a cut: the giving side lends slots to takers of this host, the taking side borrows them. Used with
  * the carrier's duty. What cannot be shared crosses inline; why is told once. Internal to engine.
  *
- * Numbered messages between both ends go over the same unix socket, as letters (shm_letter.h): one wake-up of the other
- * process, where ZeroMQ has three. Those that find no room there, or are too long for it, go through ZeroMQ. So a session
+ * Numbered messages between both ends go through shared memory, too, as letters (shm_letter.h): one wake-up of the other
+ * process, where ZeroMQ has three, and none while that is awake. Those that find no room there, or are too long for it, go through ZeroMQ. So a session
  * has two ways, each of which keeps its messages whole and in order; their numbers put both in one. A letter whose turn
  * has not come waits for what is on its way through ZeroMQ; and since a letter has arrived when it was sent, whoever
  * has read all letters before a message of ZeroMQ's misses none that was sent before it. */
@@ -13,9 +13,9 @@
 #include "engine/transport/session.h"
 #include "engine/transport/shm_letter.h"
 
-/* Letters of one other end that are read in a row: more than a socket has room for, so that all are read that were sent
+/* Letters of one other end that are read in a row: more than a ring has room for, so that all are read that were sent
  * before a certain moment. */
-enum { MR_CUT_MOST_LETTERS = 4096 };
+enum { MR_CUT_MOST_LETTERS = 32768 };
 
 /* ---- the giving side ------------------------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ const char *mr_cut_lender_text(const mr_cut_lender *lender);
 /* Readable when mr_cut_lender_work has something to do, or when there are letters, but for takers whose next one waits for
  * its turn; -1 without. */
 int mr_cut_lender_fd(const mr_cut_lender *lender);
-/* Takes back what has come back, before the thread waits for the descriptor. */
+/* Takes back what has come back, before the descriptor is waited for. */
 void mr_cut_lender_work(mr_cut_lender *lender);
 /* A peer came or went. */
 void mr_cut_lender_note(mr_cut_lender *lender, const mr_action *action);
@@ -55,7 +55,8 @@ int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut);
 /* Buffers that were borrowed live on. */
 void mr_cut_borrower_destroy(mr_cut_borrower **borrower);
 const char *mr_cut_borrower_text(const mr_cut_borrower *borrower);
-/* Readable when there are letters, but for giving sides whose next one waits for its turn; -1 without. */
+/* Readable when letters have come since mr_cut_borrower_rest, but of giving sides whose next one waited for its turn; -1
+ * without. */
 int mr_cut_borrower_fd(const mr_cut_borrower *borrower);
 /* The next letter of that giving side, until mr_cut_borrower_take: the same each time. False: none is there. */
 bool mr_cut_borrower_next(mr_cut_borrower *borrower, uint32_t route, const mr_letter **letter);
@@ -63,8 +64,8 @@ void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route);
 /* Sends a message to that giving side as a letter. False: it must go through ZeroMQ. */
 bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cut_message *message,
                           const mr_wire_part *parts, size_t count);
-/* To be called before the thread waits for the descriptor. */
-void mr_cut_borrower_rest(mr_cut_borrower *borrower);
+/* To be called before the descriptor is waited for. False: letters have come meanwhile, so do not wait. */
+bool mr_cut_borrower_rest(mr_cut_borrower *borrower);
 void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action);
 /* Whom the message came from that is read next. */
 void mr_cut_borrower_aim(mr_cut_borrower *borrower, uint32_t route);

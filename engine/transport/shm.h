@@ -11,8 +11,14 @@
  * the reference travels in the envelope; mr_shm_import_take makes a buffer of it. When its last reference is
  * dropped the lease goes back through a ring in memory that both map, without a system call and without a message.
  * Acknowledgements would not do: they tell what became of a frame, and a stage may keep a picture for longer than
- * that. Only where the producer sleeps with leases out does the first one that comes back wake it, through an
- * eventfd. The producer believes the ring only as far as it agrees with what it has lent.
+ * that. The producer believes the ring only as far as it agrees with what it has lent.
+ *
+ * Notes. Small messages go through rings of bytes in the same memory, one each way (shm_notes.h), whole and in order. A
+ * note has arrived when it is posted, and is there also when who posted it is not any more.
+ *
+ * Bells. Each end has an eventfd, one for all its peers, which it passes them. Who is going to sleep says so in the
+ * memory, and only then does what comes ring its bell, once: a lease, or a note. There is no other thread on the way. A
+ * hostile peer can ring without need, or keep the bell from being heard, until what else the other end waits for.
  *
  * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the
  * peer held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each
@@ -47,7 +53,7 @@ enum {
     MR_SHM_POOLS = 1024,       /* most that one link has at a time; frames of others travel inline */
     MR_SHM_LEASES = 4096,      /* most that one peer holds; beyond it frames travel inline */
     MR_SHM_LEAST_BYTES = 4096, /* what is smaller is cheaper inline */
-    MR_SHM_NOTE_BYTES = 65536  /* most of one note */
+    MR_SHM_NOTE_BYTES = 131072 /* most of one note */
 };
 
 /* Where an export is to be found: what the producer tells all that may become its peers. */
@@ -84,11 +90,11 @@ int mr_shm_export_create(mr_shm_export **export, const char *folder);
 /* Drops all peers. Their buffers are in use no longer. */
 void mr_shm_export_destroy(mr_shm_export **export);
 
-/* Readable when mr_shm_export_drive has something to do, or notes are to be fetched. */
+/* Readable when mr_shm_export_drive has something to do, which hears the bell, or notes are to be fetched. */
 int mr_shm_export_fd(const mr_shm_export *export);
 /* Accepts peers, takes back what they have let go of and what dead ones held. To be called in each turn of the
  * caller's loop; `sleeps` says that it is going to wait for the descriptor, which then becomes readable when
- * something comes back. Failures are of single peers and logged. */
+ * something comes back, or notes do. Failures are of single peers and logged. */
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps);
 
 void mr_shm_export_offer(const mr_shm_export *export, mr_shm_offer *offer);
@@ -108,28 +114,30 @@ void mr_shm_export_recall(mr_shm_export *export, mr_shm_peer *peer, const mr_shm
 /* Leases that the peer holds. */
 size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer);
 
-/* Sends a note, a small message, over the unix socket itself, which wakes the consumer directly, where ZeroMQ wakes two
- * threads of its own on the way. The system keeps what the consumer has not fetched, within the bound of the socket,
- * whole and in order, and neither end can change it. A note has arrived when this returns. MR_ERROR_AGAIN: not attached,
- * or no room; go the other way. The consumer sends notes likewise. */
-int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, const void *data, size_t bytes);
-/* The next note of a peer, of at most `room` bytes. MR_ERROR_AGAIN, without a message: none now; else the peer is attached
- * no more: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
+/* Where the next note for a peer is to be written, and how many bytes it may have, at most MR_SHM_NOTE_BYTES. 0: not
+ * attached, or no room; go the other way. The consumer sends notes likewise. */
+size_t mr_shm_export_room(mr_shm_export *export, mr_shm_peer *peer, uint8_t **place);
+/* Sends so many bytes, at least 1, of what was written there, with no call for that peer between. */
+void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);
+/* The next note of a peer, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message: none
+ * now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
 int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes);
-/* Whether the export's descriptor is to become readable for this peer, when it has sent notes or is gone: true to begin
- * with. */
+/* Whether the export's descriptor is to become readable for notes of this peer: true to begin with. */
 void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed);
 
 /* ---- the consumer ---------------------------------------------------------------------------------------------- */
 
 typedef struct mr_shm_import mr_shm_import;
 
-/* MR_ERROR_UNAVAILABLE: another host, or no such socket; MR_ERROR_PERMISSION: another user. */
-int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest);
+/* A bell for any number of imports: an eventfd that does not block, which is the caller's to wait for, to read and to close.
+ * MR_ERROR_UNAVAILABLE. */
+int mr_shm_bell(int *fd);
+
+/* `bell`, which is borrowed, is written to when there are notes and mr_shm_import_rest was called before.
+ * MR_ERROR_UNAVAILABLE: another host, or no such socket; MR_ERROR_PERMISSION: another user. */
+int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int bell);
 /* Buffers that were taken live on. */
 void mr_shm_import_close(mr_shm_import **import);
-/* Readable when there are notes or the producer is gone. */
-int mr_shm_import_fd(const mr_shm_import *import);
 
 /* Makes a buffer (kind MR_MEMORY_SHARED, to be read only) of a reference. MR_ERROR_PROTOCOL: the reference is
  * refused: not within its pool, of a former generation, or held already; nothing was taken. */
@@ -137,10 +145,15 @@ int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference,
 /* Gives a reference back that is not wanted (a frame that came twice). As take, and the same errors. */
 int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *reference);
 
-/* The next note, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message: none now;
- * MR_ERROR_UNAVAILABLE: the producer is gone; MR_ERROR_PROTOCOL. */
+/* The next note, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough); hears by the way of pools that are gone.
+ * MR_ERROR_AGAIN, without a message: none now; MR_ERROR_UNAVAILABLE: the producer was gone before it knew who has come;
+ * MR_ERROR_PROTOCOL. That a producer with which notes were exchanged is gone is not told. */
 int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes);
-/* Sends a note to the producer. MR_ERROR_AGAIN: the producer has not said yet that it is attached, or no room. */
-int mr_shm_import_post(mr_shm_import *import, const void *data, size_t bytes);
+/* Asks for the bell. False: there are notes, so do not sleep. */
+bool mr_shm_import_rest(mr_shm_import *import);
+/* As mr_shm_export_room and mr_shm_export_post. No room, either, as long as the producer has not said that it is attached,
+ * which is heard in mr_shm_import_fetch. */
+size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place);
+void mr_shm_import_post(mr_shm_import *import, size_t bytes);
 
 #endif

@@ -1,6 +1,5 @@
 /* The producer's end: which peers there are, what they hold, and what has come back. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -9,95 +8,10 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
-#include "engine/data/pool.h"
-#include "engine/data/slab.h"
-#include "engine/transport/shm.h"
-#include "engine/transport/shm_ring.h"
-#include "engine/transport/shm_socket.h"
+#include "engine/transport/shm_export_parts.h"
 #include "millrace/status.h"
 
-enum { EVENTS = 16, STRANGERS = 16 };
-
-/* A pool as one peer knows it. Its number is its place, and above that a count that tells it from what was there
- * before. */
-typedef struct passed_pool {
-    mr_slab *slab; /* NULL: the place is free */
-    uint32_t number;
-} passed_pool;
-
-/* Invited, then attached, then gone; the caller holds it until it is dropped. */
-struct mr_shm_peer {
-    mr_shm_peer *next;
-    uint8_t token[MR_SHM_TOKEN_BYTES];
-    int fd; /* -1: not attached */
-    bool gone;
-    bool heeded; /* its descriptor is waited for */
-    mr_shm_ring *ring;
-    uint64_t taken; /* from the ring */
-    uint32_t free_count;
-    uint32_t free[MR_SHM_LEASES]; /* numbers of leases that are not out */
-    mr_buffer *lent[MR_SHM_LEASES];
-    uint32_t passed_count; /* pools so far */
-    passed_pool pools[MR_SHM_POOLS];
-};
-
-struct mr_shm_export {
-    pthread_mutex_t lock; /* guards all below */
-    int poll, listener, bell;
-    mr_shm_offer offer;
-    mr_shm_peer *peers;
-    int strangers[STRANGERS]; /* connected, and have not shown a token; -1: free */
-    size_t next_stranger;     /* whose place the next one takes */
-    uint64_t closings;        /* of slabs, when last looked */
-};
-
-/* ---- leases ---------------------------------------------------------------------------------------------------- */
-
-static void take_back(mr_shm_peer *peer, uint32_t lease) {
-    mr_buffer_unref(&peer->lent[lease]);
-    peer->free[peer->free_count++] = lease;
-}
-
-static void take_all_back(mr_shm_peer *peer) {
-    for (uint32_t i = 0; i < MR_SHM_LEASES; i++)
-        if (peer->lent[i])
-            take_back(peer, i);
-}
-
-/* Nothing that it was told or holds counts any more. */
-static void detach(mr_shm_export *self, mr_shm_peer *peer) {
-    if (peer->fd >= 0) {
-        epoll_ctl(self->poll, EPOLL_CTL_DEL, peer->fd, NULL);
-        close(peer->fd);
-    }
-    peer->fd = -1;
-    peer->gone = true;
-    take_all_back(peer);
-    mr_shm_ring_unmap(&peer->ring);
-    for (size_t i = 0; i < MR_SHM_POOLS; i++)
-        mr_slab_unref(&peer->pools[i].slab);
-}
-
-static void collect(mr_shm_export *self, mr_shm_peer *peer) {
-    uint32_t lease;
-    int status = MR_ERROR_AGAIN;
-    while (peer->ring && !(status = mr_shm_ring_take(peer->ring, peer->taken, &lease))) {
-        peer->taken++;
-        if (lease >= MR_SHM_LEASES || !peer->lent[lease]) {
-            status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer gives back what it was not lent");
-            break;
-        }
-        take_back(peer, lease);
-    }
-    if (peer->ring && status != MR_ERROR_AGAIN) {
-        mr_log(MR_LOG_WARNING, "%s; it gets copies from now on", mr_message());
-        detach(self, peer);
-    }
-}
-
-static uint32_t lent_count(const mr_shm_peer *peer) {
-    return MR_SHM_LEASES - peer->free_count;
-}
+enum { EVENTS = 16 };
 
 /* ---- peers ----------------------------------------------------------------------------------------------------- */
 
@@ -122,19 +36,34 @@ static mr_shm_peer *peer_of_fd(const mr_shm_export *self, int fd) {
     return peer;
 }
 
-/* The descriptor becomes the peer's on success. */
-static int attach(mr_shm_export *self, mr_shm_peer *peer, int fd) {
-    int ring = -1;
-    int status = mr_shm_ring_create(&peer->ring, &ring);
+/* Both descriptors become the peer's on success. */
+static int attach(mr_shm_export *self, mr_shm_peer *peer, int fd, int bell) {
+    int file = -1;
+    int status = mr_shm_area_create(&peer->area, &file);
     if (status)
         return status;
-    status = mr_shm_send(fd, &(mr_shm_message){.kind = MR_SHM_RING}, NULL, 0, (const int[]){ring, self->bell}, 2);
-    close(ring);
-    if (status)
-        mr_shm_ring_unmap(&peer->ring);
-    else
+    status = mr_shm_send(fd, &(mr_shm_message){.kind = MR_SHM_RINGS}, NULL, 0, (const int[]){file, self->bell}, 2);
+    close(file);
+    if (status) {
+        mr_shm_area_unmap(&peer->area);
+    } else {
         peer->fd = fd;
-    peer->heeded = !status;
+        peer->bell = bell;
+    }
+    return status;
+}
+
+static int admit(mr_shm_export *self, int fd, mr_shm_received *hello, const uint8_t *token) {
+    if (hello->message.kind != MR_SHM_HELLO || hello->message.a != MR_SHM_VERSION || hello->bytes != MR_SHM_TOKEN_BYTES)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a process that was not invited, or of another version");
+    mr_shm_peer *peer = peer_of_token(self, token);
+    if (!peer)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer shows no valid token");
+    int status = mr_shm_check_bell(hello->fds[0]);
+    if (!status)
+        status = attach(self, peer, fd, hello->fds[0]);
+    if (!status)
+        hello->fds[0] = -1;
     return status;
 }
 
@@ -142,13 +71,10 @@ static int greet(mr_shm_export *self, int fd) {
     mr_shm_received hello;
     uint8_t token[MR_SHM_TOKEN_BYTES];
     int status = mr_shm_receive(fd, &hello, token, sizeof token);
-    if (status)
-        return status;
+    if (!status)
+        status = admit(self, fd, &hello, token);
     mr_shm_close_received(&hello);
-    if (hello.message.kind != MR_SHM_HELLO || hello.message.a != MR_SHM_VERSION || hello.bytes != sizeof token)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a process that was not invited, or of another version");
-    mr_shm_peer *peer = peer_of_token(self, token);
-    return peer ? attach(self, peer, fd) : mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer shows no valid token");
+    return status;
 }
 
 static void forget_stranger(mr_shm_export *self, size_t place) {
@@ -167,7 +93,7 @@ static void accept_all(mr_shm_export *self) {
             mr_log(MR_LOG_WARNING, "%s; it is refused", mr_message());
             continue;
         }
-        size_t place = self->next_stranger++ % STRANGERS;
+        size_t place = self->next_stranger++ % MR_SHM_STRANGERS;
         forget_stranger(self, place);
         if (watch(self, fd))
             close(fd);
@@ -178,9 +104,9 @@ static void accept_all(mr_shm_export *self) {
 
 static void hear_stranger(mr_shm_export *self, int fd) {
     size_t place = 0;
-    while (place < STRANGERS && self->strangers[place] != fd)
+    while (place < MR_SHM_STRANGERS && self->strangers[place] != fd)
         place++;
-    if (place == STRANGERS)
+    if (place == MR_SHM_STRANGERS)
         return;
     int status = greet(self, fd);
     if (status == MR_ERROR_AGAIN)
@@ -192,12 +118,17 @@ static void hear_stranger(mr_shm_export *self, int fd) {
     forget_stranger(self, place);
 }
 
-/* What is to be read of a peer are notes, which wait to be fetched, or its end. */
+/* A peer says nothing more there: it is gone, or hostile. */
 static void hear_peer(mr_shm_export *self, mr_shm_peer *peer) {
-    uint32_t kind;
-    int status = mr_shm_peek(peer->fd, &kind);
-    if (status ? status != MR_ERROR_AGAIN : kind != MR_SHM_NOTE)
-        detach(self, peer);
+    mr_shm_received got;
+    int status = mr_shm_receive(peer->fd, &got, NULL, 0);
+    mr_shm_close_received(&got);
+    if (status == MR_ERROR_UNAVAILABLE) {
+        mr_shm_peer_detach(self, peer);
+    } else if (status != MR_ERROR_AGAIN) {
+        mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer says what this version does not know");
+        mr_shm_peer_banish(self, peer);
+    }
 }
 
 static void hear(mr_shm_export *self, int fd) {
@@ -216,65 +147,6 @@ static void hear(mr_shm_export *self, int fd) {
     }
 }
 
-/* ---- pools ----------------------------------------------------------------------------------------------------- */
-
-/* Tells a peer that a pool is no more. Where there is no room for that now, another time will do. */
-static bool withdraw(mr_shm_peer *peer, passed_pool *pool) {
-    const mr_shm_message gone = {.kind = MR_SHM_GONE, .number = pool->number};
-    if (mr_shm_send(peer->fd, &gone, NULL, 0, NULL, 0) == MR_ERROR_AGAIN)
-        return false;
-    mr_slab_unref(&pool->slab);
-    return true;
-}
-
-static void withdraw_closed(mr_shm_export *self) {
-    uint64_t closings = mr_slab_closings();
-    if (closings == self->closings)
-        return;
-    bool all = true;
-    for (mr_shm_peer *peer = self->peers; peer; peer = peer->next)
-        for (size_t i = 0; peer->fd >= 0 && i < MR_SHM_POOLS; i++)
-            if (peer->pools[i].slab && mr_slab_closed(peer->pools[i].slab))
-                all = withdraw(peer, &peer->pools[i]) && all;
-    self->closings = all ? closings : self->closings;
-}
-
-static int pass_pool(mr_shm_peer *peer, mr_slab *slab, size_t place) {
-    const mr_shm_message message = {
-        .kind = MR_SHM_POOL,
-        .number = peer->passed_count * MR_SHM_POOLS + (uint32_t)place,
-        .a = mr_slab_slots(slab),
-        .b = mr_slab_slot_bytes(slab),
-    };
-    int fd = mr_slab_fd(slab);
-    int status = mr_shm_send(peer->fd, &message, NULL, 0, &fd, 1);
-    if (status)
-        return status;
-    peer->passed_count++;
-    peer->pools[place] = (passed_pool){mr_slab_ref(slab), message.number};
-    return MR_OK;
-}
-
-/* The pool's number for that peer, which is told of it first where it does not know it. A pool is found near the
- * place that its address stands for. */
-static int number_of(mr_shm_peer *peer, mr_slab *slab, uint32_t *number) {
-    size_t begin = ((uintptr_t)slab >> 6) % MR_SHM_POOLS, free_place = MR_SHM_POOLS;
-    for (size_t i = 0; i < MR_SHM_POOLS; i++) {
-        size_t place = (begin + i) % MR_SHM_POOLS;
-        if (peer->pools[place].slab == slab) {
-            *number = peer->pools[place].number;
-            return MR_OK;
-        }
-        if (!peer->pools[place].slab && free_place == MR_SHM_POOLS)
-            free_place = place;
-    }
-    if (free_place == MR_SHM_POOLS)
-        return MR_ERROR_AGAIN;
-    int status = pass_pool(peer, slab, free_place);
-    *number = peer->pools[free_place].number;
-    return status ? MR_ERROR_AGAIN : MR_OK;
-}
-
 /* ---- the export ------------------------------------------------------------------------------------------------ */
 
 static const char *default_folder(void) {
@@ -285,13 +157,19 @@ static const char *default_folder(void) {
 static int open_export(mr_shm_export *self, const char *folder) {
     mr_shm_host(self->offer.host);
     self->poll = epoll_create1(EPOLL_CLOEXEC);
-    self->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (self->poll < 0 || self->bell < 0)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: eventfd: %s", strerror(errno));
-    int status = mr_shm_listen(folder ? folder : default_folder(), self->offer.path, &self->listener);
+    if (self->poll < 0)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: epoll_create1: %s", strerror(errno));
+    int status = mr_shm_bell(&self->bell);
+    if (!status)
+        status = mr_shm_listen(folder ? folder : default_folder(), self->offer.path, &self->listener);
     if (!status)
         status = watch(self, self->listener);
     return status ? status : watch(self, self->bell);
+}
+
+int mr_shm_bell(int *fd) {
+    *fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return *fd < 0 ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: eventfd: %s", strerror(errno)) : MR_OK;
 }
 
 int mr_shm_export_create(mr_shm_export **export, const char *folder) {
@@ -300,7 +178,7 @@ int mr_shm_export_create(mr_shm_export **export, const char *folder) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for sharing");
     pthread_mutex_init(&made->lock, NULL);
     made->poll = made->listener = made->bell = -1;
-    for (size_t i = 0; i < STRANGERS; i++)
+    for (size_t i = 0; i < MR_SHM_STRANGERS; i++)
         made->strangers[i] = -1;
     int status = open_export(made, folder);
     if (status)
@@ -316,7 +194,7 @@ void mr_shm_export_destroy(mr_shm_export **export) {
         return;
     for (mr_shm_peer *peer; (peer = gone->peers);)
         mr_shm_export_drop(gone, &peer);
-    for (size_t i = 0; i < STRANGERS; i++)
+    for (size_t i = 0; i < MR_SHM_STRANGERS; i++)
         forget_stranger(gone, i);
     if (gone->offer.path[0])
         mr_shm_unlisten(gone->offer.path);
@@ -340,13 +218,23 @@ static void hear_all(mr_shm_export *self) {
         hear(self, events[i].data.fd);
 }
 
+static void withdraw_closed(mr_shm_export *self) {
+    uint64_t closings = mr_slab_closings();
+    if (closings == self->closings)
+        return;
+    bool all = true;
+    for (mr_shm_peer *peer = self->peers; peer; peer = peer->next)
+        all = mr_shm_peer_withdraw(self, peer) && all;
+    self->closings = all ? closings : self->closings;
+}
+
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps) {
     pthread_mutex_lock(&export->lock);
     hear_all(export);
     for (mr_shm_peer *peer = export->peers; peer; peer = peer->next) {
-        collect(export, peer);
-        while (sleeps && peer->ring && lent_count(peer) && !mr_shm_ring_arm(peer->ring, peer->taken))
-            collect(export, peer);
+        mr_shm_peer_collect(export, peer);
+        if (sleeps)
+            mr_shm_peer_arm(export, peer);
     }
     withdraw_closed(export);
     pthread_mutex_unlock(&export->lock);
@@ -363,7 +251,8 @@ int mr_shm_export_invite(mr_shm_export *export, const mr_shm_guest *guest, mr_sh
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a peer");
     memcpy(made->token, guest->token, sizeof made->token);
-    made->fd = -1;
+    made->fd = made->bell = -1;
+    made->heeded = true;
     while (made->free_count < MR_SHM_LEASES) {
         made->free[made->free_count] = MR_SHM_LEASES - 1 - made->free_count;
         made->free_count++;
@@ -378,7 +267,7 @@ int mr_shm_export_invite(mr_shm_export *export, const mr_shm_guest *guest, mr_sh
 
 bool mr_shm_export_attached(mr_shm_export *export, mr_shm_peer *peer) {
     pthread_mutex_lock(&export->lock);
-    bool attached = peer->fd >= 0;
+    bool attached = peer->fd >= 0 && !mr_shm_notes_closed(&peer->area->down);
     pthread_mutex_unlock(&export->lock);
     return attached;
 }
@@ -393,91 +282,8 @@ void mr_shm_export_drop(mr_shm_export *export, mr_shm_peer **peer) {
     while (*place != gone)
         place = &(*place)->next;
     *place = gone->next;
-    detach(export, gone);
+    mr_shm_peer_detach(export, gone);
+    mr_shm_area_unmap(&gone->area);
     pthread_mutex_unlock(&export->lock);
     mr_free(gone);
-}
-
-/* ---- lending --------------------------------------------------------------------------------------------------- */
-
-static int lend(mr_shm_export *self, mr_shm_peer *peer, mr_buffer *buffer, mr_shm_reference *reference) {
-    if (peer->fd < 0)
-        return MR_ERROR_AGAIN;
-    mr_slab *slab = mr_pool_slab(buffer->pool);
-    int status = number_of(peer, slab, &reference->pool);
-    if (!status && peer->free_count == 0)
-        collect(self, peer);
-    if (status || peer->free_count == 0 || peer->fd < 0)
-        return MR_ERROR_AGAIN;
-    reference->slot = mr_slab_slot_of(slab, buffer->data, &reference->generation);
-    reference->lease = peer->free[--peer->free_count];
-    peer->lent[reference->lease] = mr_buffer_ref(buffer);
-    return MR_OK;
-}
-
-int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buffer, size_t offset, size_t bytes,
-                       mr_shm_reference *reference) {
-    /* What has come from another process has no pool here. */
-    if (buffer->memory != MR_MEMORY_SHARED || !buffer->pool)
-        return MR_ERROR_AGAIN;
-    reference->offset = offset;
-    reference->bytes = bytes;
-    pthread_mutex_lock(&export->lock);
-    int status = lend(export, peer, buffer, reference);
-    pthread_mutex_unlock(&export->lock);
-    return status;
-}
-
-void mr_shm_export_recall(mr_shm_export *export, mr_shm_peer *peer, const mr_shm_reference *reference) {
-    pthread_mutex_lock(&export->lock);
-    if (peer->lent[reference->lease])
-        take_back(peer, reference->lease);
-    pthread_mutex_unlock(&export->lock);
-}
-
-size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer) {
-    pthread_mutex_lock(&export->lock);
-    size_t count = lent_count(peer);
-    pthread_mutex_unlock(&export->lock);
-    return count;
-}
-
-int mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, const void *data, size_t bytes) {
-    const mr_shm_message note = {.kind = MR_SHM_NOTE};
-    if (bytes > MR_SHM_NOTE_BYTES)
-        return MR_ERROR_AGAIN;
-    pthread_mutex_lock(&export->lock);
-    int status = peer->fd < 0 ? MR_ERROR_AGAIN : mr_shm_send(peer->fd, &note, data, bytes, NULL, 0);
-    pthread_mutex_unlock(&export->lock);
-    return status ? MR_ERROR_AGAIN : MR_OK;
-}
-
-static int fetch(mr_shm_export *self, mr_shm_peer *peer, void *data, size_t room, size_t *bytes) {
-    mr_shm_received got;
-    if (peer->fd < 0)
-        return MR_ERROR_AGAIN;
-    int status = mr_shm_receive(peer->fd, &got, data, room);
-    if (!status && got.message.kind != MR_SHM_NOTE)
-        status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer sends what is no note");
-    mr_shm_close_received(&got);
-    *bytes = got.bytes;
-    if (status && status != MR_ERROR_AGAIN)
-        detach(self, peer);
-    return status;
-}
-
-int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes) {
-    pthread_mutex_lock(&export->lock);
-    int status = fetch(export, peer, data, room, bytes);
-    pthread_mutex_unlock(&export->lock);
-    return status;
-}
-
-void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed) {
-    pthread_mutex_lock(&export->lock);
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = peer->fd};
-    if (peer->fd >= 0 && heed != peer->heeded)
-        epoll_ctl(export->poll, heed ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, peer->fd, &event);
-    peer->heeded = heed;
-    pthread_mutex_unlock(&export->lock);
 }

@@ -10,7 +10,7 @@
 #include "engine/base/memory.h"
 #include "engine/data/slab.h"
 #include "engine/transport/shm.h"
-#include "engine/transport/shm_ring.h"
+#include "engine/transport/shm_area.h"
 #include "engine/transport/shm_socket.h"
 #include "millrace/status.h"
 
@@ -32,8 +32,9 @@ typedef struct holding {
 struct mr_shm_import {
     pthread_mutex_t lock; /* guards all below */
     int references;       /* the opener's and one for each holding */
-    int fd, bell;
-    mr_shm_ring *ring;
+    int fd, bell;         /* the bell is the producer's */
+    mr_shm_area *area;    /* NULL: the producer has not said yet that it knows who has come */
+    size_t withdrawn;     /* pools, whose empty notes have not come yet */
     mapping *mapped[MR_SHM_POOLS];
     holding held[MR_SHM_LEASES];
 };
@@ -56,20 +57,22 @@ static void drop(mr_shm_import *self) {
     pthread_mutex_unlock(&self->lock);
     if (!last)
         return;
-    mr_shm_ring_unmap(&self->ring);
+    mr_shm_area_unmap(&self->area);
     if (self->bell >= 0)
         close(self->bell);
     pthread_mutex_destroy(&self->lock);
     mr_free(self);
 }
 
-static void put_back(mr_shm_import *self, uint32_t lease) {
+static void ring(const mr_shm_import *self) {
     const uint64_t one = 1;
-    if (!mr_shm_ring_put(self->ring, lease))
-        return;
-    /* It fails where the bell has been rung so often that its counter is full: then it is heard as well. */
     ssize_t written = write(self->bell, &one, sizeof one);
-    (void)written;
+    (void)written; /* It fails where the bell has been rung so often that its counter is full: then it is heard as well. */
+}
+
+static void put_back(mr_shm_import *self, uint32_t lease) {
+    if (mr_shm_ring_put(&self->area->head->leases, lease))
+        ring(self);
 }
 
 static void release(void *context) {
@@ -123,13 +126,16 @@ static int remove_pool(mr_shm_import *self, uint32_t number) {
     if (!*place || (*place)->number != number)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool that there is not");
     unmap(place);
+    self->withdrawn++;
     return MR_OK;
 }
 
-static int take_ring(mr_shm_import *self, mr_shm_received *got) {
-    if (self->ring || got->fds[0] < 0 || got->fds[1] < 0)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes no ring, or two");
-    int status = mr_shm_ring_map(&self->ring, got->fds[0]);
+static int take_rings(mr_shm_import *self, mr_shm_received *got) {
+    if (self->area || got->fds[0] < 0 || got->fds[1] < 0)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes no rings, or twice");
+    int status = mr_shm_check_bell(got->fds[1]);
+    if (!status)
+        status = mr_shm_area_map(&self->area, got->fds[0]);
     if (!status) {
         self->bell = got->fds[1];
         got->fds[1] = -1;
@@ -139,8 +145,8 @@ static int take_ring(mr_shm_import *self, mr_shm_received *got) {
 
 static int heed(mr_shm_import *self, mr_shm_received *got) {
     switch (got->message.kind) {
-    case MR_SHM_RING:
-        return take_ring(self, got);
+    case MR_SHM_RINGS:
+        return take_rings(self, got);
     case MR_SHM_POOL:
         return add_pool(self, got);
     case MR_SHM_GONE:
@@ -157,34 +163,35 @@ static int hang_up(mr_shm_import *self, int status) {
     return status;
 }
 
-/* Takes in one message, and heeds it unless it is a note. */
-static int hear(mr_shm_import *self, mr_shm_received *got, void *data, size_t room) {
-    int status = mr_shm_receive(self->fd, got, data, room);
-    if (!status && got->message.kind != MR_SHM_NOTE)
-        status = heed(self, got);
-    mr_shm_close_received(got);
+/* Takes in one message. */
+static int hear(mr_shm_import *self) {
+    mr_shm_received got;
+    int status = mr_shm_receive(self->fd, &got, NULL, 0);
+    if (!status)
+        status = heed(self, &got);
+    mr_shm_close_received(&got);
     return hang_up(self, status);
 }
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
 
-static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int *fd) {
+static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int bell, int *fd) {
     if (!memchr(offer->path, 0, sizeof offer->path) || strncmp(guest->host, offer->host, sizeof offer->host) != 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is on another host");
     int status = mr_shm_connect(offer->path, fd);
     if (status)
         return status;
     const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
-    status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, NULL, 0);
+    status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, &bell, 1);
     if (status)
         close(*fd);
     return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room for a greeting") : status;
 }
 
-int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest) {
+int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int bell) {
     int fd = -1;
     *import = NULL;
-    int status = greet(offer, guest, &fd);
+    int status = greet(offer, guest, bell, &fd);
     if (status)
         return status;
     mr_shm_import *made = mr_calloc(1, sizeof *made);
@@ -210,38 +217,26 @@ void mr_shm_import_close(mr_shm_import **import) {
     pthread_mutex_lock(&gone->lock);
     close(gone->fd);
     gone->fd = -1;
+    if (gone->area)
+        mr_shm_notes_close(&gone->area->down);
     for (size_t i = 0; i < MR_SHM_POOLS; i++)
         unmap(&gone->mapped[i]);
     drop(gone);
 }
 
-int mr_shm_import_fd(const mr_shm_import *import) {
-    return import->fd;
-}
-
 /* ---- references ------------------------------------------------------------------------------------------------ */
-
-/* What the producer has said last, up to a note, which somebody else is going to fetch. MR_ERROR_AGAIN: nothing. */
-static int hear_more(mr_shm_import *self) {
-    uint32_t kind;
-    mr_shm_received got;
-    int status = mr_shm_peek(self->fd, &kind);
-    if (!status && kind == MR_SHM_NOTE)
-        return MR_ERROR_AGAIN;
-    return status ? status : hear(self, &got, NULL, 0);
-}
 
 /* The pool of that number; what the producer has said since may have brought it. */
 static int find_pool(mr_shm_import *self, uint32_t number, mapping **found) {
     int status = MR_OK;
     do {
         *found = self->mapped[number % MR_SHM_POOLS];
-    } while ((!*found || (*found)->number != number) && !(status = hear_more(self)));
+    } while ((!*found || (*found)->number != number) && !(status = hear(self)));
     return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference to no pool") : status;
 }
 
 static int check(const mr_shm_import *self, const mapping *pool, const mr_shm_reference *reference) {
-    if (!self->ring || reference->lease >= MR_SHM_LEASES || self->held[reference->lease].from)
+    if (!self->area || reference->lease >= MR_SHM_LEASES || self->held[reference->lease].from)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference on a lease that is none");
     if (reference->slot >= pool->slots || reference->offset > pool->slot_bytes ||
         reference->bytes > pool->slot_bytes - reference->offset)
@@ -296,26 +291,62 @@ int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *referenc
 
 /* ---- notes ----------------------------------------------------------------------------------------------------- */
 
-int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes) {
-    mr_shm_received got;
-    int status;
-    pthread_mutex_lock(&import->lock);
-    do {
-        status = hear(import, &got, data, room);
-    } while (!status && got.message.kind != MR_SHM_NOTE);
-    pthread_mutex_unlock(&import->lock);
-    if (status)
-        return status;
-    *bytes = got.bytes;
-    return MR_OK;
+/* The rings are what the producer says first, once it knows who has come. */
+static int await_rings(mr_shm_import *self) {
+    int status = MR_OK;
+    while (!status && !self->area)
+        status = hear(self);
+    return status;
 }
 
-/* The ring is what the producer says first, once it knows who has come: a note before that could be lost. */
-int mr_shm_import_post(mr_shm_import *import, const void *data, size_t bytes) {
-    const mr_shm_message note = {.kind = MR_SHM_NOTE};
+/* An empty note stands for a pool that is no more, which is told by the socket: it may have been heard already. */
+static int hear_withdrawal(mr_shm_import *self) {
+    int status = MR_OK;
+    while (!status && self->withdrawn == 0)
+        status = hear(self);
+    if (status == MR_ERROR_AGAIN)
+        return hang_up(self, mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool without a word"));
+    self->withdrawn -= !status;
+    return status;
+}
+
+static int fetch(mr_shm_import *self, void *data, size_t room, size_t *bytes) {
+    int status = await_rings(self);
+    *bytes = 0;
+    while (!status && *bytes == 0) {
+        status = hang_up(self, mr_shm_notes_fetch(&self->area->down, data, room, bytes));
+        if (!status && *bytes == 0)
+            status = hear_withdrawal(self);
+    }
+    return status;
+}
+
+int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes) {
     pthread_mutex_lock(&import->lock);
-    int status = bytes > MR_SHM_NOTE_BYTES || !import->ring ? MR_ERROR_AGAIN
-                                                            : mr_shm_send(import->fd, &note, data, bytes, NULL, 0);
+    int status = fetch(import, data, room, bytes);
     pthread_mutex_unlock(&import->lock);
-    return status ? MR_ERROR_AGAIN : MR_OK;
+    return status;
+}
+
+bool mr_shm_import_rest(mr_shm_import *import) {
+    pthread_mutex_lock(&import->lock);
+    bool quiet = !import->area || mr_shm_notes_rest(&import->area->down);
+    pthread_mutex_unlock(&import->lock);
+    return quiet;
+}
+
+size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place) {
+    size_t bytes = 0;
+    pthread_mutex_lock(&import->lock);
+    if (import->area)
+        hang_up(import, mr_shm_notes_room(&import->area->up, place, &bytes));
+    pthread_mutex_unlock(&import->lock);
+    return bytes;
+}
+
+void mr_shm_import_post(mr_shm_import *import, size_t bytes) {
+    pthread_mutex_lock(&import->lock);
+    if (mr_shm_notes_post(&import->area->up, bytes))
+        ring(import);
+    pthread_mutex_unlock(&import->lock);
 }

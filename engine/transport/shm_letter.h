@@ -1,4 +1,4 @@
-/* A message of a cut as one note of shared memory's socket (shm.h): which message of which session it is, so that those
+/* A message of a cut as one note of shared memory (shm.h): which message of which session it is, so that those
  * that come this way and those that come through ZeroMQ can be put in one order, then its parts.
  *
  * What is read came from another process, but lies in memory of this one: it is looked at where it is, and what it says

@@ -1,4 +1,4 @@
-/* The ring through which leases come back: a memfd of its own for each peer, which both ends map and write.
+/* The ring through which leases come back, in the memory that both ends of a link have mapped (shm_area.h).
  *
  * The consumer puts numbers of leases in; there is always room, since there are as many places as leases. The
  * producer takes them out whenever it looks. Before it sleeps it arms the ring; the consumer then rings the bell
@@ -20,13 +20,6 @@ typedef struct mr_shm_ring {
     _Alignas(64) _Atomic uint32_t lease[MR_SHM_LEASES];
 } mr_shm_ring;
 
-/* The producer's: makes the file and maps it. MR_ERROR_UNAVAILABLE. */
-int mr_shm_ring_create(mr_shm_ring **ring, int *fd);
-/* The consumer's: checks that the file can never become smaller, and maps it. The descriptor stays the caller's.
- * MR_ERROR_PROTOCOL, MR_ERROR_UNAVAILABLE. */
-int mr_shm_ring_map(mr_shm_ring **ring, int fd);
-void mr_shm_ring_unmap(mr_shm_ring **ring);
-
 /* The consumer gives a lease back; one thread at a time. Whether the bell is to be rung. */
 bool mr_shm_ring_put(mr_shm_ring *ring, uint32_t lease);
 
@@ -34,8 +27,5 @@ bool mr_shm_ring_put(mr_shm_ring *ring, uint32_t lease);
 int mr_shm_ring_take(mr_shm_ring *ring, uint64_t taken, uint32_t *lease);
 /* Asks for the bell. False: something has come back meanwhile, so do not sleep. */
 bool mr_shm_ring_arm(mr_shm_ring *ring, uint64_t taken);
-
-/* Of any memfd from the other end: whether it has these seals and that size. MR_ERROR_PROTOCOL. */
-int mr_shm_check_file(int fd, int seals, uint64_t bytes);
 
 #endif

@@ -191,18 +191,6 @@ int mr_shm_receive(int fd, mr_shm_received *received, void *data, size_t room) {
     return status;
 }
 
-int mr_shm_peek(int fd, uint32_t *kind) {
-    struct iovec part = {kind, sizeof *kind};
-    struct msghdr about = {.msg_iov = &part, .msg_iovlen = 1};
-    ssize_t got = receive(fd, &about, MSG_DONTWAIT | MSG_PEEK);
-    if (got < 0)
-        return errno == EAGAIN || errno == EINTR ? MR_ERROR_AGAIN : unavailable("recv");
-    if (got == 0)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is gone");
-    *kind = got == sizeof *kind ? *kind : 0;
-    return MR_OK;
-}
-
 void mr_shm_close_received(mr_shm_received *received) {
     for (size_t i = 0; i < MR_SHM_FDS; i++)
         if (received->fds[i] >= 0)

@@ -8,14 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_SHM_VERSION = 3, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
+enum { MR_SHM_VERSION = 4, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
 
 typedef enum mr_shm_kind {
-    MR_SHM_HELLO = 1, /* consumer: a = MR_SHM_VERSION; data: the token */
-    MR_SHM_RING,      /* producer, first: the ring's memfd and the bell */
+    MR_SHM_HELLO = 1, /* consumer, once: a = MR_SHM_VERSION; its bell; data: the token */
+    MR_SHM_RINGS,     /* producer, first: the memfd of the rings (shm_area.h), and its bell */
     MR_SHM_POOL,      /* producer: a slab's memfd; number, a = slots, b = bytes of a slot */
-    MR_SHM_GONE,      /* producer: nothing of pool `number` is in use or will be */
-    MR_SHM_NOTE       /* either: data */
+    MR_SHM_GONE       /* producer: nothing of pool `number` is in use or will be; an empty note follows it */
 } mr_shm_kind;
 
 /* Both ends are on one machine: fields are as the processor has them. */
@@ -42,8 +41,6 @@ typedef struct mr_shm_received {
     int fds[MR_SHM_FDS]; /* the caller's; -1: none */
 } mr_shm_received;
 int mr_shm_receive(int fd, mr_shm_received *received, void *data, size_t room);
-/* Looks at the kind of the next message and leaves it there. */
-int mr_shm_peek(int fd, uint32_t *kind);
 /* Closes the descriptors that were not taken out (set to -1). */
 void mr_shm_close_received(mr_shm_received *received);
 

@@ -14,11 +14,14 @@ typedef struct shm_ends {
     mr_shm_peer *peer;
     mr_shm_offer offer;
     mr_shm_guest guest;
+    int bell; /* the import's */
     mr_shm_import *import;
 } shm_ends;
 
 /* Invited, not yet there: `import` is NULL. */
 void shm_ends_begin_unattached(shm_ends *ends);
+/* Opens the import. */
+void shm_ends_come(shm_ends *ends);
 /* With the consumer attached. */
 void shm_ends_begin(shm_ends *ends);
 /* All buffers must have come back. */
@@ -26,5 +29,10 @@ void shm_ends_end(shm_ends *ends);
 mr_buffer *shm_ends_acquire(mr_pool *pool);
 /* The whole buffer. */
 mr_shm_reference shm_ends_lend(shm_ends *ends, mr_buffer *buffer);
+/* Posts a note to the consumer, or to the producer. MR_ERROR_AGAIN: there is no room for it. */
+int shm_ends_post(shm_ends *ends, const void *data, size_t bytes);
+int shm_ends_post_back(shm_ends *ends, const void *data, size_t bytes);
+/* Hears the bell: whether it was rung. */
+bool shm_ends_rung(const shm_ends *ends);
 
 #endif

@@ -2,8 +2,8 @@
  *
  *     bench_shm WAY WIDTHxHEIGHT FRAMES [RATE]
  *
- * WAY is `shm-zmq` (slots of shared memory, references over ZeroMQ), `shm-note` (the same, references over the
- * unix socket beside it), `zmq` (whole frames over ZeroMQ, ipc, ROUTER and DEALER with credit) or `memcpy` (whole
+ * WAY is `shm-zmq` (slots of shared memory, references over ZeroMQ), `shm-note` (the same, references in
+ * shared memory as well), `zmq` (whole frames over ZeroMQ, ipc, ROUTER and DEALER with credit) or `memcpy` (whole
  * frames copied into shared memory and out of it again). Frames are I420; each has its number at both ends, which
  * the consumer checks. With RATE they are sent so many times a second, and the time on the way is measured. The
  * first frames, in which memory is touched for the first time, do not count. One JSON object is printed: seconds
@@ -101,6 +101,7 @@ static void check(const uint8_t *data, size_t bytes, uint64_t number) {
 
 typedef struct consumer {
     mr_shm_import *import;
+    int bell;
     int64_t *latency;
     double cpu_s;
     int64_t begin_ns;
@@ -121,8 +122,11 @@ static void receive_letter(const bench *b, consumer *c, letter *got) {
     }
     size_t bytes;
     int status;
-    while ((status = mr_shm_import_fetch(c->import, got, sizeof *got, &bytes)) == MR_ERROR_AGAIN)
-        poll(&(struct pollfd){.fd = mr_shm_import_fd(c->import), .events = POLLIN}, 1, -1);
+    while ((status = mr_shm_import_fetch(c->import, got, sizeof *got, &bytes)) == MR_ERROR_AGAIN) {
+        uint64_t rings;
+        if (mr_shm_import_rest(c->import) && poll(&(struct pollfd){.fd = c->bell, .events = POLLIN}, 1, -1) == 1)
+            must(read(c->bell, &rings, sizeof rings) == sizeof rings, "bell");
+    }
     must(!status, "fetch");
 }
 
@@ -177,7 +181,7 @@ static void be_consumer(bench *b) {
         must(zmq_send(b->socket, "", 0, 0) == 0, "zmq_send");
     }
     if (b->way == SHM_ZMQ || b->way == SHM_NOTE)
-        must(!mr_shm_import_open(&c.import, &b->offer, &b->guest), "import");
+        must(!mr_shm_bell(&c.bell) && !mr_shm_import_open(&c.import, &b->offer, &b->guest, c.bell), "import");
     if (b->way == COPY)
         consume_copies(b, &c);
     else if (b->way == ZMQ)
@@ -234,8 +238,11 @@ static void send_letter(const bench *b, producer *p, const letter *sent) {
         must(zmq_send(b->socket, sent, sizeof *sent, 0) >= 0, "zmq_send");
         return;
     }
-    while (mr_shm_export_post(p->export, p->peer, sent, sizeof *sent) == MR_ERROR_AGAIN)
+    uint8_t *place;
+    while (mr_shm_export_room(p->export, p->peer, &place) < sizeof *sent)
         must(mr_shm_export_attached(p->export, p->peer), "the consumer is gone");
+    memcpy(place, sent, sizeof *sent);
+    mr_shm_export_post(p->export, p->peer, sizeof *sent);
 }
 
 static void produce_shared(const bench *b, producer *p, uint64_t number) {

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIZES = {"320x240": 115_200, "1920x1080": 3_110_400, "3840x2160": 12_441_600}  # bytes of I420
 WAYS = {
     "shm-zmq": "shared memory, references over ZeroMQ",
-    "shm-note": "shared memory, references over the unix socket",
+    "shm-note": "shared memory, and references in it",
     "zmq": "ZeroMQ, whole frames",
     "memcpy": "memcpy in and memcpy out",
 }
