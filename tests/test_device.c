@@ -1,4 +1,4 @@
-/* One suite for every kind of device, then what only the simulated one has, then opening by name. */
+/* One suite for every kind of device, then opening by name. What only the simulated one has: test_sim*.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
+#include "tests/support/device_work.h"
 
 static const char *const kinds[] = {"cpu", "sim:0", "sim:0 manual", "cuda:0"};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -50,50 +50,8 @@ static int close_device(void **state) {
     if (!opened.device)                                                                                              \
     skip()
 
-static void nap(void) {
-    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-}
-
-/* Lets simulated time pass until the event is done, or waits for at most a minute. */
-static void finish(mr_device *device, bool manual, const mr_event *event) {
-    int64_t now = 0;
-    for (int i = 0; i < 1200000 && !mr_event_done(event); i++) {
-        if (!manual)
-            nap();
-        else if ((now = mr_sim_advance(device, now)) == INT64_MAX)
-            break;
-    }
-    assert_true(mr_event_done(event));
-}
-
-/* Records an event on the stream, waits for it and returns its status. */
 static int settle_on(mr_stream *stream) {
-    mr_event *event;
-    assert_int_equal(mr_event_create(&event, opened.device, NULL), MR_OK);
-    assert_int_equal(mr_stream_record(stream, event), MR_OK);
-    finish(opened.device, opened.manual, event);
-    int status = mr_event_status(event);
-    mr_event_unref(&event);
-    return status;
-}
-
-typedef struct note {
-    int *list, *count;
-    int value;
-} note;
-
-static int add_note(void *arguments) {
-    const note *add = arguments;
-    add->list[(*add->count)++] = add->value;
-    return MR_OK;
-}
-
-static int fail_with(void *arguments) {
-    return *(const int *)arguments;
-}
-
-static void count_call(void *context) {
-    atomic_fetch_add((atomic_int *)context, 1);
+    return work_settle(opened.device, opened.manual, stream);
 }
 
 /* ---- every device ---------------------------------------------------------------------------------------------- */
@@ -120,8 +78,8 @@ static void work_is_done_in_order(void **state) {
     NEED_DEVICE();
     int list[100], count = 0;
     for (int i = 0; i < 100; i++) {
-        note add = {list, &count, i};
-        assert_int_equal(mr_stream_submit(opened.stream, add_note, &add, sizeof add), MR_OK);
+        work_note add = {list, &count, i};
+        assert_int_equal(mr_stream_submit(opened.stream, work_add_note, &add, sizeof add), MR_OK);
         add.value = -1; /* The stream has its own copy. */
     }
     assert_int_equal(settle_on(opened.stream), MR_OK);
@@ -135,8 +93,9 @@ static void a_failure_fails_one_event(void **state) {
     NEED_DEVICE();
     int wrong = MR_ERROR_DATA, fine = MR_OK;
     bool told_at_once = opened.device->type->kind == MR_DEVICE_CPU;
-    assert_int_equal(mr_stream_submit(opened.stream, fail_with, &wrong, sizeof wrong), told_at_once ? wrong : MR_OK);
-    assert_int_equal(mr_stream_submit(opened.stream, fail_with, &fine, sizeof fine), MR_OK);
+    assert_int_equal(mr_stream_submit(opened.stream, work_fail_with, &wrong, sizeof wrong),
+                     told_at_once ? wrong : MR_OK);
+    assert_int_equal(mr_stream_submit(opened.stream, work_fail_with, &fine, sizeof fine), MR_OK);
     assert_int_equal(settle_on(opened.stream), told_at_once ? MR_OK : wrong);
     assert_int_equal(settle_on(opened.stream), MR_OK);
 }
@@ -151,15 +110,15 @@ static void events_tell_once(void **state) {
     assert_false(mr_event_done(event));
     assert_ptr_equal(mr_event_device(event), opened.device);
     assert_ptr_equal(mr_event_stage(event), &stage);
-    assert_int_equal(mr_event_notify(event, count_call, &before), MR_OK);
-    assert_int_equal(mr_event_notify(event, count_call, &before), MR_OK);
+    assert_int_equal(mr_event_notify(event, work_count_call, &before), MR_OK);
+    assert_int_equal(mr_event_notify(event, work_count_call, &before), MR_OK);
     assert_int_equal(before, 0);
     assert_int_equal(mr_stream_record(opened.stream, event), MR_OK);
-    finish(opened.device, opened.manual, event);
+    work_finish(opened.device, opened.manual, event);
     for (int i = 0; i < 1200000 && before == 0; i++)
-        nap();
+        work_nap();
     assert_int_equal(before, 1);
-    assert_int_equal(mr_event_notify(event, count_call, &after), MR_OK);
+    assert_int_equal(mr_event_notify(event, work_count_call, &after), MR_OK);
     assert_int_equal(after, 1);
     mr_event *other = mr_event_ref(event);
     mr_event_unref(&event);
@@ -176,8 +135,8 @@ static void events_have_room_for_so_many_waiters(void **state) {
     mr_event *event;
     assert_int_equal(mr_event_create(&event, opened.device, NULL), MR_OK);
     for (int i = 0; i < MR_EVENT_WAITERS; i++)
-        assert_int_equal(mr_event_notify(event, count_call, &calls[i]), MR_OK);
-    assert_int_equal(mr_event_notify(event, count_call, &calls[MR_EVENT_WAITERS]), MR_ERROR_AGAIN);
+        assert_int_equal(mr_event_notify(event, work_count_call, &calls[i]), MR_OK);
+    assert_int_equal(mr_event_notify(event, work_count_call, &calls[MR_EVENT_WAITERS]), MR_ERROR_AGAIN);
     mr_event_complete(event, MR_ERROR_DEVICE);
     assert_int_equal(mr_event_status(event), MR_ERROR_DEVICE);
     for (int i = 0; i < MR_EVENT_WAITERS; i++)
@@ -189,15 +148,15 @@ static void events_have_room_for_so_many_waiters(void **state) {
 /* Work on `first`, an event, and work on `second` behind it; returns the status of what is recorded there. */
 static int chain(mr_stream *first, mr_stream *second, int *list, int *count, int status) {
     mr_event *between;
-    note one = {list, count, 1}, two = {list, count, 2};
+    work_note one = {list, count, 1}, two = {list, count, 2};
     assert_int_equal(mr_event_create(&between, opened.device, NULL), MR_OK);
-    assert_int_equal(mr_stream_submit(first, add_note, &one, sizeof one), MR_OK);
+    assert_int_equal(mr_stream_submit(first, work_add_note, &one, sizeof one), MR_OK);
     if (status)
         mr_event_complete(between, status);
     else
         assert_int_equal(mr_stream_record(first, between), MR_OK);
     assert_int_equal(mr_stream_wait(second, between), MR_OK);
-    assert_int_equal(mr_stream_submit(second, add_note, &two, sizeof two), MR_OK);
+    assert_int_equal(mr_stream_submit(second, work_add_note, &two, sizeof two), MR_OK);
     mr_event_unref(&between);
     return settle_on(second);
 }
@@ -235,8 +194,8 @@ static void destroying_a_stream_finishes_its_work(void **state) {
     int list[20], count = 0;
     assert_int_equal(mr_stream_create(opened.device, &stream), MR_OK);
     for (int i = 0; i < 20; i++) {
-        note add = {list, &count, i};
-        assert_int_equal(mr_stream_submit(stream, add_note, &add, sizeof add), MR_OK);
+        work_note add = {list, &count, i};
+        assert_int_equal(mr_stream_submit(stream, work_add_note, &add, sizeof add), MR_OK);
     }
     mr_stream_destroy(&stream);
     assert_null(stream);
@@ -248,8 +207,8 @@ static void too_many_arguments_are_refused(void **state) {
     (void)state;
     NEED_DEVICE();
     char many[MR_WORK_BYTES + 1] = {0};
-    assert_int_equal(mr_stream_submit(opened.stream, fail_with, many, sizeof many), MR_ERROR_INTERNAL);
-    assert_int_equal(mr_stream_submit(opened.stream, fail_with, many, MR_WORK_BYTES), MR_OK);
+    assert_int_equal(mr_stream_submit(opened.stream, work_fail_with, many, sizeof many), MR_ERROR_INTERNAL);
+    assert_int_equal(mr_stream_submit(opened.stream, work_fail_with, many, MR_WORK_BYTES), MR_OK);
     assert_int_equal(settle_on(opened.stream), MR_OK);
 }
 
@@ -278,11 +237,6 @@ typedef struct worker {
     const char *wrong;
 } worker;
 
-static int add_one(void *arguments) {
-    ++**(int **)arguments;
-    return MR_OK;
-}
-
 static const char *use_streams(mr_device *device, mr_stream *a, mr_stream *b) {
     int sum = 0;
     int *target = &sum;
@@ -290,13 +244,13 @@ static const char *use_streams(mr_device *device, mr_stream *a, mr_stream *b) {
         mr_event *half, *whole;
         if (mr_event_create(&half, device, NULL) || mr_event_create(&whole, device, NULL))
             return "no event";
-        mr_stream_submit(a, add_one, &target, sizeof target);
+        mr_stream_submit(a, work_add_one, &target, sizeof target);
         mr_stream_record(a, half);
         mr_stream_wait(b, half);
-        mr_stream_submit(b, add_one, &target, sizeof target);
+        mr_stream_submit(b, work_add_one, &target, sizeof target);
         mr_stream_record(b, whole);
         for (int i = 0; i < 1200000 && !mr_event_done(whole); i++)
-            nap();
+            work_nap();
         if (!mr_event_done(whole) || mr_event_status(whole) || sum != 2 * (round + 1))
             return "work was lost";
         mr_event_unref(&half);
@@ -332,149 +286,6 @@ static void threads_use_streams_of_their_own(void **state) {
         pthread_join(workers[i].thread, NULL);
         assert_null(workers[i].wrong);
     }
-}
-
-/* ---- the simulated device -------------------------------------------------------------------------------------- */
-
-static mr_device *make_sim(mr_sim_params params) {
-    mr_device *device;
-    assert_int_equal(mr_sim_create(&device, &params), MR_OK);
-    return device;
-}
-
-/* The times at which five pieces of work fall due, one behind the other. */
-static void due_times(uint64_t seed, int64_t times[5]) {
-    mr_device *device =
-        make_sim((mr_sim_params){.seed = seed, .min_delay_ns = 1000, .max_delay_ns = 5000, .manual = true});
-    mr_stream *stream;
-    int status = MR_OK;
-    assert_int_equal(mr_stream_create(device, &stream), MR_OK);
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(mr_stream_submit(stream, fail_with, &status, sizeof status), MR_OK);
-    int64_t now = 0;
-    for (int i = 0; i < 5; i++)
-        times[i] = now = mr_sim_advance(device, now);
-    assert_int_equal(mr_sim_advance(device, now), INT64_MAX);
-    mr_stream_destroy(&stream);
-    mr_device_destroy(&device);
-}
-
-static void simulated_time_follows_the_seed(void **state) {
-    (void)state;
-    int64_t a[5], b[5], c[5];
-    due_times(3, a);
-    due_times(3, b);
-    due_times(4, c);
-    assert_memory_equal(a, b, sizeof a);
-    assert_memory_not_equal(a, c, sizeof a);
-    for (int i = 0; i < 5; i++)
-        assert_in_range(a[i] - (i ? a[i - 1] : 0), 1000, 5000);
-}
-
-static void nothing_happens_before_its_time(void **state) {
-    (void)state;
-    mr_device *device = make_sim((mr_sim_params){.min_delay_ns = 1000, .max_delay_ns = 1000, .manual = true});
-    mr_stream *stream;
-    mr_event *event;
-    int list[1], count = 0;
-    note add = {list, &count, 1};
-    assert_int_equal(mr_stream_create(device, &stream), MR_OK);
-    assert_int_equal(mr_event_create(&event, device, NULL), MR_OK);
-    assert_int_equal(mr_stream_submit(stream, add_note, &add, sizeof add), MR_OK);
-    assert_int_equal(mr_stream_record(stream, event), MR_OK);
-    assert_int_equal(mr_sim_advance(device, 500), 1500);
-    assert_int_equal(mr_sim_advance(device, 1499), 1500);
-    assert_int_equal(count, 0);
-    assert_false(mr_event_done(event));
-    assert_int_equal(mr_sim_advance(device, 1500), INT64_MAX);
-    assert_int_equal(count, 1);
-    assert_true(mr_event_done(event));
-    mr_event_unref(&event);
-    mr_stream_destroy(&stream);
-    mr_device_destroy(&device);
-}
-
-/* Whether each of six pieces of work, with an event behind each, failed: one bit each, the first is the lowest. */
-static int failures(mr_sim_params params) {
-    params.manual = true;
-    opened = (fixture){.device = make_sim(params), .manual = true};
-    assert_int_equal(mr_stream_create(opened.device, &opened.stream), MR_OK);
-    int bits = 0, status = MR_OK;
-    for (int i = 0; i < 6; i++) {
-        assert_int_equal(mr_stream_submit(opened.stream, fail_with, &status, sizeof status), MR_OK);
-        int outcome = settle_on(opened.stream);
-        assert_true(outcome == MR_OK || outcome == MR_ERROR_DEVICE);
-        bits |= (outcome != MR_OK) << i;
-    }
-    close_device(NULL);
-    return bits;
-}
-
-static void failures_come_on_demand(void **state) {
-    (void)state;
-    assert_int_equal(failures((mr_sim_params){0}), 0);
-    assert_int_equal(failures((mr_sim_params){.fail_after = 4}), 0x38);
-    assert_int_equal(failures((mr_sim_params){.fail_every = 3}), 0x24);
-    mr_device *device = make_sim((mr_sim_params){.manual = true, .fail_allocation = 2});
-    void *data[3] = {0};
-    assert_int_equal(mr_device_allocate(device, MR_MEMORY_DEVICE, 8, &data[0]), MR_OK);
-    assert_int_equal(mr_device_allocate(device, MR_MEMORY_DEVICE, 8, &data[1]), MR_ERROR_MEMORY);
-    assert_int_equal(mr_device_allocate(device, MR_MEMORY_DEVICE, 8, &data[2]), MR_OK);
-    mr_device_free(device, MR_MEMORY_DEVICE, data[0]);
-    mr_device_free(device, MR_MEMORY_DEVICE, data[2]);
-    mr_device_destroy(&device);
-}
-
-/* More streams than an event has room for waiters, on two devices, all behind one event of a third. */
-static void many_streams_of_many_devices_wait_for_one_event(void **state) {
-    (void)state;
-    enum { STREAMS = 2 * MR_EVENT_WAITERS };
-    mr_device *devices[2] = {make_sim((mr_sim_params){.index = 1}), make_sim((mr_sim_params){.index = 2})};
-    mr_device *third = make_sim((mr_sim_params){.manual = true});
-    mr_stream *streams[STREAMS];
-    mr_event *first, *done[STREAMS];
-    atomic_int calls = 0;
-    int sums[STREAMS] = {0};
-    assert_int_equal(mr_event_create(&first, third, NULL), MR_OK);
-    for (int i = 0; i < STREAMS; i++) {
-        int *target = &sums[i];
-        assert_int_equal(mr_stream_create(devices[i % 2], &streams[i]), MR_OK);
-        assert_int_equal(mr_event_create(&done[i], devices[i % 2], NULL), MR_OK);
-        assert_int_equal(mr_event_notify(done[i], count_call, &calls), MR_OK);
-        assert_int_equal(mr_stream_wait(streams[i], first), MR_OK);
-        assert_int_equal(mr_stream_submit(streams[i], add_one, &target, sizeof target), MR_OK);
-        assert_int_equal(mr_stream_record(streams[i], done[i]), MR_OK);
-    }
-    for (int i = 0; i < 20; i++)
-        nap();
-    assert_int_equal(calls, 0);
-    mr_event_complete(first, MR_OK);
-    for (int i = 0; i < STREAMS; i++) {
-        finish(devices[i % 2], false, done[i]);
-        assert_int_equal(sums[i], 1);
-        mr_event_unref(&done[i]);
-        mr_stream_destroy(&streams[i]);
-    }
-    assert_int_equal(calls, STREAMS);
-    mr_event_unref(&first);
-    mr_device_destroy(&devices[0]);
-    mr_device_destroy(&devices[1]);
-    mr_device_destroy(&third);
-}
-
-static void the_cpu_refuses_to_wait(void **state) {
-    (void)state;
-    mr_device *device = make_sim((mr_sim_params){.manual = true});
-    mr_stream *stream;
-    mr_event *event;
-    assert_int_equal(mr_stream_create(mr_device_cpu(), &stream), MR_OK);
-    assert_int_equal(mr_event_create(&event, device, NULL), MR_OK);
-    assert_int_equal(mr_stream_wait(stream, event), MR_ERROR_INTERNAL);
-    mr_event_complete(event, MR_OK);
-    assert_int_equal(mr_stream_wait(stream, event), MR_OK);
-    mr_event_unref(&event);
-    mr_stream_destroy(&stream);
-    mr_device_destroy(&device);
 }
 
 /* ---- by name --------------------------------------------------------------------------------------------------- */
@@ -539,11 +350,6 @@ int main(void) {
         tests[i].name = names[i];
     }
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(simulated_time_follows_the_seed),
-        cmocka_unit_test(nothing_happens_before_its_time),
-        cmocka_unit_test(failures_come_on_demand),
-        cmocka_unit_test(many_streams_of_many_devices_wait_for_one_event),
-        cmocka_unit_test(the_cpu_refuses_to_wait),
         cmocka_unit_test(devices_open_by_name),
         cmocka_unit_test(other_names_are_refused),
     };
