@@ -38,7 +38,7 @@ LIBRARIES = {"libavformat": "libavformat-dev", "libavcodec": "libavcodec-dev", "
 TOOLS = {"cmake": "cmake", "ninja": "ninja-build", "gcc": "gcc", "g++": "g++", "pkg-config": "pkg-config",
          "protoc-c": "protobuf-c-compiler", "nvcc": "the CUDA toolkit, 12.1 or later"}
 TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
-         "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_overlap"]
+         "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap"]
 SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph", "test_cuda_flow"]
 # Tests that are skipped where there is only one GPU.
 NEED_TWO = {"test_cuda_device": 1, "test_cuda_flow": 1}
