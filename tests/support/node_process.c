@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,20 +158,44 @@ static uint64_t bound_of(const mr_pipeline_params *params) {
     return bytes;
 }
 
+/* Stops a pipeline once this process is asked to end, if that has not ended before. */
+typedef struct stopper {
+    mr_pipeline *pipeline;
+    atomic_bool ended;
+    pthread_t thread;
+    bool running;
+} stopper;
+
 static void *await_stop(void *context) {
+    stopper *waiting = context;
     sigset_t stops;
     int signal_number;
     sigemptyset(&stops);
     sigaddset(&stops, SIGTERM);
     sigwait(&stops, &signal_number);
-    mr_pipeline_stop(context, false);
+    if (!atomic_load(&waiting->ended))
+        mr_pipeline_stop(waiting->pipeline, false);
     return NULL;
+}
+
+static void stopper_begin(stopper *waiting, mr_pipeline *pipeline) {
+    waiting->pipeline = pipeline;
+    atomic_init(&waiting->ended, false);
+    waiting->running = pthread_create(&waiting->thread, NULL, await_stop, waiting) == 0;
+}
+
+static void stopper_end(stopper *waiting) {
+    atomic_store(&waiting->ended, true);
+    if (waiting->running) {
+        pthread_kill(waiting->thread, SIGTERM);
+        pthread_join(waiting->thread, NULL);
+    }
 }
 
 static void run_child(const char *text, const char *node, int replica, const char *runtime, int out) {
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
-    pthread_t stopper;
+    stopper stopping = {0};
     const mr_pipeline_params params = {.types = all_types(),
                                        .path = "test.yaml",
                                        .text = text,
@@ -184,8 +209,7 @@ static void run_child(const char *text, const char *node, int replica, const cha
         mr_diagnostics_print(&wrong, stderr);
     mr_diagnostics_fini(&wrong);
     if (!status) {
-        pthread_create(&stopper, NULL, await_stop, pipeline);
-        pthread_detach(stopper);
+        stopper_begin(&stopping, pipeline);
         status = mr_pipeline_start(pipeline);
     }
     if (!status)
@@ -193,6 +217,7 @@ static void run_child(const char *text, const char *node, int replica, const cha
     if (status)
         fprintf(stderr, "node %s: %s\n", node, mr_message());
     tell(out, status, pipeline, bound_of(&params));
+    stopper_end(&stopping);
     mr_pipeline_destroy(&pipeline);
 }
 
