@@ -14,7 +14,7 @@ typedef struct cut_out {
     mr_instance *instance;
     mr_carrier *carrier;
     size_t ends_left;        /* the entry's: sources that have not ended */
-    int64_t given_ns;        /* the entry's: when it gave the last item */
+    bool gathered;           /* the entry's: it has given what the carrier is to see to */
 
     pthread_mutex_t lock;    /* guards what follows, up to the blank line */
     bool locking;            /* it was made */

@@ -4,8 +4,6 @@
 
 /* Frames of a live cut that wait for credit outside the queue, which cannot drop them: as few as keep it moving. */
 enum { LIVE_FRAMES = 2 };
-/* Frames that come closer together than that are gathered by the carrier's thread: each by itself would cost more. */
-static const int64_t PAUSE_NS = 200000;
 
 static bool has_room(const cut_out *out, const mr_cut_item *item) {
     const mr_cut *cut = out->cut;
@@ -24,18 +22,8 @@ static bool is_deserted(cut_out *out) {
     return deserted;
 }
 
-/* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
-static void call_carrier(cut_out *out, int64_t now_ns) {
-    const int64_t pause_ns = now_ns - out->given_ns;
-    out->given_ns = now_ns;
-    if (pause_ns < PAUSE_NS || out->cut->compression != MR_CUT_PLAIN)
-        mr_carrier_wake(out->carrier);
-    else
-        mr_carrier_take_turn(out->carrier);
-}
-
 /* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
-static int give(cut_out *out, const mr_cut_item *item, int64_t now_ns) {
+static int give(cut_out *out, const mr_cut_item *item) {
     bool frame = item->kind == MR_CUT_FRAME;
     int status = MR_ERROR_AGAIN;
     pthread_mutex_lock(&out->lock);
@@ -50,8 +38,7 @@ static int give(cut_out *out, const mr_cut_item *item, int64_t now_ns) {
     out->parked |= status == MR_ERROR_AGAIN;
     out->finished = out->finished && status;
     pthread_mutex_unlock(&out->lock);
-    if (!status)
-        call_carrier(out, now_ns);
+    out->gathered |= !status;
     return status;
 }
 
@@ -71,13 +58,25 @@ int cut_out_process(mr_stage *self, mr_io *io) {
         .packet = packet,
         .key = packet && frame->flags & MR_FRAME_KEY,
     };
-    int status = give(out, &item, io->now_ns);
+    int status = give(out, &item);
     if (!status)
         mr_io_take(io, 0); /* The reference is the list's now, or gone already. */
     if (status != MR_ERROR_AGAIN || !is_deserted(out))
         return status;
     mr_io_drop(io, frame, CUT_NO_TAKER);
     return MR_DONE;
+}
+
+/* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
+void mr_cut_out_rest(mr_stage *self) {
+    cut_out *out = self->state;
+    if (!out->gathered)
+        return;
+    out->gathered = false;
+    if (out->cut->compression != MR_CUT_PLAIN)
+        mr_carrier_wake(out->carrier);
+    else
+        mr_carrier_take_turn(out->carrier);
 }
 
 /* Whether the other side knows all; else the entry is woken once it does. */
@@ -99,11 +98,11 @@ int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
     if (mark->kind == MR_ITEM_GONE) {
         mr_cut_item gone = item;
         gone.identity = mark->identity;
-        give(out, &gone, cut_out_now()); /* Without memory for it: it is only a hint. */
+        give(out, &gone); /* Without memory for it: it is only a hint. */
         return MR_DONE;
     }
     if (out->ends_left) {
-        int status = give(out, &item, cut_out_now());
+        int status = give(out, &item);
         if (status)
             return status;
         out->ends_left--;

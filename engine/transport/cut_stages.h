@@ -11,5 +11,7 @@ void mr_cut_in_end(mr_instance *instance);
 /* Gives a mark that has come to a cut out to the other side. MR_ERROR_AGAIN: to be called again with the same mark when
  * the instance's first entry is woken: the end of the last source passes once the other side knows all. */
 int mr_cut_out_mark(mr_stage *self, const mr_item *mark);
+/* A run of a cut out's entry is over: sends what it has gathered. */
+void mr_cut_out_rest(mr_stage *self);
 
 #endif
