@@ -102,6 +102,18 @@ static void nodes_that_do_not_say_listen_in_the_runtime_folder(void **state) {
     mr_plan_destroy(&plan);
 }
 
+/* Nothing is dropped of these on their way, and one process takes them. */
+static void many_results_go_over_a_cut_at_once(void **state) {
+    (void)state;
+    mr_plan *plan = load(text, &(mr_plan_params){.node = "center"});
+    const mr_plan_cut *cut = &plan->cuts[1];
+    assert_string_equal(cut->cut->name, "learn->center");
+    assert_int_equal(cut->cut->window, 512);
+    assert_int_equal(plan->vertices[cut->in].queue, 512);
+    assert_int_equal(plan->vertices[cut->out].queue, 128);
+    mr_plan_destroy(&plan);
+}
+
 static void without_cuts_one_process_runs_all(void **state) {
     (void)state;
     mr_diagnostics diagnostics = {0};
@@ -233,6 +245,7 @@ int main(void) {
         cmocka_unit_test(links_between_nodes_become_cuts),
         cmocka_unit_test(a_cut_says_all_that_its_ends_need),
         cmocka_unit_test(nodes_that_do_not_say_listen_in_the_runtime_folder),
+        cmocka_unit_test(many_results_go_over_a_cut_at_once),
         cmocka_unit_test(without_cuts_one_process_runs_all),
         cmocka_unit_test(a_window_has_room_for_the_batches_behind_it),
         cmocka_unit_test(pools_before_a_cut_lie_in_shared_memory),

@@ -11,8 +11,11 @@
 enum {
     FEW_FRAMES = 16,    /* the window of frames of SMALL_BYTES or more, or of unknown size */
     MANY_FRAMES = 256,  /* and of smaller ones */
+    MOST_FRAMES = 512,  /* and of those of TINY_BYTES at most, which cost less the more of them go at once */
     SMALL_BYTES = 65536,
+    TINY_BYTES = 4096,
     CUT_QUEUE = 4,
+    TINY_QUEUE = 128,   /* a message's worth, that the entry gives over in one run */
     MORE_PEERS = 8,     /* connections that may overlap while peers come back */
     ENVELOPE_BYTES = 1 << 20,
     UNKNOWN_BYTES = 1 << 28 /* most of one message where the size of frames is not known */
@@ -142,6 +145,22 @@ static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, cons
                       reader->id, said, frames, cut->from_node, hold->window);
 }
 
+/* Whether frames are so small that many are to go together. Not where they are to be dropped in time, nor where several
+ * takers share them, which are each to have a part. */
+static bool go_together(const mr_cut *cut, bool packets) {
+    bool tiny = cut->frame_bytes ? cut->frame_bytes <= TINY_BYTES : cut->max_message_bytes && !packets;
+    return tiny && cut->mode == MR_CUT_RELIABLE && cut->takers < 2;
+}
+
+static int usual_window(const mr_cut *cut, bool packets) {
+    bool small = cut->frame_bytes < SMALL_BYTES && (cut->frame_bytes || cut->max_message_bytes);
+    return go_together(cut, packets) ? MOST_FRAMES : small ? MANY_FRAMES : FEW_FRAMES;
+}
+
+static bool gives_packets(const mr_plan_builder *b, const mr_plan_cut *entry) {
+    return b->plan->vertices[entry->out].inputs[0].set.payload == MR_PAYLOAD_PACKET;
+}
+
 static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_spec_vertex *reader, mr_cut *cut,
                        const mr_plan_hold *hold, bool told) {
     uint64_t room = cut->window_bytes && cut->frame_bytes ? cut->window_bytes / cut->frame_bytes : 0;
@@ -151,14 +170,13 @@ static void set_window(mr_plan_builder *b, const mr_plan_cut *entry, const mr_sp
         refuse_memory(b, reader, cut);
         return;
     }
-    bool packets = b->plan->vertices[entry->out].inputs[0].set.payload == MR_PAYLOAD_PACKET;
+    bool packets = gives_packets(b, entry);
     bool open = !cut->frame_bytes && (packets || (!cut->max_message_bytes && !b->params.offline));
     if (cut->window_bytes && open && hold->window > 0 && !told)
         refuse_unproven(b, reader, cut, hold, packets);
     if (said && said < hold->window && !told)
         refuse_window(b, reader, cut, by_memory, said, hold);
-    bool small = cut->frame_bytes < SMALL_BYTES && (cut->frame_bytes || cut->max_message_bytes);
-    int usual = small ? MANY_FRAMES : FEW_FRAMES;
+    int usual = usual_window(cut, packets);
     cut->window = said ? said : usual > hold->window ? usual : hold->window;
     cut->share = hold->share > 0 && said ? said / hold->sources : hold->share;
     if (cut->window_bytes == 0)
@@ -187,6 +205,8 @@ static void settle(mr_plan_builder *b, mr_plan_cut *entry, mr_cut *cut, const mr
     bool told = entry > b->plan->cuts && reader_of(b, entry - 1) == reader;
     set_bytes(out, cut);
     set_window(b, entry, reader, cut, hold, told);
+    if (go_together(cut, gives_packets(b, entry)) && cut->window > TINY_QUEUE)
+        out->queue = TINY_QUEUE;
     if (cut->frame_bytes == 0)
         cut->max_message_bytes = UNKNOWN_BYTES;
     out->in_flight = cut->window;

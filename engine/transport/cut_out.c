@@ -2,9 +2,9 @@
  *
  * The stage's entry puts frames into a list, as long as there is room in the window, and parks where there is none. The
  * carrier feeds them to the session, sends what that says, and, when it hears what became of a frame, notes
- * it on the receipt. A frame that comes after a pause is not worth waking that thread for: the entry takes its turn. The
- * entry lets the end of the last source pass only once all is settled and the other side knows of the end, since the
- * graph ends then. */
+ * it on the receipt. Waking its thread costs more than that: at the end of a run, in which there may have been one frame or
+ * many, the entry takes its turn. The entry lets the end of the last source pass only once all is settled and the other
+ * side knows of the end, since the graph ends then. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -13,7 +13,7 @@
 #include "engine/transport/dead_letter.h"
 
 /* Of one message: enough that its own cost does not count, and little beside what a connection has on its way. */
-enum { BATCH_FRAMES = 64, BATCH_BYTES = 256 << 10 };
+enum { BATCH_FRAMES = 128, BATCH_BYTES = 256 << 10 };
 /* A frame that so many takers had in hand when they died is set aside, where there is a place for it: who dies by
  * others' hands must not cost a frame. */
 enum { DEATHS = 2 };
