@@ -115,3 +115,21 @@ void mr_audit_enter(const char *event, const mr_audit_field *fields) {
     pthread_mutex_unlock(&lock);
     yajl_gen_free(json);
 }
+
+/* ---- how often ------------------------------------------------------------------------------------------------- */
+
+static const double MOST_ENTRIES = 20, ENTRIES_PER_NS = 1e-9;
+
+mr_audit_allowance mr_audit_allowance_at(int64_t now_ns) {
+    return (mr_audit_allowance){.entries = MOST_ENTRIES, .counted_ns = now_ns};
+}
+
+bool mr_audit_may(mr_audit_allowance *allowance, int64_t now_ns) {
+    double entries = allowance->entries + (double)(now_ns - allowance->counted_ns) * ENTRIES_PER_NS;
+    allowance->entries = entries < MOST_ENTRIES ? entries : MOST_ENTRIES;
+    allowance->counted_ns = now_ns;
+    if (allowance->entries < 1)
+        return false;
+    allowance->entries--;
+    return true;
+}

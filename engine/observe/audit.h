@@ -44,4 +44,15 @@ static inline mr_audit_field mr_audit_number(const char *name, uint64_t number) 
 #define mr_audit(event, ...) mr_audit_enter(event, (const mr_audit_field[]){__VA_ARGS__, {.name = NULL}})
 void mr_audit_enter(const char *event, const mr_audit_field *fields);
 
+/* How often that is told, here or in the log, which others can bring about as often as they like: twenty times at
+ * once, and then once a second. Of one thread. */
+typedef struct mr_audit_allowance {
+    double entries;     /* that may still be made */
+    int64_t counted_ns; /* when that was counted last */
+} mr_audit_allowance;
+
+mr_audit_allowance mr_audit_allowance_at(int64_t now_ns);
+/* Whether it may be told now; then that is counted. */
+bool mr_audit_may(mr_audit_allowance *allowance, int64_t now_ns);
+
 #endif

@@ -12,7 +12,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
-#include "engine/observe/audit.h"
 
 /* ---- times ----------------------------------------------------------------------------------------------------- */
 
@@ -207,13 +206,11 @@ static const char *const changes[] = {
     [MR_PEER_REJECTED] = "refused",
 };
 
-/* So many entries may come at once, then one a second. */
-static const double MOST_ENTRIES = 20;
-
 static const int64_t ABSENCE_NS = 5000000000;
 
 mr_cut_teller mr_cut_teller_of(const mr_cut *cut) {
-    return (mr_cut_teller){.cut = cut, .entries = MOST_ENTRIES, .entry_ns = mr_clock_now_ns(mr_clock_real())};
+    const mr_audit_allowance full = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
+    return (mr_cut_teller){.cut = cut, .peers = full, .strangers = full};
 }
 
 static void tell_never(const mr_cut *cut, const char *address) {
@@ -263,16 +260,6 @@ static bool note_change(mr_cut_teller *teller, const mr_action *action) {
     return missed;
 }
 
-static bool may_tell(mr_cut_teller *teller, int64_t now_ns) {
-    double regained = (double)(now_ns - teller->entry_ns) * 1e-9;
-    teller->entries = teller->entries + regained < MOST_ENTRIES ? teller->entries + regained : MOST_ENTRIES;
-    teller->entry_ns = now_ns;
-    if (teller->entries < 1)
-        return false;
-    teller->entries -= 1;
-    return true;
-}
-
 /* A peer that has not said who it is: the taking side knows whom it has connected to. */
 static const char *unnamed(const mr_cut *cut) {
     size_t length = strlen(cut->from_node);
@@ -281,8 +268,8 @@ static const char *unnamed(const mr_cut *cut) {
 }
 
 void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
-    bool missed = note_change(teller, action);
-    if (!may_tell(teller, now_ns))
+    bool missed = note_change(teller, action), stranger = action->of.change == MR_PEER_REJECTED;
+    if (!mr_audit_may(stranger ? &teller->strangers : &teller->peers, now_ns))
         return;
     const char *what = changes[action->of.change], *cut = teller->cut->name;
     bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;
@@ -296,7 +283,7 @@ void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t no
 void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
     const mr_identity *frame = &action->item.identity;
     char why[512];
-    if (!may_tell(teller, now_ns))
+    if (!mr_audit_may(&teller->peers, now_ns))
         return;
     snprintf(why, sizeof why, "like one before it, it had frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32
              ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
@@ -307,7 +294,7 @@ void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t
 }
 
 void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) {
-    if (!may_tell(teller, now_ns))
+    if (!mr_audit_may(&teller->strangers, now_ns))
         return;
     mr_log(MR_LOG_WARNING, "%s: a message of connection %" PRIu32 " is refused: %s", teller->cut->name, route,
            mr_message());

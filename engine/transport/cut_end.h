@@ -4,6 +4,7 @@
 #define MILLRACE_TRANSPORT_CUT_END_H
 
 #include "engine/flow/graph.h"
+#include "engine/observe/audit.h"
 #include "engine/transport/carrier.h"
 #include "engine/transport/cut.h"
 #include "engine/transport/cut_share.h"
@@ -43,11 +44,11 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
  * id and sockets. */
 int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_carrier_params *params);
 
-/* Tells the log and the audit log; since anybody may connect, not of everything where much comes at once. */
+/* Tells the log and the audit log; since anybody may connect, not of everything where much comes at once. What strangers
+ * do is counted apart, so that it keeps nobody from being told of peers. */
 typedef struct mr_cut_teller {
     const mr_cut *cut;
-    double entries;    /* that may still be made */
-    int64_t entry_ns;  /* when that was counted last */
+    mr_audit_allowance peers, strangers;
     int64_t absent_ns; /* when it is told that this end waits; 0: it does not; INT64_MAX: it is told */
     bool came;         /* the other end has been there */
     char gone[192];    /* how it went, and in what words; "": not yet */

@@ -16,8 +16,6 @@
 #include "millrace/status.h"
 
 enum { PART_BYTES = 256, ID_BYTES = 256, WHY_BYTES = 64 };
-/* A peer that is refused tries again ten times a second: so many entries may come at once, then one a second. */
-static const double MOST_ENTRIES = 20;
 static const int64_t NS_PER_MS = 1000000;
 
 struct mr_zmq_guard {
@@ -28,8 +26,7 @@ struct mr_zmq_guard {
     mr_zmq_peers peers;
     bool failed;      /* libzmq has given up a connection, and says next which one it has closed */
     char why[WHY_BYTES]; /* it did so; "": that was told of by the answer */
-    double entries;   /* that may still be made */
-    int64_t entry_ns; /* when that was counted last */
+    mr_audit_allowance allowance; /* a peer that is refused tries again ten times a second */
     pthread_t thread;
     bool running;
 };
@@ -86,22 +83,11 @@ static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int cou
     return mr_zmq_peers_ask(&guard->peers, mr_clock_now_ns(mr_clock_real())) ? crowded : NULL;
 }
 
-static bool may_enter(mr_zmq_guard *guard) {
-    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
-    guard->entries += (double)(now_ns - guard->entry_ns) * 1e-9;
-    guard->entries = guard->entries > MOST_ENTRIES ? MOST_ENTRIES : guard->entries;
-    guard->entry_ns = now_ns;
-    if (guard->entries < 1)
-        return false;
-    guard->entries--;
-    return true;
-}
-
 static void note_refused(mr_zmq_guard *guard, const char *address, const char *key, const char *why) {
     uint64_t before = atomic_fetch_add(&guard->refused, 1);
     mr_log(before ? MR_LOG_DEBUG : MR_LOG_WARNING, "%s: a peer was refused%s%s: %s", guard->id,
            *address ? " at " : "", address, why);
-    if (may_enter(guard))
+    if (mr_audit_may(&guard->allowance, mr_clock_now_ns(mr_clock_real())))
         mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
                  mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
                  mr_audit_number("refused", before + 1));
@@ -249,8 +235,7 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
     snprintf(made->id, sizeof made->id, "%s", params->id);
     made->allow = *allow;
     mr_zmq_peers_init(&made->peers, params->most, params->handshake_ns, params->unknown_ns);
-    made->entries = MOST_ENTRIES;
-    made->entry_ns = mr_clock_now_ns(mr_clock_real());
+    made->allowance = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
     int status = start(made, context, socket);
     if (status) {
         made->allow = (mr_allow_list){0};
