@@ -53,7 +53,7 @@ enum {
     MR_SHM_POOLS = 1024,       /* most that one link has at a time; frames of others travel inline */
     MR_SHM_LEASES = 4096,      /* most that one peer holds; beyond it frames travel inline */
     MR_SHM_LEAST_BYTES = 4096, /* what is smaller is cheaper inline */
-    MR_SHM_NOTE_BYTES = 131072 /* most of one note */
+    MR_SHM_NOTE_BYTES = 196608 /* most of one note */
 };
 
 /* Where an export is to be found: what the producer tells all that may become its peers. */
