@@ -4,8 +4,8 @@
  *
  * A source frame opens a receipt here; the receipt's close enters it. Frames that come over a cut from another node are
  * counted apart from those that a source of this node has given, since the same source may give here, and its frames
- * come back over a cut. Stage ids and reasons are kept by pointer and
- * must outlive the ledger. Any thread. The ledger lives until it was released and its last receipt has closed. */
+ * come back over a cut. Stage ids and reasons are kept by pointer and must outlive the ledger. Any thread. The ledger
+ * lives until it was released and its last receipt has closed. */
 #ifndef MILLRACE_FLOW_LEDGER_H
 #define MILLRACE_FLOW_LEDGER_H
 

@@ -35,7 +35,7 @@
 typedef enum mr_cut_mode {
     MR_CUT_RELIABLE, /* frames are kept until it is said what became of them, and sent again where need be */
     MR_CUT_LIVE      /* what is not taken in time is dropped by the policy of the vertex's queue, and what is under way
-                        when a peer is lost ("peer lost") */
+                        when a peer is lost ("connection lost") */
 } mr_cut_mode;
 
 typedef enum mr_cut_compression { MR_CUT_PLAIN, MR_CUT_LZ4, MR_CUT_ZSTD } mr_cut_compression;

@@ -106,9 +106,6 @@ void wire_forget_gathered(mr_wire_writer *writer);
 /* Describes the blocks, compresses and sums them up as is asked for, and makes parts of them. */
 int wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_t *parts);
 
-/* Rows of a plane, and bytes from the first to the last of them; both 0 where it has none. */
-size_t wire_plane_span(const mr_format *format, int plane, size_t stride, size_t *row_bytes);
-
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
 typedef struct known_media {
@@ -147,7 +144,6 @@ int wire_read_blocks(mr_wire_reader *reader, Millrace__V1__Block *const *blocks,
                      const mr_wire_part *parts, size_t part_count);
 /* A reference to the media of those bytes. */
 int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
-int wire_read_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame **frame);
 ProtobufCAllocator wire_allocator(wire_arena *arena);
 
 /* A buffer of plain memory, not cleared; with 0 bytes it has an address, too. MR_ERROR_MEMORY. */

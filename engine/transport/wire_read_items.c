@@ -237,7 +237,7 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
     return status ? status : read_results(reader, item, frame);
 }
 
-int wire_read_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame **frame) {
+static int read_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr_frame **frame) {
     int status = mr_store_frame(reader->params.store, frame);
     if (status)
         return status;
@@ -256,7 +256,7 @@ static int read_item(mr_wire_reader *reader, const Millrace__V1__Item *from, mr_
                           .identity = {.source = from->source, .epoch = from->epoch, .seq = from->seq,
                                        .sub = from->sub}};
     if (item->kind == MR_CUT_FRAME) {
-        int status = wire_read_frame(reader, from, &item->frame);
+        int status = read_frame(reader, from, &item->frame);
         if (status)
             return status;
         item->bytes = mr_wire_frame_bytes(item->frame);

@@ -9,7 +9,8 @@ static int no_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
 }
 
-size_t wire_plane_span(const mr_format *format, int plane, size_t stride, size_t *row_bytes) {
+/* Bytes from the first to the last of a plane's rows, and of one of them; both 0 where it has none. */
+static size_t plane_span(const mr_format *format, int plane, size_t stride, size_t *row_bytes) {
     int32_t rows = mr_plane_rows(format->pixel, plane, format->height);
     *row_bytes = mr_plane_row_bytes(format->pixel, plane, format->width);
     return rows > 0 ? (size_t)(rows - 1) * stride + *row_bytes : 0;
@@ -28,8 +29,8 @@ uint64_t mr_wire_frame_bytes(const mr_frame *frame) {
     size_t row_bytes;
     for (int i = 0; i < plane_count(frame); i++)
         if (frame->format.payload == MR_PAYLOAD_PICTURE)
-            bytes += wire_plane_span(&frame->format, i, mr_plane_row_bytes(frame->format.pixel, i, frame->format.width),
-                                     &row_bytes);
+            bytes += plane_span(&frame->format, i, mr_plane_row_bytes(frame->format.pixel, i, frame->format.width),
+                                &row_bytes);
         else
             bytes += frame->plane[i].bytes;
     for (const mr_result *result = frame->results; result; result = result->next)
@@ -123,7 +124,7 @@ static int write_picture_plane(mr_wire_writer *writer, const mr_frame *frame, in
     const mr_plane *from = &frame->plane[i];
     size_t row_bytes, rows = (size_t)mr_plane_rows(frame->format.pixel, i, frame->format.height);
     bool in_order = from->stride >= (ptrdiff_t)mr_plane_row_bytes(frame->format.pixel, i, frame->format.width);
-    plane->bytes = wire_plane_span(&frame->format, i, in_order ? (size_t)from->stride : 0, &row_bytes);
+    plane->bytes = plane_span(&frame->format, i, in_order ? (size_t)from->stride : 0, &row_bytes);
     plane->stride = in_order ? (uint64_t)from->stride : row_bytes;
     if (in_order)
         return wire_put(writer, from->buffer, from->data, plane->bytes, 0, spot);
@@ -141,7 +142,7 @@ static int write_picture_at_once(mr_wire_writer *writer, const mr_frame *frame, 
         if (frame->plane[i].buffer != first->buffer || frame->plane[i].stride <= 0 ||
             (i && frame->plane[i].data < frame->plane[i - 1].data))
             return MR_OK;
-    size_t span = wire_plane_span(&frame->format, planes - 1, (size_t)last->stride, &row_bytes);
+    size_t span = plane_span(&frame->format, planes - 1, (size_t)last->stride, &row_bytes);
     return wire_put(writer, first->buffer, first->data, (size_t)(last->data - first->data) + span, 0, &spot);
 }
 

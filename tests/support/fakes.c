@@ -205,11 +205,6 @@ static mr_spec_params params_for(const char *text) {
         .types = fake_types, .default_source_type = "camera", .path = "dir/p.yaml", .text = text};
 }
 
-int fake_parse(mr_spec **spec, const char *text, mr_diagnostics *diagnostics) {
-    const mr_spec_params params = params_for(text);
-    return mr_spec_parse(spec, &params, diagnostics);
-}
-
 int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = params_for(text);
     const mr_plan_params params = {.workers = 3};

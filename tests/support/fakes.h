@@ -42,7 +42,6 @@ typedef struct fake_write {
 
 /* Parses `text` with the fakes as types; everything else in `params` is the caller's. */
 int fake_load(mr_plan **plan, const char *text, mr_diagnostics *diagnostics);
-int fake_parse(mr_spec **spec, const char *text, mr_diagnostics *diagnostics);
 /* Loads `text`, which must be wrong, and asserts that its diagnostics print as `expected`. */
 void fake_expect(const char *text, const char *expected);
 /* The vertex of that id, which must be there. */

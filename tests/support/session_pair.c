@@ -102,15 +102,15 @@ void pair_drive(pair *p, int64_t now_ns) {
     assert_false(some);
 }
 
+static void pair_close(pair *p) {
+    mr_sender_destroy(&p->sender);
+    mr_receiver_destroy(&p->receiver);
+}
+
 void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving) {
     pair_close(p);
     assert_int_equal(mr_sender_create(&p->sender, sending), MR_OK);
     assert_int_equal(mr_receiver_create(&p->receiver, receiving), MR_OK);
-}
-
-void pair_close(pair *p) {
-    mr_sender_destroy(&p->sender);
-    mr_receiver_destroy(&p->receiver);
 }
 
 int pair_set_up(void **state) {

@@ -29,7 +29,6 @@ mr_sender_params pair_sender_params(void);
 mr_receiver_params pair_receiver_params(const char *name);
 /* Both ends anew; what there is of them is destroyed first. */
 void pair_open(pair *p, const mr_sender_params *sending, const mr_receiver_params *receiving);
-void pair_close(pair *p);
 /* Set-up and tear-down of a test: *state is a pair with those parameters. */
 int pair_set_up(void **state);
 int pair_tear_down(void **state);

@@ -220,7 +220,6 @@ struct mr_stage {
                                     its own */
     mr_device *output_device;
     size_t output_bytes;         /* of one of them, where all are to be made when the stage is opened (mr_pool_fill); else 0 */
-    int64_t work_bytes;          /* private: reserved for the engine */
     void *flow;                  /* private */
 };
 
