@@ -88,6 +88,18 @@ static void thick_ones_are_gathered(void **state) {
     mr_receipt_unref(&open);
 }
 
+/* Who was woken for many may be late, and finds more. */
+static void more_than_many_wait_no_longer_than_many(void **state) {
+    fixture *f = *state;
+    mr_receipt *open = arrive(f);
+    settle(f, 2);
+    expect_taken(f, 1000, 2, 1100);
+    settle(f, MANY + 1);
+    expect_taken(f, 1001, MANY + 1, 1101);
+    mr_receipt_note(open, MR_NOTE_DELIVERED, NULL, NULL);
+    mr_receipt_unref(&open);
+}
+
 /* Half of many is enough where nothing else is open. */
 static void what_is_last_waits_for_nothing(void **state) {
     fixture *f = *state;
@@ -107,6 +119,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_by_one_they_wait_for_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(thick_ones_are_gathered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(more_than_many_wait_no_longer_than_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_last_waits_for_nothing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

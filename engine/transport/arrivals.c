@@ -70,7 +70,7 @@ void mr_arrivals_close(mr_arrivals **arrivals) {
 
 /* With nothing left to wait for, a part of many is as well: but where one comes after the other, not each by itself. */
 static bool is_enough(const mr_arrivals *arrivals) {
-    return !arrivals->gathering || arrivals->count == arrivals->many ||
+    return !arrivals->gathering || arrivals->count >= arrivals->many ||
            (arrivals->open == 0 && arrivals->count * FEW >= arrivals->many);
 }
 
