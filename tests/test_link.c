@@ -212,6 +212,27 @@ static void without_disposable_packets_all_go_up_to_the_next_key(void **state) {
     mr_link_destroy(&link);
 }
 
+/* That nothing comes for now is the last thing in its lane, or has had its time. */
+static void what_comes_ends_an_absence(void **state) {
+    (void)state;
+    mr_link *link = make_link(4, MR_POLICY_BLOCK);
+    mr_item first, away = {.kind = MR_ITEM_GONE, .source = 1, .identity = mr_identity_away(1)},
+                   lost = {.kind = MR_ITEM_GONE, .source = 1, .identity = mr_identity_lost((mr_identity){.seq = 7})};
+    assert_true(push(link, 0, 5));
+    assert_true(mr_link_push(link, &away, NULL));
+    assert_true(mr_link_head(link, 1, &first));
+    assert_true(mr_identity_is_away(&first.identity) && mr_identity_is_lost(&first.identity));
+    assert_true(mr_link_push(link, &away, NULL));
+    assert_true(mr_link_push(link, &lost, NULL));
+    assert_true(mr_link_push(link, &away, NULL));
+    assert_true(push(link, 1, 8));
+    expect_item(link, MR_ITEM_FRAME, 0, 5);
+    expect_item(link, MR_ITEM_GONE, 1, 7);
+    expect_item(link, MR_ITEM_FRAME, 1, 8);
+    assert_int_equal(mr_link_pop(link, &first, 1), 0);
+    mr_link_destroy(&link);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(full_lane_leaves_the_frame_and_others_have_room, set_up, tear_down),
@@ -223,6 +244,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(drop_newest_keeps_what_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(disposable_packets_go_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_disposable_packets_all_go_up_to_the_next_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_comes_ends_an_absence, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "engine/flow/gone.h"
 #include "millrace/status.h"
 #include "tests/support/session_pair.h"
 
@@ -111,6 +112,51 @@ static void test_what_kills_is_named(void **state) {
     assert_int_equal(p->seen.aside, 0);
 }
 
+/* ---- what is gone unseen --------------------------------------------------------------------------------------- */
+
+/* Another process of the receiver comes, and is told whatever there is to tell. */
+static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
+    mr_receiver_destroy(&p->receiver);
+    receiving->self.incarnation++;
+    assert_int_equal(mr_receiver_create(&p->receiver, receiving), MR_OK);
+    p->seen = (pair_seen){0};
+    pair_drive(p, now_ns);
+}
+
+/* A live cut says how far a source is settled to whoever comes, also where the same was said before; and that nothing
+ * comes for now where that is so. */
+static void test_what_was_lost_is_told(void **state) {
+    pair *p = *state;
+    const mr_cut_item away = {.kind = MR_CUT_GONE, .identity = mr_identity_away(0)};
+    mr_sender_params sending = pair_sender_params();
+    mr_receiver_params receiving = pair_receiver_params("b");
+    sending.live = sending.tells_lost = true;
+    pair_open(p, &sending, &receiving);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.marks, 0);
+    pair_offer(p->sender, 0);
+    pair_offer(p->sender, 1);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 2);
+    for (int64_t turn = 2; turn < 4; turn++) {
+        come_anew(p, &receiving, turn * S);
+        assert_int_equal(p->seen.marks, 1);
+        assert_int_equal(p->seen.gone.seq, 1);
+        assert_true(mr_identity_is_lost(&p->seen.gone) && !mr_identity_is_away(&p->seen.gone));
+    }
+    mr_sender_lost(p->sender, 5, 4 * S);
+    mr_sender_miss(p->sender, &(mr_identity){.seq = 2});
+    assert_int_equal(mr_sender_offer(p->sender, &away, 4 * S), MR_OK);
+    come_anew(p, &receiving, 4 * S);
+    assert_int_equal(p->seen.marks, 2);
+    assert_true(mr_identity_is_away(&p->seen.gone));
+    pair_offer(p->sender, 3);
+    pair_drive(p, 4 * S);
+    come_anew(p, &receiving, 5 * S);
+    assert_int_equal(p->seen.marks, 1);
+    assert_int_equal(p->seen.gone.seq, 3);
+}
+
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
 /* Where nothing comes the connection is renewed, again and again; where something does, it stays. */
@@ -152,6 +198,7 @@ int main(void) {
         TEST(test_another_process_is_sent_them_alone),
         TEST(test_nothing_is_suspected_where_nothing_is_set_aside),
         TEST(test_what_kills_is_named),
+        TEST(test_what_was_lost_is_told),
         TEST(test_silent_connections_are_renewed),
         TEST(test_spoilt_connections_are_renewed),
     };

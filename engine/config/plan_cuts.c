@@ -266,13 +266,13 @@ static void check_shared_work(mr_plan_builder *b, int v) {
                   node->replicas, node->id);
 }
 
-/* Frames that a live cut drops for want of a taker leave no mark on the other side. A join of what has gone that way
- * with what has come another would wait for them, and at last everything with it. */
+/* Pictures are numbered as they come out of their decoder. One that gets fewer packets numbers them otherwise than the
+ * decoder of another way does. */
 static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
     const mr_spec_vertex *reader = reader_of(b, cut);
-    mr_plan_error(b, place_in_cut(reader, "mode"), "write cut: reliable, or let all that is joined come through the live cut",
-                  "stages.%s.cut: \"%s\" joins what comes over this live cut with what comes another way, and would wait "
-                  "for what the cut drops",
+    mr_plan_error(b, place_in_cut(reader, "mode"), "write cut: reliable, or decode before the live cut",
+                  "stages.%s.cut: this live cut drops packets, and what is decoded of the others is not numbered as what comes "
+                  "another way to \"%s\", which would join frames that do not belong together",
                   reader->id, b->plan->vertices[join].id);
 }
 
@@ -303,7 +303,7 @@ static int settle_cuts(mr_plan_builder *b) {
         mr_plan_hold hold = mr_plan_hold_of(b, &holds, entry);
         /* Until the plan is done its cuts are the planner's to write. */
         settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
-        if (hold.join >= 0 && entry->cut->mode == MR_CUT_LIVE)
+        if (hold.join >= 0 && entry->cut->mode == MR_CUT_LIVE && gives_packets(b, entry))
             refuse_live(b, entry, hold.join);
         else if (entry->cut->share > 0)
             mr_plan_note_way(b, &holds, entry);

@@ -99,10 +99,10 @@ static void shed_gathered(mr_instance *instance, mr_slot *slot, const mr_task *t
 }
 
 /* Before a join, what is gone counts as if it were there: the other ways to the join hold as many frames as the
- * batches on the way there may gather, and no more. */
+ * batches on the way there may gather, and no more. Where nobody knows how much that is, nothing more is waited for. */
 static bool is_full(const mr_instance *instance, const mr_slot *slot) {
     size_t gone = instance->tells_gone ? slot->mark_count + slot->output_count : 0;
-    return slot->frame_count + gone >= (size_t)instance->self.batch;
+    return slot->lost || slot->frame_count + gone >= (size_t)instance->self.batch;
 }
 
 /* A batch that is not full leaves when its time is up or when every source has ended. */
@@ -122,6 +122,11 @@ static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     return false;
 }
 
+static void add_mark(mr_slot *slot, const mr_item *mark) {
+    mr_slot_add_mark(slot, mark);
+    slot->lost |= mark->kind == MR_ITEM_GONE && mr_identity_is_lost(&mark->identity);
+}
+
 bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
     size_t batch = (size_t)instance->self.batch;
     if (instance->sheds && slot->frame_count)
@@ -133,7 +138,7 @@ bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
                 return false;
         } else {
             if (item->kind == MR_ITEM_END || instance->tells_gone)
-                mr_slot_add_mark(slot, item);
+                add_mark(slot, item);
             take_from_inbox(instance);
         }
         if (slot->mark_count && slot->frame_count == 0)

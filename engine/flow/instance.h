@@ -49,6 +49,7 @@ typedef struct mr_slot {
     int64_t begun_ns;      /* when it was given them; of calls that are counted to a device, or may be late */
     bool counted;          /* among the calls of its part */
     bool staged;           /* some of the inputs were brought in by work of this call */
+    bool lost;             /* among its marks is one that says that more is gone than is known one by one */
     size_t part;           /* the device that does the work */
     size_t frame_count;
     mr_frame **frames;     /* inputs: a batch, or one for each port; NULL once forwarded */
@@ -166,6 +167,7 @@ struct mr_instance {
     mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
     size_t inbox_first, inbox_count, burst;
     size_t join_turn;        /* of several ports: the source that is looked at first */
+    bool *away_told;         /* likewise, by source: nothing comes to any port for now, as those behind have been told */
     int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
     size_t ends_left;        /* sources that have not ended here */
     bool ended;

@@ -2,7 +2,9 @@
  *
  * Within a source every port's frames come in the order of their identities, so it is enough to compare the first of
  * each lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gone mark says
- * so before a later frame arrives, and an end says it for all that could follow. */
+ * so before a later frame arrives, and an end says it for all that could follow. A port whose lane is `away` (gone.h) has
+ * no partner for anything as long as that mark stands there: what comes to the others is passed over at once, and the
+ * mark stays until something takes its place. */
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 
@@ -13,7 +15,8 @@ typedef struct heads {
     mr_item item[MR_MAX_PORTS];
     size_t missing; /* ports that have nothing queued */
     size_t ended;   /* ports at their end */
-    const mr_identity *first; /* the smallest identity among frames and gone marks; NULL: none */
+    size_t away;    /* ports that nothing comes to for now */
+    const mr_identity *first; /* the smallest identity among frames and other gone marks; NULL: none */
 } heads;
 
 static void look(mr_instance *instance, uint32_t source, heads *at) {
@@ -26,6 +29,8 @@ static void look(mr_instance *instance, uint32_t source, heads *at) {
             at->missing++;
         else if (item->kind == MR_ITEM_END)
             at->ended++;
+        else if (item->kind == MR_ITEM_GONE && mr_identity_is_away(&item->identity))
+            at->away++;
         else if (!at->first || mr_identity_compare(&item->identity, at->first) < 0)
             at->first = &item->identity;
     }
@@ -136,12 +141,26 @@ static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
     mr_slot_add_mark(slot, &end);
 }
 
+/* Nothing is here, and nothing comes for now: joins behind need not wait for it either. They are told once. */
+static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, bool *told) {
+    mr_item away = {.kind = MR_ITEM_GONE, .source = source, .identity = mr_identity_away(source)};
+    if (instance->tells_gone && !*told)
+        mr_slot_add_mark(slot, &away);
+    *told = true;
+}
+
 /* Moves one source on by one identity. */
-static verdict advance(mr_instance *instance, mr_slot *slot, uint32_t source, mr_task *task) {
+static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_task *task) {
+    uint32_t source = instance->vertex->sources[turn];
     heads at;
     look(instance, source, &at);
     if (at.missing)
         return WAITS;
+    if (at.away && !at.first) {
+        pass_absence_on(instance, slot, source, &instance->away_told[turn]);
+        return WAITS;
+    }
+    instance->away_told[turn] = false;
     if (at.ended == instance->port_count) {
         take_ends(instance, slot, source);
         return TAKEN;
@@ -161,7 +180,7 @@ bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task) {
         if (instance->self.source != MR_SOURCE_NONE && source != instance->self.source)
             continue;
         verdict found;
-        while ((found = advance(instance, slot, source, task)) == PASSED)
+        while ((found = advance(instance, slot, turn, task)) == PASSED)
             ;
         if (found == TAKEN) {
             instance->join_turn = (turn + 1) % count;

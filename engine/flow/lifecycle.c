@@ -60,7 +60,9 @@ static int create_entries(mr_instance *instance) {
     if (!instance->entries || !instance->ports)
         return MR_ERROR_MEMORY;
     size_t sources = instance->self.source == MR_SOURCE_NONE ? vertex->source_count : 1;
-    if (!(instance->skipping = mr_calloc(sources + 1, sizeof *instance->skipping)))
+    instance->skipping = mr_calloc(sources + 1, sizeof *instance->skipping);
+    instance->away_told = mr_calloc(vertex->source_count + 1, sizeof *instance->away_told);
+    if (!instance->skipping || !instance->away_told)
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < instance->entry_count; i++) {
         instance->entries[i].instance = instance;
@@ -253,6 +255,7 @@ void mr_instance_destroy(mr_instance **instance) {
     destroy_parts(gone);
     mr_free(gone->entries);
     mr_free(gone->skipping);
+    mr_free(gone->away_told);
     mr_free(gone->followers);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->pool_lock);

@@ -172,6 +172,15 @@ static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
         trace_lane(link, lane_of(link, items[i].source));
 }
 
+/* A lane that was said to get nothing for now gets something: that mark has had its time. */
+static void end_absence(mr_link *link, mr_lane *lane) {
+    const mr_item *last = lane->count ? mr_lane_at(lane, lane->count - 1) : NULL;
+    if (!last || last->kind != MR_ITEM_GONE || !mr_identity_is_away(&last->identity))
+        return;
+    lane->count--;
+    link->items--;
+}
+
 bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     pthread_mutex_lock(&link->lock);
     mr_lane *lane = lane_of(link, item->source);
@@ -182,6 +191,7 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
         enters = admitted = admit(link, lane, item, producer);
     *news |= enters && (link->items == 0 || link->params.wake_always);
     if (enters) {
+        end_absence(link, lane);
         mr_lane_append(lane, item);
         list_lane(link, lane);
         link->items++;

@@ -1,7 +1,8 @@
 /* Links: bounded queues between stages, one lane for each source, served round-robin.
  *
  * A lane holds frames, at most `capacity` of them, and marks, which take no room: gone (a frame that will not come,
- * so that joins need not wait for it) and end (nothing more comes from that source). Order within a lane is kept.
+ * so that joins need not wait for it; see gone.h for marks that say more) and end (nothing more comes from that source).
+ * Order within a lane is kept.
  *
  * When a lane is full, the policy decides: block leaves the frame with the producer, who is woken when enough of the
  * lane is free that he need not run for one frame at a time; drop-oldest and drop-newest drop in the name of the
@@ -14,15 +15,13 @@
 
 #include "engine/config/plan.h"
 #include "engine/flow/executor.h"
+#include "engine/flow/gone.h"
 #include "engine/observe/trace.h"
 #include "millrace/frame.h"
 
 typedef struct mr_link mr_link;
 
 typedef enum mr_item_kind { MR_ITEM_FRAME, MR_ITEM_GONE, MR_ITEM_END } mr_item_kind;
-
-/* Of the identity of a gone mark: no frame with a later number will come in its epoch. */
-#define MR_SUB_REST UINT32_MAX
 
 typedef struct mr_item {
     mr_item_kind kind;

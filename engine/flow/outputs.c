@@ -101,7 +101,7 @@ void mr_slot_reset(mr_slot *slot) {
     slot->frame_count = slot->held_count = slot->kept_count = slot->result_count = 0;
     slot->mark_count = slot->mark_next = 0;
     slot->output_count = slot->output_next = 0;
-    slot->processed = slot->awaited = slot->staged = slot->counted = false;
+    slot->processed = slot->awaited = slot->staged = slot->counted = slot->lost = false;
     slot->part = 0;
     slot->state = MR_SLOT_FREE;
 }

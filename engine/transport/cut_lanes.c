@@ -19,6 +19,8 @@ typedef struct waiting {
 typedef struct lane {
     bool comes;
     bool ended;         /* its end is in the inlet, or on the way there */
+    bool away;          /* so is, as the last thing, that nothing comes for now */
+    int64_t entered_ns; /* when something last was */
     waiting *first, **last;
 } lane;
 
@@ -29,6 +31,8 @@ struct mr_cut_lanes {
     mr_order *order;    /* NULL: frames come in order */
     waiting *free;
     uint64_t progress;
+    int64_t patience_ns; /* how long nothing may come while a process is missing; 0: without end */
+    int64_t missing_ns; /* one is since then; 0: all are there */
     bool news;          /* what takes the frames is to be woken for those that were pushed */
     size_t ends;        /* of sources that are in the inlet, or on the way there */
     size_t count;
@@ -76,7 +80,8 @@ static void push_waiting(mr_cut_lanes *lanes, lane *of) {
 /* Pushes the item, or lets it wait its turn. False: there is no memory for that. */
 static bool enter(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool counted, int64_t now_ns) {
     lane *of = &lanes->lane[item->source];
-    item->entered_ns = now_ns;
+    of->entered_ns = item->entered_ns = now_ns;
+    of->away = item->kind == MR_ITEM_GONE && mr_identity_is_away(&item->identity);
     if (!of->first && push(lanes, item, ticket, counted))
         return true;
     waiting *made = new_waiting(lanes);
@@ -114,6 +119,9 @@ bool mr_cut_lanes_open(const mr_cut_lanes *lanes, uint32_t source) {
 }
 
 void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t giver, mr_ordered *thing, int64_t now_ns) {
+    /* That nothing comes to one of several processes says nothing of the others. */
+    if (lanes->order && thing->item.kind == MR_ITEM_GONE && mr_identity_is_away(&thing->item.identity))
+        return;
     if (lanes->order && !mr_order_put(lanes->order, giver, thing, now_ns))
         enter_ordered(lanes, thing->item.source, now_ns);
     else
@@ -138,12 +146,32 @@ void mr_cut_lanes_end_all(mr_cut_lanes *lanes, int64_t now_ns) {
     mr_cut_lanes_tell(lanes);
 }
 
+static void look_at_absence(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns) {
+    if (!lanes->patience_ns || !mr_receiver_lacks(lanes->receiver)) {
+        lanes->missing_ns = 0;
+        return;
+    }
+    lanes->missing_ns = lanes->missing_ns ? lanes->missing_ns : now_ns;
+    for (uint32_t s = 0; s < lanes->count; s++) {
+        lane *of = &lanes->lane[s];
+        int64_t since_ns = of->entered_ns > lanes->missing_ns ? of->entered_ns : lanes->missing_ns;
+        mr_item away = {.kind = MR_ITEM_GONE, .source = s, .identity = mr_identity_away(s)};
+        if (!of->comes || of->ended || of->away)
+            continue;
+        if (now_ns - since_ns >= lanes->patience_ns)
+            of->away = enter(lanes, &away, 0, false, now_ns);
+        else
+            *wake_ns = mr_earlier_ns(*wake_ns, since_ns + lanes->patience_ns);
+    }
+}
+
 void mr_cut_lanes_work(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns) {
     for (uint32_t s = 0; s < lanes->count; s++) {
         if (lanes->lane[s].first)
             push_waiting(lanes, &lanes->lane[s]);
         enter_ordered(lanes, s, now_ns);
     }
+    look_at_absence(lanes, now_ns, wake_ns);
     mr_cut_lanes_tell(lanes);
     if (lanes->order)
         *wake_ns = mr_earlier_ns(*wake_ns, mr_order_wake_ns(lanes->order));
@@ -188,11 +216,10 @@ bool mr_cut_lanes_ended(const mr_cut_lanes *lanes) {
 
 /* ---- opening and closing --------------------------------------------------------------------------------------- */
 
-static int create_order(mr_cut_lanes *lanes, const mr_cut *cut) {
+static int create_order(mr_cut_lanes *lanes, const mr_cut *cut, int64_t patience_ns) {
     if (!mr_cut_restores_order(cut))
         return MR_OK;
-    return mr_order_create(&lanes->order, cut->source_count, cut->connect_count,
-                           PATIENT_SILENCES * mr_cut_times_of(cut).session.silence_ns);
+    return mr_order_create(&lanes->order, cut->source_count, cut->connect_count, patience_ns);
 }
 
 int mr_cut_lanes_create(mr_cut_lanes **lanes, mr_instance *instance, const mr_cut *cut, mr_receiver *receiver,
@@ -209,7 +236,10 @@ int mr_cut_lanes_create(mr_cut_lanes **lanes, mr_instance *instance, const mr_cu
         made->lane[s].last = &made->lane[s].first;
     for (size_t i = 0; i < vertex->source_count; i++)
         made->lane[vertex->sources[i]].comes = true;
-    int status = create_order(made, cut);
+    int64_t silence_ns = mr_cut_times_of(cut).session.silence_ns;
+    int64_t patience_ns = mr_cut_restores_order(cut) ? PATIENT_SILENCES * silence_ns : silence_ns;
+    made->patience_ns = cut->mode == MR_CUT_LIVE && instance->tells_gone ? patience_ns : 0;
+    int status = create_order(made, cut, patience_ns);
     if (status)
         mr_cut_lanes_destroy(&made);
     else

@@ -54,9 +54,12 @@ static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *sett
     }
 }
 
+/* What the session has not taken. */
 static void drop(cut_out *out, const mr_cut_item *item, const char *reason, int64_t now_ns) {
     const mr_settled dropped = {.outcome = MR_NOTE_DROPPED, .stage = out->self->id, .reason = reason};
     settle(out, item, &dropped, now_ns);
+    if (item->kind != MR_CUT_END)
+        mr_sender_miss(out->sender, &item->identity);
 }
 
 static void set_aside(cut_out *out, const mr_action *action, int64_t now_ns) {
@@ -261,6 +264,16 @@ static int create_shares(cut_out *out) {
     return out->of_source ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %s", out->self->id);
 }
 
+/* Where there is a live cut anywhere, what a process knew to be lost may be lost with it, whichever cuts it has. Packets are
+ * numbered otherwise than what comes of them, so that nothing behind waits for their numbers. */
+static bool tells_lost(const cut_out *out) {
+    const mr_plan *plan = out->instance->graph->plan;
+    bool live = false;
+    for (size_t i = 0; i < plan->cut_count; i++)
+        live |= plan->cuts[i].cut->mode == MR_CUT_LIVE;
+    return live && out->instance->tells_gone && out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
+}
+
 static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
     mr_session_self self = mr_cut_self(cut, out->instance->vertex);
@@ -271,6 +284,7 @@ static int create_session(cut_out *out) {
         .self = self,
         .run = mr_cut_run(out->instance->graph->plan, out->instance->vertex, self.incarnation),
         .live = cut->mode == MR_CUT_LIVE,
+        .tells_lost = tells_lost(out),
         .taker = cut->to_node,
         .receivers = takers,
         .most_peers = peers < MR_CUT_MOST_PEERS ? peers : MR_CUT_MOST_PEERS,

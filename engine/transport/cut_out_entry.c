@@ -42,12 +42,27 @@ static int give(cut_out *out, const mr_cut_item *item) {
     return status;
 }
 
+/* Where ways meet again in a join, a source of a live cut that has its share of the window does not keep others waiting, which
+ * the join may need before it lets go of any of that. */
+static bool exceeds_share(cut_out *out, uint32_t source) {
+    if (out->cut->mode != MR_CUT_LIVE || !out->of_source)
+        return false;
+    pthread_mutex_lock(&out->lock);
+    bool exceeds = out->of_source[source] >= (uint32_t)out->cut->share;
+    pthread_mutex_unlock(&out->lock);
+    return exceeds;
+}
+
 int cut_out_process(mr_stage *self, mr_io *io) {
     cut_out *out = self->state;
     mr_frame *frame = mr_io_input(io);
     bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
     if (mr_stage_cancelled(self)) {
         mr_io_drop(io, frame, "stopped");
+        return MR_DONE;
+    }
+    if (exceeds_share(out, frame->identity.source)) {
+        mr_io_drop(io, frame, "queue full");
         return MR_DONE;
     }
     const mr_cut_item item = {

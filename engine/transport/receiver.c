@@ -143,6 +143,13 @@ bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender) {
     return false;
 }
 
+bool mr_receiver_lacks(const mr_receiver *receiver) {
+    bool lacks = false;
+    for (uint32_t i = 0; i < receiver->params.senders; i++)
+        lacks |= receiver->origins[i].state != SENDER_THERE && receiver->origins[i].state != SENDER_LEFT;
+    return lacks;
+}
+
 bool mr_receiver_finished(const mr_receiver *receiver) {
     for (uint32_t i = 0; i < receiver->params.senders; i++)
         if (receiver->origins[i].state != SENDER_LEFT)

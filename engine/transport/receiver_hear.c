@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/flow/gone.h"
 #include "engine/transport/receiver_parts.h"
 #include "millrace/status.h"
 
@@ -181,6 +182,11 @@ static void hear_end(mr_receiver *receiver, origin *from, mr_cut_item *item) {
     item->fresh = !before && is_over(receiver, item->identity.source);
 }
 
+/* What says how far a source is settled is said anew each time. */
+static bool is_lost_mark(const mr_cut_item *item) {
+    return item->kind == MR_CUT_GONE && mr_identity_is_lost(&item->identity);
+}
+
 static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *message) {
     const char *fault = find_fault(receiver, from, message);
     if (fault) {
@@ -200,7 +206,9 @@ static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *messa
             from->used_frames++;
             from->used_bytes += item->bytes;
         }
-        int32_t place = table_find(receiver, item, (uint32_t)(from - receiver->origins));
+        int32_t place = NOWHERE;
+        if (!is_lost_mark(item))
+            place = table_find(receiver, item, (uint32_t)(from - receiver->origins));
         if (place == NOWHERE)
             hear_new(receiver, from, item);
         else

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/flow/gone.h"
 #include "engine/transport/sender_parts.h"
 #include "millrace/status.h"
 
@@ -103,22 +104,6 @@ bool mr_sender_has_peer(const mr_sender *sender) {
     return false;
 }
 
-static void enqueue(mr_sender *sender, const mr_cut_item *item) {
-    uint64_t position = sender->next++;
-    slot *s = slot_at(sender, position);
-    *s = (slot){.item = *item, .state = SLOT_QUEUED};
-    s->item.position = position;
-    lane *l = &sender->lanes[item->identity.source];
-    l->queued++;
-    l->unsettled++;
-    if (item->kind == MR_CUT_FRAME) {
-        sender->frames++;
-        sender->queued_frames++;
-        sender->bytes += item->bytes;
-        sender->queued_bytes += item->bytes;
-    }
-}
-
 static int offer_frame(mr_sender *sender, const mr_cut_item *item) {
     if (item->bytes > sender->params.window_bytes)
         return mr_fail(MR_ERROR_DATA, "a frame of %llu bytes is more than the %llu that the cut %s may hold",
@@ -129,11 +114,27 @@ static int offer_frame(mr_sender *sender, const mr_cut_item *item) {
     /* What is dropped at once needs room in the ring only. */
     if (useless ? sender->next - sender->base >= sender->room : !mr_sender_has_room(sender, item->bytes))
         return MR_ERROR_AGAIN;
-    enqueue(sender, item);
-    if (useless)
+    sender_enqueue(sender, item);
+    l->away = false;
+    if (useless) {
         sender_settle(sender, sender->next - 1, MR_NOTE_DROPPED, sender->params.stage, "gop");
-    else if (item->key)
+        sender_owe(sender, item->identity.source);
+    } else if (item->key)
         l->waits_for_key = false;
+    return MR_OK;
+}
+
+/* Where a live cut has nobody to send it to, it is remembered as what is gone. */
+static int offer_mark(mr_sender *sender, const mr_cut_item *mark) {
+    lane *l = &sender->lanes[mark->identity.source];
+    bool deserted = sender->params.live && !mr_sender_has_peer(sender);
+    if (!deserted && sender->next - sender->base >= sender->room)
+        return MR_ERROR_AGAIN;
+    l->away = mr_identity_is_away(&mark->identity);
+    if (deserted)
+        mr_sender_miss(sender, &mark->identity);
+    else
+        sender_enqueue(sender, mark);
     return MR_OK;
 }
 
@@ -148,12 +149,7 @@ int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns) 
         l->reason = item->reason;
         return MR_OK;
     }
-    if (sender->next - sender->base >= sender->room)
-        return MR_ERROR_AGAIN;
-    enqueue(sender, item);
-    if (sender->params.live && !mr_sender_has_peer(sender))
-        sender_settle(sender, sender->next - 1, MR_NOTE_ABSORBED, NULL, NULL);
-    return MR_OK;
+    return offer_mark(sender, item);
 }
 
 uint32_t mr_sender_unsettled(const mr_sender *sender) {

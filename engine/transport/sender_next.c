@@ -134,8 +134,7 @@ static bool another_is_open(const mr_sender *sender, const peer *p, size_t sourc
     return false;
 }
 
-/* Whether a peer is there that has not been told that the source has ended. */
-static bool anybody_open(const mr_sender *sender, size_t source) {
+bool sender_anybody_open(const mr_sender *sender, size_t source) {
     return another_is_open(sender, NULL, source);
 }
 
@@ -149,7 +148,7 @@ static peer *find_items(mr_sender *sender, uint64_t *position) {
         peer *p = taker_of(sender, s);
         if (p || !s->deaths)
             sender->suspect_since_ns = 0;
-        if (p || anybody_open(sender, s->item.identity.source))
+        if (p || sender_anybody_open(sender, s->item.identity.source))
             return p;
     }
     sender->suspect_since_ns = 0;
@@ -235,6 +234,8 @@ bool mr_sender_next(mr_sender *sender, int64_t now_ns, mr_action *action) {
     sender->now_ns = now_ns;
     *action = (mr_action){.kind = MR_ACTION_NONE};
     sender_look_at_peers(sender, now_ns);
+    if (sender->owing)
+        sender_pay(sender);
     return next_event(sender, action) || next_outcome(sender, action) || next_items(sender, action) ||
            next_end(sender, action) || next_bye(sender, action) || next_beat(sender, action);
 }

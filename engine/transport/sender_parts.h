@@ -57,6 +57,9 @@ typedef struct lane {
     const char *reason;
     uint32_t queued, unsettled; /* items */
     bool waits_for_key;         /* live: packets are of no use before the next key frame */
+    mr_identity gone;           /* the last of what is settled, as a mark `lost` (sender_lost.c) */
+    bool known, owes;           /* there is that; it may be news to receivers */
+    bool away;                  /* the last that was offered says that nothing comes for now */
 } lane;
 
 /* An action that waits to be taken, where it is not found by looking: PEER, and all messages but items and beats. */
@@ -77,6 +80,7 @@ struct mr_sender {
     peer *peers;
     lane *lanes;
     size_t lanes_ended;
+    uint32_t owing;            /* lanes that owe */
     event *events;
     uint32_t event_first, event_count;
     mr_cut_item *batch;
@@ -106,6 +110,8 @@ static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
 
 /* ---- sender_ring.c: what becomes of items ---------------------------------------------------------------------- */
 
+/* Takes an item in, behind the others; there is room for it in the ring. */
+void sender_enqueue(mr_sender *sender, const mr_cut_item *item);
 /* Every source has ended, everything is settled, and as many receivers as are planned know. */
 bool sender_is_done(const mr_sender *sender);
 /* Settles an item that is not; a suspicion goes with it. */
@@ -120,6 +126,21 @@ void sender_bury(mr_sender *sender, peer *p, bool died);
 
 /* A process that was taken for dead is back: what it had in hand has not killed it. */
 void sender_exonerate(mr_sender *sender, const peer *p);
+
+/* ---- sender_lost.c: what is gone unseen; nothing where nobody wants to know ------------------------------------ */
+
+/* That frame, or what that mark says, is settled. */
+void sender_note_gone(mr_sender *sender, const mr_identity *gone);
+/* Receivers may not know what is gone of that source; of all of them. */
+void sender_owe(mr_sender *sender, uint32_t source);
+void sender_owe_all(mr_sender *sender);
+/* Queues the marks that are owed, as far as somebody is there. */
+void sender_pay(mr_sender *sender);
+
+/* ---- sender_next.c --------------------------------------------------------------------------------------------- */
+
+/* Whether a peer is there that has not been told that the source has ended. */
+bool sender_anybody_open(const mr_sender *sender, size_t source);
 
 /* ---- sender_peers.c: sessions ---------------------------------------------------------------------------------- */
 

@@ -245,6 +245,7 @@ static void resume(mr_sender *sender, peer *p) {
     }
     memcpy(p->end_told, p->end_confirmed, sender->params.self.source_count * sizeof *p->end_told);
     p->resumed = true;
+    sender_owe_all(sender);
 }
 
 static bool is_sound(const mr_sender *sender, const peer *p, const mr_cut_message *message) {

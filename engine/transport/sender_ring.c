@@ -3,6 +3,22 @@
 
 #include "engine/transport/sender_parts.h"
 
+void sender_enqueue(mr_sender *sender, const mr_cut_item *item) {
+    uint64_t position = sender->next++;
+    slot *s = slot_at(sender, position);
+    *s = (slot){.item = *item, .state = SLOT_QUEUED};
+    s->item.position = position;
+    lane *l = &sender->lanes[item->identity.source];
+    l->queued++;
+    l->unsettled++;
+    if (item->kind == MR_CUT_FRAME) {
+        sender->frames++;
+        sender->queued_frames++;
+        sender->bytes += item->bytes;
+        sender->queued_bytes += item->bytes;
+    }
+}
+
 static void leave_queue(mr_sender *sender, slot *s) {
     sender->lanes[s->item.identity.source].queued--;
     if (s->item.kind == MR_CUT_FRAME) {
@@ -27,6 +43,7 @@ void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const 
     s->state = SLOT_SETTLED;
     s->settled = (mr_settled){.first = position, .count = 1, .outcome = outcome, .stage = stage, .reason = reason};
     sender->lanes[s->item.identity.source].unsettled--;
+    sender_note_gone(sender, &s->item.identity);
     if (s->item.kind == MR_CUT_FRAME) {
         sender->frames--;
         sender->bytes -= s->item.bytes;
@@ -56,6 +73,7 @@ static void lose(mr_sender *sender, uint64_t position) {
     if (packet)
         sender->lanes[item->identity.source].waits_for_key = true;
     sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "connection lost");
+    sender_owe(sender, item->identity.source);
 }
 
 void sender_take_back(mr_sender *sender, uint64_t position) {

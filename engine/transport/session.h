@@ -36,7 +36,10 @@
  *
  * **Live.** Nothing is sent again: what was in hand is dropped, as "connection lost", and of packets all up to the
  * next key frame, as "gop". Nothing is queued: there is room only where there is credit, so that the link before the
- * cut drops by its own policy.
+ * cut drops by its own policy. Where something behind waits for frames by their identity (a join), it is told how far
+ * each source is settled: whenever a session begins or goes on, and when more was lost; so that it never waits for what
+ * does not come. That is told over reliable cuts, too, where there are live ones behind: a process that died may have
+ * known of losses that it has told nobody of.
  *
  * **Several receivers** of one cut share the work: whoever has the most credit left is sent the next frames. When one
  * is lost, the others get what it had. A frame that was in the hands of a process that died or stalled is sent to the
@@ -153,6 +156,7 @@ typedef struct mr_sender_params {
     mr_session_self self;
     uint64_t run;          /* proto: Welcome.run; 0: not known here, whichever it is */
     bool live;
+    bool tells_lost;       /* something behind waits for what may be lost unseen: see mr_sender_miss */
     const char *taker;     /* the taking node: only its processes are admitted, by the name NODE or NODE.1 to
                               NODE.`receivers`; NULL: whoever has a name */
     uint32_t receivers;    /* that are planned: it has finished when so many have seen every END */
@@ -173,8 +177,11 @@ void mr_sender_destroy(mr_sender **sender);
 bool mr_sender_has_room(const mr_sender *sender, uint64_t bytes);
 /* Takes an item, and the reference to its frame, on MR_OK. MR_ERROR_AGAIN: no room, nothing was taken; there may
  * be some once something was settled or (live) credit came. MR_ERROR_DATA: more bytes than the whole window. Where
- * a live cut has nobody to send it to, a mark other than END is settled at once. */
+ * a live cut has nobody to send it to, a mark other than END goes no further. */
 int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns);
+/* A frame of that identity will not be offered. With `tells_lost`, whatever was dropped unseen, so or otherwise, is made
+ * known by a mark for all up to the last of it (engine/flow/gone.h): at once, or when a session begins or goes on. */
+void mr_sender_miss(mr_sender *sender, const mr_identity *gone);
 /* A message has come; `route` is the transport's number for who sent it. */
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns);
 /* As mr_receiver_may_hear; true also says at which *route that peer is reached. False where there is no such session, too. */
@@ -243,6 +250,8 @@ int64_t mr_receiver_wake_ns(const mr_receiver *receiver);
 uint32_t mr_receiver_held(const mr_receiver *receiver);
 /* The first sender that is not there, though it has not said all; false: there is none. */
 bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender);
+/* Whether one that may have something to give is not there. */
+bool mr_receiver_lacks(const mr_receiver *receiver);
 /* All senders have said that they need nothing more. Before that a receiver must not leave: what it has told of outcomes
  * may have been lost, and nobody else could say it again. */
 bool mr_receiver_finished(const mr_receiver *receiver);

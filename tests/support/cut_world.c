@@ -97,6 +97,7 @@ void world_run(uint64_t seed, bool live, const world_faults *faults, world_resul
     w.window = 1 + below(&w, 12);
     w.credit = 1 + below(&w, 6);
     w.deaths = 2;
+    w.tells_lost = live || w.seed % 2;
     w.frame_count = 1 + (int)below(&w, FRAMES);
     if (faults->poison)
         w.poison = UINT64_C(1) << below(&w, SOURCES * FRAMES);

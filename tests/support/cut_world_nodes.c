@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "engine/flow/gone.h"
 #include "millrace/status.h"
 #include "tests/support/cut_world_parts.h"
 
@@ -18,14 +19,14 @@ static mr_session_self self_of(const char *name, uint64_t incarnation) {
 
 void world_start_sender(world *w) {
     const mr_sender_params params = {.self = self_of("a", ++w->sender_incarnation * 1000000), .run = 7, .live = w->live,
-                                     .receivers = w->worker_count, .most_peers = WORKERS + 1,
+                                     .tells_lost = w->tells_lost, .receivers = w->worker_count, .most_peers = WORKERS + 1,
                                      .window_frames = w->window, .window_bytes = w->window * 100, .batch_frames = BATCH,
                                      .batch_bytes = 250, .deaths = w->deaths, .stage = "b"};
     assert_int_equal(mr_sender_create(&w->sender, &params), MR_OK);
     w->sender_up = true;
     for (int s = 0; s < SOURCES; s++) {
         w->next_offer[s] = 0;
-        w->end_offered[s] = false;
+        w->end_offered[s] = w->away_offered[s] = false;
     }
     for (int i = 0; i < SOURCES * FRAMES; i++)
         w->frames[i].offered = false;
@@ -44,8 +45,8 @@ void world_start_worker(world *w, worker *r) {
     r->hung = false;
     r->paused_until_ns = 0;
     for (int s = 0; s < SOURCES; s++) {
-        r->last_seq[s] = -1;
-        r->ended[s] = false;
+        r->last_seq[s] = r->lost[s] = r->passed[s] = -1;
+        r->ended[s] = r->away[s] = false;
     }
     r->route = ++w->routes;
 }
@@ -127,6 +128,38 @@ void world_drive_sender(world *w) {
     CHECK(w, mr_sender_wake_ns(w->sender) > w->now_ns);
 }
 
+/* What is not taken in time is dropped by the queue before the cut, which leaves a mark, or for want of a taker. */
+static void miss(world *w, uint32_t source, int seq) {
+    const mr_cut_item gone = {.kind = MR_CUT_GONE, .identity = {.source = source, .seq = (uint64_t)seq}};
+    w->frames[source * FRAMES + (uint32_t)seq].settled = true;
+    if (chance(w, 50) || mr_sender_offer(w->sender, &gone, w->now_ns))
+        mr_sender_miss(w->sender, &gone.identity);
+}
+
+/* Whether joins behind a live cut wait for nothing more: of each frame they know that it has come, or will not. And
+ * whether they know that nothing comes for now, where that was said last. */
+static bool all_is_known(const world *w, uint32_t source) {
+    bool passed = false, away = !w->away_offered[source];
+    for (uint32_t i = 0; i < w->worker_count; i++) {
+        const worker *r = &w->workers[i];
+        passed |= r->up && r->passed[source] == w->frame_count - 1;
+        away |= r->up && (r->away[source] || w->worker_count > 1);
+    }
+    return passed && away;
+}
+
+/* The end, which would say all of that, does not come before it is known. */
+static void offer_end(world *w, uint32_t source) {
+    const mr_cut_item end = {.kind = MR_CUT_END, .identity = {.source = source}},
+                      away = {.kind = MR_CUT_GONE, .identity = mr_identity_away(source)};
+    if (w->live && !w->away_offered[source] && w->seed % 2) {
+        w->away_offered[source] = mr_sender_offer(w->sender, &away, w->now_ns) == MR_OK;
+    } else if (!w->live || all_is_known(w, source)) {
+        assert_int_equal(mr_sender_offer(w->sender, &end, w->now_ns), MR_OK);
+        w->end_offered[source] = true;
+    }
+}
+
 void world_offer(world *w) {
     uint32_t source = below(w, SOURCES);
     int *next = &w->next_offer[source];
@@ -144,17 +177,13 @@ void world_offer(world *w) {
         w->frames[frame].offered = w->frames[frame].offered || status == MR_OK;
         *next += status == MR_OK;
         /* A live source does not wait. */
-        if (status && w->live) {
-            w->frames[frame].settled = true;
-            ++*next;
-        }
+        if (status && w->live)
+            miss(w, source, (*next)++);
     } else if (!w->end_offered[source]) {
-        item.kind = MR_CUT_END;
-        assert_int_equal(mr_sender_offer(w->sender, &item, w->now_ns), MR_OK);
-        w->end_offered[source] = true;
+        offer_end(w, source);
     }
-    if (chance(w, 10) && *next < w->frame_count && !w->end_offered[source]) {
-        item = (mr_cut_item){.kind = MR_CUT_GONE, .identity = {.source = source, .seq = (uint64_t)*next, .sub = 1}};
+    if (chance(w, 10) && *next > 0 && *next < w->frame_count) {
+        item = (mr_cut_item){.kind = MR_CUT_GONE, .identity = {.source = source, .seq = (uint64_t)*next - 1, .sub = 1}};
         mr_sender_offer(w->sender, &item, w->now_ns);
     }
 }
@@ -186,6 +215,21 @@ void world_send_garbage(world *w) {
 
 /* ---- a receiver's node ----------------------------------------------------------------------------------------- */
 
+/* What it says of frames that are not to be waited for; a frame says that of those before it. */
+static void accept_mark(world *w, worker *r, const mr_cut_item *item) {
+    uint32_t source = item->identity.source;
+    int64_t seq = (int64_t)item->identity.seq;
+    bool gone = item->kind == MR_CUT_GONE, away = gone && mr_identity_is_away(&item->identity);
+    r->away[source] = away;
+    if (item->kind == MR_CUT_END || away || (gone && item->identity.sub == 1))
+        return;
+    CHECK(w, seq < w->frame_count);
+    if (gone && mr_identity_is_lost(&item->identity))
+        r->lost[source] = seq;
+    if (seq > r->passed[source])
+        r->passed[source] = seq;
+}
+
 static void accept_items(world *w, worker *r, const mr_cut_message *message) {
     for (size_t i = 0; i < message->items.count; i++) {
         const mr_cut_item *item = &message->items.item[i];
@@ -194,8 +238,10 @@ static void accept_items(world *w, worker *r, const mr_cut_message *message) {
             continue;
         CHECK(w, !r->ended[source]);
         r->ended[source] = item->kind == MR_CUT_END;
+        accept_mark(w, r, item);
         if (item->kind != MR_CUT_FRAME)
             continue;
+        CHECK(w, w->worker_count > 1 || (int64_t)item->identity.seq > r->lost[source]);
         int frame = (int)((uintptr_t)item->frame - 1);
         CHECK(w, !(r->seen >> frame & 1));
         r->seen |= UINT64_C(1) << frame;

@@ -45,6 +45,9 @@ typedef struct worker {
     size_t hands;
     uint64_t seen;              /* bit: the frame was given to this process's graph */
     int64_t last_seq[SOURCES];
+    int64_t lost[SOURCES];      /* up to which frame a mark has said that nothing more will come; -1: none */
+    int64_t passed[SOURCES];    /* the last frame that a join behind would wait for no more; -1: none */
+    bool away[SOURCES];         /* the last thing that came says that nothing comes for now */
     bool ended[SOURCES];
     bool up, hung;
     bool gone; /* for good: it has ended, and the sender needs nothing more of it */
@@ -59,7 +62,7 @@ typedef struct world {
     uint64_t seed, random;
     const world_faults *faults;
     world_result *result;
-    bool live, faulty;
+    bool live, tells_lost, faulty;
     int64_t now_ns;
     mr_sender *sender;
     uint64_t sender_incarnation;
@@ -71,6 +74,7 @@ typedef struct world {
     truth frames[SOURCES * FRAMES];
     int next_offer[SOURCES];
     bool end_offered[SOURCES];
+    bool away_offered[SOURCES]; /* before the end it was said that nothing comes for now */
     int frame_count;
     uint64_t poison; /* bit: that frame kills */
     bool sender_died, garbage_sent;

@@ -11,6 +11,8 @@ typedef struct pair_seen {
     int settled, dropped, aside, fresh, ended;
     int suspected;
     mr_identity suspect;
+    int marks;
+    mr_identity gone; /* of the last of them */
     int renewed, most_items;
     mr_peer_change sender_change, receiver_change;
     mr_reject_reason reason;

@@ -1,0 +1,106 @@
+/* Live cuts as one of the ways to a join: whatever they drop, and whoever is not there, the other way goes on, and every
+ * frame is accounted for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/cut_record.h"
+
+/* More than all queues on the way hold, so that nothing can be held up. */
+enum { FAR = 400 };
+
+static char seen[160];
+
+/* Frames of two sources go both straight and by another node, `there`, to a join; the straight way is recorded, too, as
+ * `seen`. */
+static const char *there_and_back(const char *sources, const char *there, const char *back) {
+    static char text[CUT_TEXT];
+    snprintf(seen, sizeof seen, "%s/seen", cut_folder);
+    int bytes = snprintf(text, sizeof text,
+                         "version: 1\npipeline: cuts\nsources:\n%sstages:\n"
+                         "  first: {type: pass, input: sources.*}\n  seen: {type: record, input: first, path: %s}\n"
+                         "  there: {%s}\n  both: {type: meet, join: {x: first, y: there}, cut: %s}\n"
+                         "  kept: {type: record, input: both, path: %s}\n"
+                         "nodes:\n  a: {stages: [first, seen, both, kept]}\n  b: {stages: [there]}\n",
+                         sources, seen, there, back, cut_file);
+    assert_true(bytes < CUT_TEXT);
+    return text;
+}
+
+static void await_more(const char *path, size_t lines) {
+    node_await_lines(path, node_count_lines(path) + lines);
+}
+
+static void check_balance(const node_report *report) {
+    assert_int_equal(report->status, 0);
+    assert_int_equal(report->in, report->delivered + report->absorbed + report->dropped);
+}
+
+/* The other node is not there yet, killed, and stopped, while frames go on coming the straight way. */
+static void trouble(const char *text) {
+    node_process a = node_start(text, "a", cut_folder);
+    node_await_lines(seen, FAR);
+    node_process b = node_start(text, "b", cut_folder);
+    await_more(cut_file, FAR);
+    node_kill(&b);
+    await_more(seen, FAR);
+    b = node_start(text, "b", cut_folder);
+    await_more(cut_file, FAR);
+    kill(b.pid, SIGSTOP);
+    await_more(seen, FAR);
+    kill(b.pid, SIGCONT);
+    await_more(cut_file, FAR);
+    kill(a.pid, SIGTERM);
+    kill(b.pid, SIGTERM);
+    node_report of_a = node_finish(&a), of_b = node_finish(&b);
+    check_balance(&of_a);
+    check_balance(&of_b);
+    assert_non_null(strstr(of_a.lines, "first->b no taker "));
+    assert_true(node_count_lines(cut_file) >= of_a.delivered);
+}
+
+static const char endless[] = "  n: {type: count, frames: 100000000, period: 1ms}\n"
+                              "  m: {type: count, frames: 100000000, period: 1ms}\n";
+
+static void test_nobody_is_waited_for(void **state) {
+    (void)state;
+    trouble(there_and_back(endless, "type: pass, input: first, cut: {mode: live, heartbeat: 100ms}",
+                           "{mode: live, heartbeat: 100ms}"));
+}
+
+/* The batch over there leaves with what it has, where it is not known how much is missing. */
+static void test_no_batch_is_waited_for(void **state) {
+    (void)state;
+    trouble(there_and_back(endless, "type: batcher, input: first, batch: 8, cut: {mode: live, heartbeat: 100ms}",
+                           "{mode: live, heartbeat: 100ms}"));
+}
+
+/* What the other node is too slow for is dropped before it, and finds no partner; it all ends by itself. */
+static void test_slow_ways_lose_and_end(void **state) {
+    (void)state;
+    const char *text = there_and_back("  n: {type: count, frames: 1500}\n",
+                                      "type: slow, input: first, period: 3ms, cut: {mode: live, window: 8}", "reliable");
+    node_process a = node_start(text, "a", cut_folder), b = node_start(text, "b", cut_folder);
+    node_report of_a = node_finish(&a), of_b = node_finish(&b);
+    check_balance(&of_a);
+    check_balance(&of_b);
+    assert_int_equal(of_a.in, 1500);
+    assert_true(node_count_lines(cut_file) >= of_a.delivered);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_nobody_is_waited_for, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_no_batch_is_waited_for, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_slow_ways_lose_and_end, cut_make_folder, cut_remove_folder),
+    };
+    cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
