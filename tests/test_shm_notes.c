@@ -81,7 +81,7 @@ static void every_note_is_read_as_it_was_written(void **state) {
     end(&p);
 }
 
-/* To the last byte: of two of the longest and what is left. */
+/* To the last byte: one of the longest, and one that leaves 16 bytes, of which a length takes 8. */
 static void there_is_room_until_it_is_full(void **state) {
     (void)state;
     pair p;
@@ -91,7 +91,7 @@ static void there_is_room_until_it_is_full(void **state) {
     begin(&p);
     for (int turn = 0; turn < 3; turn++) {
         assert_int_equal(post(p.writer, 0, MOST - 8, &rings), MR_OK);
-        assert_int_equal(post(p.writer, 1, MOST - 24, &rings), MR_OK);
+        assert_int_equal(post(p.writer, 1, RING - MOST - 24, &rings), MR_OK);
         assert_int_equal(mr_shm_notes_room(p.writer, &place, &room), MR_OK);
         assert_int_equal(room, 8);
         assert_int_equal(post(p.writer, 2, 3, &rings), MR_OK);

@@ -24,14 +24,15 @@ static int unavailable(const char *call) {
 
 /* ---- mapping --------------------------------------------------------------------------------------------------- */
 
-/* The same bytes twice in a row. */
+/* The same bytes twice in a row, with their pages at hand: each of them would else be looked for when it is used first. */
 static int map_ring(mr_shm_notes *notes, mr_shm_channel *channel, int fd, off_t offset, size_t bytes) {
     uint8_t *base = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return unavailable("mmap");
     *notes = (mr_shm_notes){.channel = channel, .data = base, .size = bytes};
     for (size_t i = 0; i < 2; i++)
-        if (mmap(base + i * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
+        if (mmap(base + i * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd,
+                 offset) == MAP_FAILED)
             return unavailable("mmap");
     return MR_OK;
 }
