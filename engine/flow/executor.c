@@ -1,6 +1,5 @@
 #include "engine/flow/executor.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -354,8 +353,9 @@ int mr_executor_start(mr_executor *executor) {
     for (; executor->started < executor->worker_count; executor->started++) {
         mr_worker *self = &executor->workers[executor->started];
         self->executor = executor;
-        if (pthread_create(&self->thread, NULL, work, self))
-            return mr_fail(MR_ERROR_MEMORY, "cannot start worker thread %d: %s", executor->started, strerror(errno));
+        int error = pthread_create(&self->thread, NULL, work, self);
+        if (error)
+            return mr_fail(MR_ERROR_MEMORY, "cannot start worker thread %d: %s", executor->started, strerror(error));
         char name[MR_THREAD_NAME];
         pthread_setname_np(self->thread, mr_worker_name(executor->started, name));
     }
