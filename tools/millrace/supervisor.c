@@ -239,7 +239,7 @@ static int make_children(mr_supervisor *s) {
         }
         for (int r = 0; r < node->replicas; r++) {
             mr_child *child = &s->children[s->count++];
-            *child = (mr_child){.node = n, .replica = r, .report = -1, 
+            *child = (mr_child){.node = n, .replica = r, .report = -1,
                                 .resumes = s->how->resume ? mr_resume_concerns(plan, n) : mr_resume_serves(plan, n)};
             snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r + 1);
         }
