@@ -6,7 +6,7 @@
 #include "engine/transport/receiver_parts.h"
 #include "millrace/status.h"
 
-receiver_event *receiver_tell(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text) {
+static receiver_event *tell(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text) {
     if (receiver->event_count < RECEIVER_EVENTS)
         receiver->event_count++;
     receiver_event *e = &receiver->events[(receiver->event_first + receiver->event_count - 1) % RECEIVER_EVENTS];
@@ -25,7 +25,7 @@ void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, 
     from->pending_count = 0;
     from->pending_items = 0;
     from->bye = false;
-    receiver_tell(receiver, from, change, text);
+    tell(receiver, from, change, text);
 }
 
 static void begin_run(mr_receiver *receiver, uint64_t run) {
@@ -38,7 +38,7 @@ static void begin_run(mr_receiver *receiver, uint64_t run) {
             from->untaken_frames = from->untaken_bytes = 0;
             memset(from->ended, 0, receiver->params.self.source_count * sizeof *from->ended);
         }
-        receiver_event *e = receiver_tell(receiver, receiver->origins, MR_PEER_JOINED, "");
+        receiver_event *e = tell(receiver, receiver->origins, MR_PEER_JOINED, "");
         e->action = (mr_action){.kind = MR_ACTION_NEW_RUN, .run = run};
     }
     receiver->run = run;
@@ -84,7 +84,7 @@ static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_messag
     from->granted_bytes = bytes - (from->untaken_bytes < bytes ? from->untaken_bytes : bytes);
     receiver->counts.sessions++;
     report_all(receiver, from);
-    receiver_event *e = receiver_tell(receiver, from, MR_PEER_JOINED, "");
+    receiver_event *e = tell(receiver, from, MR_PEER_JOINED, "");
     snprintf(e->memory, sizeof e->memory, "%s", message->welcome.memory);
     return MR_OK;
 }
@@ -104,7 +104,7 @@ static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message
         from->state = SENDER_REFUSED;
         from->session = 0;
     }
-    receiver_event *e = receiver_tell(receiver, from, MR_PEER_REJECTED, message->reject.text);
+    receiver_event *e = tell(receiver, from, MR_PEER_REJECTED, message->reject.text);
     e->action.of.reason = reason;
     return MR_OK;
 }
@@ -229,7 +229,7 @@ static bool is_done(const mr_receiver *receiver, const origin *from) {
 
 static void hear_bye(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
     if (is_done(receiver, from)) {
-        receiver_tell(receiver, from, MR_PEER_LEFT, message->bye.text);
+        tell(receiver, from, MR_PEER_LEFT, message->bye.text);
         from->bye = true;
         return;
     }

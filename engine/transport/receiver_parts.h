@@ -97,7 +97,9 @@ void table_clear(mr_receiver *receiver);
 
 /* Has a range reported, joined to the last one where it continues it. False: there is no room for more. */
 bool receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range);
-receiver_event *receiver_tell(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text);
+
+/* ---- receiver_hear.c ------------------------------------------------------------------------------------------- */
+
 /* The session is over: HELLO again, at once where that was not said a moment ago. */
 void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);
 

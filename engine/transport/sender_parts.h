@@ -144,8 +144,6 @@ bool sender_anybody_open(const mr_sender *sender, size_t source);
 
 /* ---- sender_peers.c: sessions ---------------------------------------------------------------------------------- */
 
-/* The session is over; what the peer has in hand stays with it until it is back or buried. */
-void sender_end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text);
 /* Looks at the clock: who is silent or stalled, who will not come back. */
 void sender_look_at_peers(mr_sender *sender, int64_t now_ns);
 /* A new event with this kind and peer; never NULL: with no room for more, the last one is overwritten. */

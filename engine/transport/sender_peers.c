@@ -46,7 +46,8 @@ static void reject(mr_sender *sender, uint32_t route, uint64_t session, uint64_t
     copy_text(e->text, sizeof e->text, text);
 }
 
-void sender_end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text) {
+/* The session is over; what the peer has in hand stays with it until it is back or buried. */
+static void end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text) {
     if (!p->session)
         return;
     tell(sender, p, change, text);
@@ -193,13 +194,13 @@ static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *m
     if (p && p->incarnation == message->hello.incarnation) {
         if (message->hello.attempt <= p->attempt || p->left)
             return MR_OK; /* It has come twice, or late; or it asks whether there is another process here. */
-        sender_end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
+        end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
         if (!p->stalled)
             sender_exonerate(sender, p);
     } else if (p) {
         if (p->session && message->hello.incarnation < p->incarnation)
             return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is here");
-        sender_end_session(sender, p, MR_PEER_RESTARTED, "another process has come in its place");
+        end_session(sender, p, MR_PEER_RESTARTED, "another process has come in its place");
         sender_bury(sender, p, true);
         take_record(sender, p, message);
     } else {
@@ -271,7 +272,7 @@ static void confirm_end(peer *p, uint32_t source) {
 static int break_protocol(mr_sender *sender, peer *p, const char *what) {
     sender->counts.malformed++;
     reject(sender, p->route, p->session, 0, MR_REJECT_MALFORMED, what);
-    sender_end_session(sender, p, MR_PEER_BROKEN, what);
+    end_session(sender, p, MR_PEER_BROKEN, what);
     return mr_fail(MR_ERROR_PROTOCOL, "node %s breaks the protocol: %s", p->name, what);
 }
 
@@ -298,7 +299,7 @@ static int hear_report(mr_sender *sender, peer *p, const mr_cut_message *message
 
 static int hear_bye(mr_sender *sender, peer *p, const mr_cut_message *message) {
     p->left = p->bye_said;
-    sender_end_session(sender, p, MR_PEER_LEFT, message->bye.text);
+    end_session(sender, p, MR_PEER_LEFT, message->bye.text);
     sender_bury(sender, p, false);
     return MR_OK;
 }
@@ -324,14 +325,14 @@ int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *m
     }
     if (message->kind == MR_MESSAGE_REJECT) {
         sender->counts.rejected++;
-        sender_end_session(sender, p, MR_PEER_BROKEN, message->reject.text);
+        end_session(sender, p, MR_PEER_BROKEN, message->reject.text);
         return MR_OK;
     }
     if (message->number <= p->heard_number)
         return MR_OK;
     if (message->number != p->heard_number + 1) {
         reject(sender, route, p->session, 0, MR_REJECT_STALE, "messages were lost");
-        sender_end_session(sender, p, MR_PEER_BROKEN, "messages were lost");
+        end_session(sender, p, MR_PEER_BROKEN, "messages were lost");
         return MR_OK;
     }
     p->heard_number = message->number;
@@ -350,7 +351,7 @@ void mr_sender_malformed(mr_sender *sender, uint32_t route) {
         peer *p = &sender->peers[i];
         if (p->used && p->session && p->route == route) {
             reject(sender, route, p->session, 0, MR_REJECT_MALFORMED, "what has come is no message");
-            sender_end_session(sender, p, MR_PEER_BROKEN, "what has come is no message");
+            end_session(sender, p, MR_PEER_BROKEN, "what has come is no message");
             return;
         }
     }
@@ -365,7 +366,7 @@ void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns) {
         if (!p->used || p->route != route)
             continue;
         p->closed = true;
-        sender_end_session(sender, p, MR_PEER_BROKEN, "the connection was closed");
+        end_session(sender, p, MR_PEER_BROKEN, "the connection was closed");
     }
 }
 
@@ -376,13 +377,13 @@ void sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
         if (!p->used || (!p->session && !p->leased))
             continue;
         if (now_ns - p->heard_ns >= timing->silence_ns) {
-            sender_end_session(sender, p, MR_PEER_SILENT, "nothing was heard of it");
+            end_session(sender, p, MR_PEER_SILENT, "nothing was heard of it");
             sender_bury(sender, p, p->closed);
         } else if (p->session && p->leased && timing->stall_ns && now_ns - p->progress_ns >= timing->stall_ns) {
             reject(sender, p->route, p->session, 0, MR_REJECT_STALE, "no progress was made");
             p->stalled = true;
             p->stalled_at = p->progress;
-            sender_end_session(sender, p, MR_PEER_STALLED, "it has frames and makes no progress");
+            end_session(sender, p, MR_PEER_STALLED, "it has frames and makes no progress");
             sender_bury(sender, p, true);
         }
     }
