@@ -39,7 +39,8 @@ static void start_workers(const char *text, node_process workers[REPLICAS]) {
         workers[i] = node_start_replica(text, "b", i, cut_folder);
 }
 
-/* What one process does quicker than another is put in order again; what is dropped on the way is not waited for. */
+/* What one process does quicker than another is put in order again; what is dropped on the way is not waited for. Who
+ * was not heard of for too long has done some of it in vain, which counts there, and nowhere else. */
 static void test_replicas_keep_order(void **state) {
     node_process workers[REPLICAS];
     (void)state;
@@ -50,7 +51,7 @@ static void test_replicas_keep_order(void **state) {
     uint64_t worked = 0;
     for (int i = 0; i < REPLICAS; i++)
         worked += node_finish(&workers[i]).delivered;
-    assert_int_equal(worked, 1500);
+    assert_true(worked >= 1500);
     cut_check_record("n", 1500, 1, 0, true);
     cut_check_ledger(&a, 1500, 1500, 0, 0);
     cut_check_ledger(&c, 1500, 1500, 0, 0);
