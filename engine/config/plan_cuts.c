@@ -266,6 +266,19 @@ static void check_shared_work(mr_plan_builder *b, int v) {
                   node->replicas, node->id);
 }
 
+/* Several processes share what comes over each cut by itself: the parts of one frame come to different ones. */
+static void refuse_apart(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
+    const mr_plan_node *node = &b->plan->nodes[cut->to];
+    mr_plan_error(b, b->plan->vertices[join].mark, "join in a node of one process",
+                  "stages.%s: %d processes of the node \"%s\" share its work, and what it joins comes to them over several "
+                  "cuts: the parts of one frame may come to different processes",
+                  b->plan->vertices[join].id, node->replicas, node->id);
+}
+
+static bool is_apart(const mr_plan_builder *b, const mr_plan_cut *cut, int join) {
+    return join >= 0 && b->plan->nodes[cut->to].replicas > 1 && b->plan->vertices[join].node == cut->to;
+}
+
 /* Pictures are numbered as they come out of their decoder. One that gets fewer packets numbers them otherwise than the
  * decoder of another way does. */
 static void refuse_live(mr_plan_builder *b, const mr_plan_cut *cut, int join) {
@@ -296,6 +309,7 @@ static int list_cuts(mr_plan_builder *b) {
 
 static int settle_cuts(mr_plan_builder *b) {
     mr_plan_holds holds;
+    int told = -1;
     if (mr_plan_holds_begin(b, &holds))
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < b->plan->cut_count; i++) {
@@ -303,6 +317,8 @@ static int settle_cuts(mr_plan_builder *b) {
         mr_plan_hold hold = mr_plan_hold_of(b, &holds, entry);
         /* Until the plan is done its cuts are the planner's to write. */
         settle(b, entry, (mr_cut *)(uintptr_t)entry->cut, &hold);
+        if (is_apart(b, entry, hold.join) && hold.join != told)
+            refuse_apart(b, entry, told = hold.join);
         if (hold.join >= 0 && entry->cut->mode == MR_CUT_LIVE && gives_packets(b, entry))
             refuse_live(b, entry, hold.join);
         else if (entry->cut->share > 0)
