@@ -14,7 +14,7 @@
 #include "millrace/status.h"
 
 enum { EVENTS = 16 };
-static const int64_t NS_PER_MS = 1000000;
+static const int64_t NS_PER_MS = 1000000, NS_PER_S = 1000000000;
 /* Between two glances of workers that have enough to do. */
 static const int64_t GLANCE_NS = 1000000;
 
@@ -47,14 +47,24 @@ static void heed(mr_executor *executor, const struct epoll_event *events, int co
     }
 }
 
+/* To the nanosecond: rounded down to milliseconds, the last one before a timer would be spent awake. Linux before 5.11 has
+ * no such call: there it is late by a millisecond at most. */
+static int wait_for_events(const mr_executor *executor, struct epoll_event *events, int64_t left_ns) {
+    const struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    const bool bounded = left_ns != INT64_MAX;
+    int count = epoll_pwait2(executor->lookout, events, EVENTS, bounded ? &left : NULL, NULL);
+    if (count >= 0 || errno != ENOSYS)
+        return count;
+    int64_t left_ms = left_ns / NS_PER_MS + 1;
+    return epoll_wait(executor->lookout, events, EVENTS, !bounded ? -1 : left_ms < INT_MAX ? (int)left_ms : INT_MAX);
+}
+
 void mr_executor_look_out(mr_executor *executor, int64_t until_ns) {
     struct epoll_event events[EVENTS];
-    int64_t left_ms = until_ns == INT64_MAX ? -1 : (until_ns - mr_executor_now_ns(executor)) / NS_PER_MS;
-    if (until_ns != INT64_MAX)
-        left_ms = left_ms < 0 ? 0 : left_ms < INT_MAX ? left_ms : INT_MAX;
+    int64_t left_ns = until_ns == INT64_MAX ? INT64_MAX : until_ns - mr_executor_now_ns(executor);
     executor->looking = true;
     pthread_mutex_unlock(&executor->lock);
-    int count = epoll_wait(executor->lookout, events, EVENTS, (int)left_ms);
+    int count = wait_for_events(executor, events, left_ns > 0 ? left_ns : 0);
     pthread_mutex_lock(&executor->lock);
     executor->looking = false;
     executor->glanced_ns = mr_executor_now_ns(executor);
