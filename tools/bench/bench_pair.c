@@ -54,14 +54,16 @@ static int64_t now_ns(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Waits until frame `seq` is due, where there is a rate. */
-static void await_due(uint64_t seq) {
+/* When frame `seq` leaves, where there is a rate. */
+static int64_t due_ns_of(uint64_t seq) {
     static int64_t start_ns;
-    if (!given.rate)
-        return;
     if (!start_ns)
         start_ns = now_ns();
-    const int64_t due_ns = start_ns + (int64_t)seq * 1000000000 / given.rate;
+    return given.rate ? start_ns + (int64_t)seq * 1000000000 / given.rate : 0;
+}
+
+static void await_due(uint64_t seq) {
+    const int64_t due_ns = due_ns_of(seq);
     const struct timespec due = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
 }
@@ -128,10 +130,15 @@ static int source_process(mr_stage *self, mr_io *io) {
     mr_frame *frame;
     if (*next == (uint64_t)given.frames)
         return MR_END;
+    const int64_t due_ns = given.rate ? due_ns_of(*next) : 0;
+    if (due_ns > now_ns()) {
+        mr_io_wake_at(io, due_ns);
+        return MR_WAIT;
+    }
     int status = mr_io_originate(io, &(mr_identity){.seq = *next}, &frame);
     if (status)
         return status;
-    await_due((*next)++);
+    (*next)++;
     return mr_io_emit(io, 0, frame);
 }
 
@@ -215,7 +222,6 @@ static void run_node(const char *node) {
     mr_pipeline *pipeline = NULL;
     const mr_pipeline_params params = {
         .types = types, .path = "bench.yaml", .text = text, .workers = 1, .cuts = true, .node = node};
-    source_type.blocking = given.rate > 0;
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);
     if (!status)
@@ -257,7 +263,8 @@ static void bare_send(void *socket, const void *id, size_t id_bytes, int seq, ui
     uint8_t *payload = ring + (size_t)(seq % RING) * payload_bytes(), envelope[ENVELOPE_BYTES] = {0};
     make_real(payload, payload_bytes());
     zmq_msg_t message;
-    await_due((uint64_t)seq);
+    if (given.rate)
+        await_due((uint64_t)seq);
     const int64_t left_ns = given.rate ? now_ns() : 0;
     memcpy(envelope, &left_ns, sizeof left_ns);
     zmq_msg_init_data(&message, payload, payload_bytes(), free_nothing, NULL);
