@@ -516,16 +516,17 @@ static void a_note_that_is_no_letter_ends_them(void **state) {
     (void)state;
     fixture f;
     const mr_letter *letter;
-    char path[108], text[MR_SHM_TEXT];
-    int listener, fd;
+    char text[MR_SHM_TEXT];
+    mr_shm_listener listener;
+    int fd;
     mr_shm_offer offer = {.path = ""};
     open_fixture(&f, MR_MEMORY_SHARED);
-    assert_int_equal(mr_shm_listen("/tmp", path, &listener), MR_OK);
-    memcpy(offer.path, path, sizeof path);
+    assert_int_equal(mr_shm_listen(&listener, "/tmp"), MR_OK);
+    memcpy(offer.path, listener.path, sizeof offer.path);
     mr_shm_host(offer.host);
     const mr_action welcome = change(0, MR_PEER_JOINED, mr_shm_offer_print(&offer, text));
     mr_cut_borrower_note(f.borrower, &welcome);
-    assert_int_equal(mr_shm_accept(listener, &fd), MR_OK);
+    assert_int_equal(mr_shm_accept(listener.fd, &fd), MR_OK);
     mr_shm_area *area;
     int file;
     uint8_t *place;
@@ -544,8 +545,7 @@ static void a_note_that_is_no_letter_ends_them(void **state) {
     mr_shm_area_unmap(&area);
     close(file);
     close(fd);
-    close(listener);
-    mr_shm_unlisten(path);
+    mr_shm_unlisten(&listener);
     close_fixture(&f);
 }
 

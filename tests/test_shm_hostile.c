@@ -84,18 +84,18 @@ static void a_reference_of_former_times_is_refused(void **state) {
 
 /* Plays a producer: what it sends is not what there can be. */
 static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t count, int status) {
-    char path[108];
-    int listener, bell, fd = -1;
+    mr_shm_listener listener;
+    int bell, fd = -1;
     mr_shm_import *import;
     mr_shm_offer offer = {.path = ""};
-    assert_int_equal(mr_shm_listen("/tmp", path, &listener), MR_OK);
+    assert_int_equal(mr_shm_listen(&listener, "/tmp"), MR_OK);
     mr_shm_guest guest;
-    memcpy(offer.path, path, sizeof path);
+    memcpy(offer.path, listener.path, sizeof offer.path);
     mr_shm_host(offer.host);
     assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
     assert_int_equal(mr_shm_bell(&bell), MR_OK);
     assert_int_equal(mr_shm_import_open(&import, &offer, &guest, bell), MR_OK);
-    assert_int_equal(mr_shm_accept(listener, &fd), MR_OK);
+    assert_int_equal(mr_shm_accept(listener.fd, &fd), MR_OK);
     assert_int_equal(mr_shm_send(fd, message, NULL, 0, fds, count), MR_OK);
     size_t bytes;
     assert_int_equal(mr_shm_import_fetch(import, NULL, 0, &bytes), status);
@@ -105,8 +105,7 @@ static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t
     mr_shm_import_close(&import);
     close(fd);
     close(bell);
-    close(listener);
-    mr_shm_unlisten(path);
+    mr_shm_unlisten(&listener);
 }
 
 static int file_of(size_t bytes, int seals) {
@@ -150,20 +149,19 @@ static void files_that_could_still_change_are_refused(void **state) {
 
 /* Plays a producer up to its rings; the import has not heard of them yet. */
 static mr_shm_area *lend_by_hand(shm_ends *ends, int *fd) {
-    char path[108];
-    int listener, file;
+    mr_shm_listener listener;
+    int file;
     mr_shm_area *area;
     shm_ends_begin_unattached(ends);
-    assert_int_equal(mr_shm_listen("/tmp", path, &listener), MR_OK);
-    memcpy(ends->offer.path, path, sizeof path);
+    assert_int_equal(mr_shm_listen(&listener, "/tmp"), MR_OK);
+    memcpy(ends->offer.path, listener.path, sizeof ends->offer.path);
     shm_ends_come(ends);
-    assert_int_equal(mr_shm_accept(listener, fd), MR_OK);
+    assert_int_equal(mr_shm_accept(listener.fd, fd), MR_OK);
     assert_int_equal(mr_shm_area_create(&area, &file), MR_OK);
     const mr_shm_message rings = {.kind = MR_SHM_RINGS};
     assert_int_equal(mr_shm_send(*fd, &rings, NULL, 0, (const int[]){file, ends->bell}, 2), MR_OK);
     close(file);
-    close(listener);
-    mr_shm_unlisten(path);
+    mr_shm_unlisten(&listener);
     return area;
 }
 

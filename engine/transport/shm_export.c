@@ -88,7 +88,7 @@ static void forget_stranger(mr_shm_export *self, size_t place) {
 /* Where too many have come and said nothing, the one that has waited longest has to go. */
 static void accept_all(mr_shm_export *self) {
     int fd, status;
-    while ((status = mr_shm_accept(self->listener, &fd)) == MR_OK || status == MR_ERROR_PERMISSION) {
+    while ((status = mr_shm_accept(self->listener.fd, &fd)) == MR_OK || status == MR_ERROR_PERMISSION) {
         if (status) {
             mr_log(MR_LOG_WARNING, "%s; it is refused", mr_message());
             continue;
@@ -132,7 +132,7 @@ static void hear_peer(mr_shm_export *self, mr_shm_peer *peer) {
 }
 
 static void hear(mr_shm_export *self, int fd) {
-    if (fd == self->listener) {
+    if (fd == self->listener.fd) {
         accept_all(self);
     } else if (fd == self->bell) {
         uint64_t rings;
@@ -161,9 +161,10 @@ static int open_export(mr_shm_export *self, const char *folder) {
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: epoll_create1: %s", strerror(errno));
     int status = mr_shm_bell(&self->bell);
     if (!status)
-        status = mr_shm_listen(folder ? folder : default_folder(), self->offer.path, &self->listener);
+        status = mr_shm_listen(&self->listener, folder ? folder : default_folder());
+    memcpy(self->offer.path, self->listener.path, sizeof self->offer.path);
     if (!status)
-        status = watch(self, self->listener);
+        status = watch(self, self->listener.fd);
     return status ? status : watch(self, self->bell);
 }
 
@@ -177,7 +178,7 @@ int mr_shm_export_create(mr_shm_export **export, const char *folder) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for sharing");
     pthread_mutex_init(&made->lock, NULL);
-    made->poll = made->listener = made->bell = -1;
+    made->poll = made->listener.fd = made->bell = -1;
     for (size_t i = 0; i < MR_SHM_STRANGERS; i++)
         made->strangers[i] = -1;
     int status = open_export(made, folder);
@@ -196,9 +197,8 @@ void mr_shm_export_destroy(mr_shm_export **export) {
         mr_shm_export_drop(gone, &peer);
     for (size_t i = 0; i < MR_SHM_STRANGERS; i++)
         forget_stranger(gone, i);
-    if (gone->offer.path[0])
-        mr_shm_unlisten(gone->offer.path);
-    const int fds[] = {gone->listener, gone->bell, gone->poll};
+    mr_shm_unlisten(&gone->listener);
+    const int fds[] = {gone->bell, gone->poll};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);

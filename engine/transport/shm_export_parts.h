@@ -37,7 +37,8 @@ struct mr_shm_peer {
 
 struct mr_shm_export {
     pthread_mutex_t lock; /* guards all below */
-    int poll, listener, bell;
+    mr_shm_listener listener;
+    int poll, bell;
     mr_shm_offer offer;
     mr_shm_peer *peers;
     int strangers[MR_SHM_STRANGERS]; /* connected, and have not shown a token; -1: free */

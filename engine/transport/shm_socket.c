@@ -43,39 +43,27 @@ static int listen_at(const char *path, int *fd) {
     return status;
 }
 
-int mr_shm_listen(const char *parent, char path[108], int *fd) {
-    *fd = -1;
-    path[0] = 0;
-    char folder[sizeof ((struct sockaddr_un *)0)->sun_path];
-    int length = snprintf(folder, sizeof folder, "%s/millrace-XXXXXX", parent);
-    if (length < 0 || (size_t)length + sizeof "/shm" > sizeof folder)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can lie in %s: its path is too long", parent);
-    /* mkdtemp gives it the mode 0700. Where the parent cannot be made, it says so. */
+int mr_shm_listen(mr_shm_listener *listener, const char *parent) {
+    *listener = (mr_shm_listener){.fd = -1};
+    /* Where it cannot be made, the folder in it says so. */
     mkdir(parent, 0700);
-    if (!mkdtemp(folder))
-        return unavailable(folder);
-    memcpy(path, folder, (size_t)length);
-    memcpy(path + length, "/shm", sizeof "/shm");
-    int status = listen_at(path, fd);
-    if (status) {
-        if (*fd >= 0)
-            close(*fd);
-        *fd = -1;
-        mr_shm_unlisten(path);
-        path[0] = 0;
-    }
-    return status;
+    int status = mr_aside_make(&listener->aside, parent);
+    int length = status ? 0 : snprintf(listener->path, sizeof listener->path, "%s/shm", listener->aside.folder);
+    if (length < 0 || (size_t)length >= sizeof listener->path)
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can lie in %s: its path is too long", parent);
+    if (!status)
+        status = listen_at(listener->path, &listener->fd);
+    if (!status)
+        return MR_OK;
+    mr_shm_unlisten(listener);
+    return MR_ERROR_UNAVAILABLE;
 }
 
-void mr_shm_unlisten(const char *path) {
-    char folder[sizeof ((struct sockaddr_un *)0)->sun_path];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    unlink(path);
-    if (slash) {
-        *slash = 0;
-        rmdir(folder);
-    }
+void mr_shm_unlisten(mr_shm_listener *listener) {
+    mr_aside_remove(&listener->aside);
+    if (listener->fd >= 0)
+        close(listener->fd);
+    *listener = (mr_shm_listener){.fd = -1};
 }
 
 static int check_user(int fd) {

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/aside.h"
+
 enum { MR_SHM_VERSION = 4, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
 
 typedef enum mr_shm_kind {
@@ -23,11 +25,17 @@ typedef struct mr_shm_message {
     uint64_t a, b;
 } mr_shm_message;
 
-/* Listens below a new folder in `parent` that only this user may enter. `path` gets the socket's, at most 107
- * bytes. */
-int mr_shm_listen(const char *parent, char path[108], int *fd);
-/* Removes the socket and its folder. */
-void mr_shm_unlisten(const char *path);
+/* A socket in a folder of its own. */
+typedef struct mr_shm_listener {
+    mr_aside aside;
+    char path[108]; /* the socket's */
+    int fd;         /* -1: it does not listen */
+} mr_shm_listener;
+
+/* Listens below a new folder in `parent` that only this user may enter. MR_ERROR_UNAVAILABLE, and nothing is left. */
+int mr_shm_listen(mr_shm_listener *listener, const char *parent);
+/* Closes the socket and removes it and its folder. One that does not listen is allowed. */
+void mr_shm_unlisten(mr_shm_listener *listener);
 /* The next connection of a process of this user; others are closed, MR_ERROR_PERMISSION. */
 int mr_shm_accept(int listener, int *fd);
 int mr_shm_connect(const char *path, int *fd);
