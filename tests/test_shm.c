@@ -248,6 +248,26 @@ static void the_bell_is_rung_for_who_rests(void **state) {
     shm_ends_end(&ends);
 }
 
+/* A bell that is rung for a note of whom nothing was heard so far: whoever hears it, and rests, is told to look. */
+static void a_first_note_is_not_overheard(void **state) {
+    (void)state;
+    shm_ends ends;
+    char text[8];
+    size_t bytes;
+    shm_ends_begin_unattached(&ends);
+    shm_ends_come(&ends);
+    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
+    assert_true(mr_shm_import_rest(ends.import));
+    mr_shm_export_drive(ends.export, false);
+    mr_shm_export_drive(ends.export, false);
+    assert_int_equal(shm_ends_post(&ends, "1", 1), MR_OK);
+    assert_true(shm_ends_rung(&ends));
+    assert_false(mr_shm_import_rest(ends.import));
+    assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
+    assert_true(mr_shm_import_rest(ends.import));
+    shm_ends_end(&ends);
+}
+
 /* A consumer may send once it has heard that the producer knows it. */
 static void notes_go_back_as_well(void **state) {
     (void)state;
@@ -441,6 +461,7 @@ int main(void) {
         cmocka_unit_test(notes_come_in_order),
         cmocka_unit_test(a_full_ring_has_no_room),
         cmocka_unit_test(the_bell_is_rung_for_who_rests),
+        cmocka_unit_test(a_first_note_is_not_overheard),
         cmocka_unit_test(notes_go_back_as_well),
         cmocka_unit_test(notes_outlive_who_sent_them),
         cmocka_unit_test(what_the_ends_tell_each_other_is_one_line),

@@ -1,6 +1,7 @@
 /* The consumer's end: which pools it has mapped, what it holds, and giving it back. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -328,9 +329,14 @@ int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *
     return status;
 }
 
+/* Where the rings may have come since they were looked for, the bell may have been rung for a note in them. */
+static bool may_have_rings(const mr_shm_import *self) {
+    return poll(&(struct pollfd){.fd = self->fd, .events = POLLIN}, 1, 0) != 0;
+}
+
 bool mr_shm_import_rest(mr_shm_import *import) {
     pthread_mutex_lock(&import->lock);
-    bool quiet = !import->area || mr_shm_notes_rest(&import->area->down);
+    bool quiet = import->area ? mr_shm_notes_rest(&import->area->down) : !may_have_rings(import);
     pthread_mutex_unlock(&import->lock);
     return quiet;
 }
