@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -319,40 +320,69 @@ static void letters_outlive_the_taker(void **state) {
 /* ---- what is none ------------------------------------------------------------------------------------------------ */
 
 /* A giving side that is none, and what it sends. */
+/* A giver that is played. */
+typedef struct giver {
+    mr_shm_listener listener;
+    mr_shm_area *area;
+    int fd, file;
+} giver;
+
+static void begin_giver(giver *g, cut_ends *f) {
+    char text[MR_SHM_TEXT];
+    mr_shm_offer offer = {.path = ""};
+    assert_int_equal(mr_shm_listen(&g->listener, "/tmp"), MR_OK);
+    memcpy(offer.path, g->listener.path, sizeof offer.path);
+    mr_shm_host(offer.host);
+    const mr_action welcome = cut_ends_change(0, MR_PEER_JOINED, mr_shm_offer_print(&offer, text));
+    mr_cut_borrower_note(f->borrower, &welcome);
+    assert_int_equal(mr_shm_accept(g->listener.fd, &g->fd), MR_OK);
+    assert_int_equal(mr_shm_area_create(&g->area, &g->file), MR_OK);
+    const mr_shm_message rings = {.kind = MR_SHM_RINGS};
+    const int passed[] = {g->file, mr_cut_borrower_fd(f->borrower)};
+    assert_int_equal(mr_shm_send(g->fd, &rings, NULL, 0, passed, 2), MR_OK);
+}
+
+static void end_giver(giver *g) {
+    mr_shm_area_unmap(&g->area);
+    close(g->file);
+    close(g->fd);
+    mr_shm_unlisten(&g->listener);
+}
+
 static void a_note_that_is_no_letter_ends_them(void **state) {
     (void)state;
     cut_ends f;
+    giver g;
     const mr_letter *letter;
-    char text[MR_SHM_TEXT];
-    mr_shm_listener listener;
-    int fd;
-    mr_shm_offer offer = {.path = ""};
-    cut_ends_begin(&f, MR_MEMORY_SHARED);
-    assert_int_equal(mr_shm_listen(&listener, "/tmp"), MR_OK);
-    memcpy(offer.path, listener.path, sizeof offer.path);
-    mr_shm_host(offer.host);
-    const mr_action welcome = cut_ends_change(0, MR_PEER_JOINED, mr_shm_offer_print(&offer, text));
-    mr_cut_borrower_note(f.borrower, &welcome);
-    assert_int_equal(mr_shm_accept(listener.fd, &fd), MR_OK);
-    mr_shm_area *area;
-    int file;
     uint8_t *place;
     size_t room;
-    assert_int_equal(mr_shm_area_create(&area, &file), MR_OK);
-    const mr_shm_message rings = {.kind = MR_SHM_RINGS};
-    assert_int_equal(mr_shm_send(fd, &rings, NULL, 0, (const int[]){file, mr_cut_borrower_fd(f.borrower)}, 2), MR_OK);
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    begin_giver(&g, &f);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(mr_shm_notes_room(&area->down, &place, &room), MR_OK);
+        assert_int_equal(mr_shm_notes_room(&g.area->down, &place, &room), MR_OK);
         memcpy(place, "garbage", 7);
-        mr_shm_notes_post(&area->down, 7);
+        mr_shm_notes_post(&g.area->down, 7);
     }
     assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
     assert_true(rests(&f));
     assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
-    mr_shm_area_unmap(&area);
-    close(file);
-    close(fd);
-    mr_shm_unlisten(&listener);
+    end_giver(&g);
+    cut_ends_end(&f);
+}
+
+/* Its ring is still there, and nobody reads it: whoever has come in its place can only be asked through ZeroMQ. */
+static void a_killed_giver_is_not_told_that_one_is_there(void **state) {
+    (void)state;
+    cut_ends f;
+    giver g;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    begin_giver(&g, &f);
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 1));
+    assert_int_equal(shutdown(g.fd, SHUT_RDWR), 0);
+    assert_false(post_back(&f, CUT_ENDS_SESSION, 2, 1));
+    end_giver(&g);
     cut_ends_end(&f);
 }
 
@@ -367,6 +397,7 @@ int main(void) {
         cmocka_unit_test(a_taker_that_speaks_for_others_is_not_heard),
         cmocka_unit_test(letters_outlive_the_taker),
         cmocka_unit_test(a_note_that_is_no_letter_ends_them),
+        cmocka_unit_test(a_killed_giver_is_not_told_that_one_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

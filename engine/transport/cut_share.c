@@ -289,11 +289,14 @@ void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route) {
     borrower->lenders[route].box.here = false;
 }
 
+/* Where the giver's process was killed, the one that has come in its place is reached through ZeroMQ, and answers that it knows
+ * of no such session. There is one report for many frames, so that to ask costs little. */
 bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cut_message *message,
                           const mr_wire_part *parts, size_t count) {
     uint8_t *place;
     mr_shm_import *import = borrower && route < borrower->count ? borrower->lenders[route].import : NULL;
-    size_t bytes, room = import && message->number ? mr_shm_import_room(import, &place) : 0;
+    bool goes = import && message->number && !mr_shm_import_gone(import);
+    size_t bytes, room = goes ? mr_shm_import_room(import, &place) : 0;
     if (!room || mr_letter_write(place, room, message, parts, count, &bytes))
         return false;
     mr_shm_import_post(import, bytes);

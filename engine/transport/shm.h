@@ -149,6 +149,9 @@ int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *referenc
  * MR_ERROR_AGAIN, without a message: none now; MR_ERROR_UNAVAILABLE: the producer was gone before it knew who has come;
  * MR_ERROR_PROTOCOL. That a producer with which notes were exchanged is gone is not told. */
 int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes);
+/* Whether the producer has closed its end of the socket, or was killed. One that was is not heard of otherwise, and its ring still
+ * takes notes. */
+bool mr_shm_import_gone(const mr_shm_import *import);
 /* Asks for the bell. False: there are notes, or may be, so do not sleep before mr_shm_import_fetch has been asked. */
 bool mr_shm_import_rest(mr_shm_import *import);
 /* As mr_shm_export_room and mr_shm_export_post. No room, either, as long as the producer has not said that it is attached,

@@ -329,6 +329,11 @@ int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *
     return status;
 }
 
+bool mr_shm_import_gone(const mr_shm_import *import) {
+    struct pollfd socket = {.fd = import->fd};
+    return poll(&socket, 1, 0) > 0 && socket.revents & POLLHUP;
+}
+
 /* Where the rings may have come since they were looked for, the bell may have been rung for a note in them. */
 static bool may_have_rings(const mr_shm_import *self) {
     return poll(&(struct pollfd){.fd = self->fd, .events = POLLIN}, 1, 0) != 0;
