@@ -117,6 +117,12 @@ int mr_shm_check_file(int fd, int seals, uint64_t bytes) {
     return MR_OK;
 }
 
+void mr_shm_ring_bell(int fd) {
+    const uint64_t one = 1;
+    ssize_t written = write(fd, &one, sizeof one);
+    (void)written; /* It fails where the bell has been rung so often that its counter is full: then it is heard as well. */
+}
+
 /* Only its name tells what it is. */
 int mr_shm_check_bell(int fd) {
     char path[64], name[64] = "";

@@ -36,5 +36,7 @@ int mr_shm_check_file(int fd, int seals, uint64_t bytes);
 /* Whether a descriptor from the other end is an eventfd: whatever else it were, who writes to it might have to wait, or be
  * sent a signal. MR_ERROR_PROTOCOL. */
 int mr_shm_check_bell(int fd);
+/* Wakes whoever waits for it. Any thread. */
+void mr_shm_ring_bell(int fd);
 
 #endif

@@ -61,15 +61,9 @@ static uint32_t lent_count(const mr_shm_peer *peer) {
 
 /* ---- notes ----------------------------------------------------------------------------------------------------- */
 
-static void ring(int bell) {
-    const uint64_t one = 1;
-    ssize_t written = write(bell, &one, sizeof one);
-    (void)written; /* It fails where the bell has been rung so often that its counter is full: then it is heard as well. */
-}
-
 static void post(mr_shm_peer *peer, size_t bytes) {
     if (mr_shm_notes_post(&peer->area->down, bytes))
-        ring(peer->bell);
+        mr_shm_ring_bell(peer->bell);
 }
 
 /* The peer is one that has not gone. */
@@ -84,7 +78,7 @@ void mr_shm_peer_arm(mr_shm_export *self, mr_shm_peer *peer) {
     while (peer->fd >= 0 && lent_count(peer) && !mr_shm_ring_arm(&peer->area->head->leases, peer->taken))
         mr_shm_peer_collect(self, peer);
     if (peer->area && peer->heeded && !mr_shm_notes_rest(&peer->area->up))
-        ring(self->bell);
+        mr_shm_ring_bell(self->bell);
 }
 
 size_t mr_shm_export_room(mr_shm_export *export, mr_shm_peer *peer, uint8_t **place) {

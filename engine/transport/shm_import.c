@@ -65,15 +65,9 @@ static void drop(mr_shm_import *self) {
     mr_free(self);
 }
 
-static void ring(const mr_shm_import *self) {
-    const uint64_t one = 1;
-    ssize_t written = write(self->bell, &one, sizeof one);
-    (void)written; /* It fails where the bell has been rung so often that its counter is full: then it is heard as well. */
-}
-
 static void put_back(mr_shm_import *self, uint32_t lease) {
     if (mr_shm_ring_put(&self->area->head->leases, lease))
-        ring(self);
+        mr_shm_ring_bell(self->bell);
 }
 
 static void release(void *context) {
@@ -358,6 +352,6 @@ size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place) {
 void mr_shm_import_post(mr_shm_import *import, size_t bytes) {
     pthread_mutex_lock(&import->lock);
     if (mr_shm_notes_post(&import->area->up, bytes))
-        ring(import);
+        mr_shm_ring_bell(import->bell);
     pthread_mutex_unlock(&import->lock);
 }
