@@ -15,9 +15,13 @@
 #include "engine/flow/executor.h"
 #include "millrace/status.h"
 
+/* All tests are run with workers that sleep at once, and with some that poll: for less than tests take, and for longer. */
+static int64_t busy_poll_ns;
+
 static mr_executor *make(int workers, uint64_t seed) {
     mr_executor *executor = NULL;
     assert_int_equal(mr_executor_create(&executor, workers, seed), MR_OK);
+    mr_executor_busy_poll(executor, busy_poll_ns);
     assert_int_equal(mr_executor_start(executor), MR_OK);
     return executor;
 }
@@ -121,6 +125,30 @@ static void timers_ring_in_real_time_never_early(void **state) {
     mr_executor_destroy(&executor);
 }
 
+/* Whatever time they are set to, by a thread that is no worker, while all workers wait for another. */
+static void timers_of_the_past_ring(void **state) {
+    (void)state;
+    static const int64_t times_ns[] = {INT64_MIN, -2000000, -1000000, -1, 0, 1, 1000000};
+    mr_executor *executor = make(2, 0);
+    alarm_task far = {.due_ns = INT64_MAX - 1}, self = {.due_ns = 0};
+    mr_task_init(&far.task, executor, ring, &far);
+    mr_task_init(&self.task, executor, ring, &self);
+    mr_task_wake_at(&far.task, far.due_ns);
+    for (size_t i = 0; i < sizeof times_ns / sizeof *times_ns; i++) {
+        atomic_store(&self.rang_ns, 0);
+        sleep_ms(2);
+        mr_task_wake_at(&self.task, times_ns[i]);
+        for (int j = 0; j < 12000 && !atomic_load(&self.rang_ns); j++)
+            sleep_ms(5);
+        assert_true(atomic_load(&self.rang_ns) > 0);
+    }
+    assert_int_equal(atomic_load(&far.rang_ns), 0);
+    mr_executor_stop(executor);
+    mr_task_fini(&far.task);
+    mr_task_fini(&self.task);
+    mr_executor_destroy(&executor);
+}
+
 /* ---- deterministic order ---- */
 typedef struct recorder {
     mr_task task;
@@ -164,7 +192,7 @@ enum { RINGS = 2000 };
 typedef struct listener {
     mr_task task;
     int fd;
-    bool deaf;         /* it does not want to hear more */
+    bool deaf;         /* it does not read what it hears */
     atomic_int heard, ran;
 } listener;
 
@@ -172,10 +200,8 @@ static void listen_on(void *context) {
     listener *self = context;
     uint64_t count;
     atomic_fetch_add(&self->ran, 1);
-    if (read(self->fd, &count, sizeof count) == sizeof count)
+    if (!self->deaf && read(self->fd, &count, sizeof count) == sizeof count)
         atomic_fetch_add(&self->heard, (int)count);
-    if (!self->deaf)
-        mr_task_watch_again(&self->task);
 }
 
 static void open_listener(listener *self, mr_executor *executor) {
@@ -241,38 +267,135 @@ static void watched_descriptors_wake_their_tasks(void **state) {
     }
 }
 
-/* Once its task was woken a descriptor is left alone, until it is asked for again. */
-static void a_descriptor_is_left_alone_until_asked_for(void **state) {
+/* A descriptor that stays readable wakes its task when there is more to read, and not all the time. */
+static void each_ring_is_heard_once(void **state) {
     (void)state;
-    mr_executor *executor = make(2, 0);
-    listener deaf = {.deaf = true}, other = {.fd = -1};
-    open_listener(&deaf, executor);
-    open_listener(&other, executor);
-    assert_int_equal(mr_task_watch(&deaf.task, deaf.fd), MR_OK);
-    assert_int_equal(mr_task_watch(&other.task, other.fd), MR_OK);
-    for (int turn = 1; turn <= 3; turn++) {
-        ring_bell(&deaf);
-        await_count(&deaf.heard, turn);
-        const int heard = atomic_load(&other.heard);
+    for (int workers = 1; workers <= 3; workers++) {
+        mr_executor *executor = make(workers, 0);
+        listener deaf = {.deaf = true}, other = {.fd = -1};
+        open_listener(&deaf, executor);
+        open_listener(&other, executor);
+        assert_int_equal(mr_task_watch(&deaf.task, deaf.fd), MR_OK);
+        assert_int_equal(mr_task_watch(&other.task, other.fd), MR_OK);
+        for (int turn = 1; turn <= 50; turn++) {
+            ring_bell(&deaf);
+            await_count(&deaf.ran, turn);
+            ring_bell(&other);
+            await_count(&other.heard, turn);
+            assert_int_equal(atomic_load(&deaf.ran), turn);
+        }
+        mr_task_unwatch(&deaf.task);
         ring_bell(&deaf);
         ring_bell(&other);
-        await_count(&other.heard, heard + 1);
-        assert_int_equal(atomic_load(&deaf.ran), 2 * turn - 1);
-        mr_task_watch_again(&deaf.task);
-        await_count(&deaf.ran, 2 * turn);
-        await_count(&deaf.heard, turn + 1);
-        atomic_store(&deaf.heard, turn);
-        mr_task_watch_again(&deaf.task);
+        await_count(&other.heard, 51);
+        assert_int_equal(atomic_load(&deaf.ran), 50);
+        mr_executor_stop(executor);
+        mr_executor_destroy(&executor);
+        close(deaf.fd);
+        close(other.fd);
     }
-    mr_task_unwatch(&deaf.task);
-    ring_bell(&deaf);
-    ring_bell(&other);
-    await_count(&other.heard, 4);
-    assert_int_equal(atomic_load(&deaf.ran), 6);
-    mr_executor_stop(executor);
-    mr_executor_destroy(&executor);
-    close(deaf.fd);
-    close(other.fd);
+}
+
+/* ---- one at work, others there ---- */
+typedef struct worker_at_work {
+    mr_task task;
+    listener ear;
+    alarm_task clock;
+    bool heard, rang; /* before it had done */
+} worker_at_work;
+
+static bool await(atomic_int *count, int wanted) {
+    for (int i = 0; i < 12000 && atomic_load(count) < wanted; i++)
+        sleep_ms(5);
+    return atomic_load(count) >= wanted;
+}
+
+/* It keeps its worker until others have heard the bell and the alarm, or for a minute each. */
+static void work_long(void *context) {
+    worker_at_work *self = context;
+    const int heard = atomic_load(&self->ear.heard);
+    ring_bell(&self->ear);
+    self->heard = await(&self->ear.heard, heard + 1);
+    self->clock.due_ns = mr_executor_now_ns(self->task.executor) + 3000000;
+    mr_task_wake_at(&self->clock.task, self->clock.due_ns);
+    for (int i = 0; i < 12000 && atomic_load(&self->clock.rang_ns) < self->clock.due_ns; i++)
+        sleep_ms(5);
+    self->rang = atomic_load(&self->clock.rang_ns) >= self->clock.due_ns;
+    atomic_fetch_add(&self->ear.ran, 1000);
+}
+
+/* Whoever finds work while others are idle leaves bells and timers to them. */
+static void others_hear_while_one_works(void **state) {
+    (void)state;
+    for (int workers = 2; workers <= 4; workers++) {
+        mr_executor *executor = make(workers, 0);
+        worker_at_work one = {.ear = {.fd = -1}};
+        open_listener(&one.ear, executor);
+        mr_task_init(&one.task, executor, work_long, &one);
+        mr_task_init(&one.clock.task, executor, ring, &one.clock);
+        assert_int_equal(mr_task_watch(&one.ear.task, one.ear.fd), MR_OK);
+        for (int turn = 0; turn < 5; turn++) {
+            one.heard = one.rang = false;
+            atomic_store(&one.ear.ran, 0);
+            atomic_store(&one.clock.rang_ns, 0);
+            mr_task_wake(&one.task);
+            assert_true(await(&one.ear.ran, 1000));
+            assert_true(one.heard && one.rang);
+        }
+        mr_task_unwatch(&one.ear.task);
+        mr_executor_stop(executor);
+        mr_executor_destroy(&executor);
+        close(one.ear.fd);
+    }
+}
+
+/* What a task has woken, in the order in which that ran. */
+typedef struct aftermath {
+    mr_task first, second, behind;
+    bool quietly;
+    atomic_int next_letter, count;
+    char order[5];
+} aftermath;
+
+static void note(aftermath *self, char letter) {
+    self->order[atomic_fetch_add(&self->next_letter, 1)] = letter;
+    atomic_fetch_add(&self->count, 1);
+}
+
+static void run_first(void *context) {
+    aftermath *self = context;
+    note(self, 'a');
+    mr_task_wake_behind(&self->behind, self->quietly);
+    mr_task_wake(&self->second);
+}
+
+static void run_second(void *context) {
+    note(context, 'b');
+}
+
+static void run_behind(void *context) {
+    note(context, 'c');
+}
+
+static void what_has_time_runs_behind(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 4; turn++) {
+        const int workers = 1 + turn / 2;
+        mr_executor *executor = make(workers, 0);
+        aftermath self = {.quietly = turn % 2};
+        mr_task_init(&self.first, executor, run_first, &self);
+        mr_task_init(&self.second, executor, run_second, &self);
+        mr_task_init(&self.behind, executor, run_behind, &self);
+        mr_task_wake(&self.first);
+        await_count(&self.count, 3);
+        if (workers == 1)
+            assert_string_equal(self.order, "abc");
+        mr_task_wake_behind(&self.behind, self.quietly);
+        await_count(&self.count, 4);
+        assert_int_equal(self.order[3], 'c');
+        mr_executor_stop(executor);
+        mr_executor_destroy(&executor);
+    }
 }
 
 static void what_cannot_be_watched_is_refused(void **state) {
@@ -282,7 +405,6 @@ static void what_cannot_be_watched_is_refused(void **state) {
     mr_task_init(&one.task, executor, listen_on, &one);
     assert_int_equal(mr_task_watch(&one.task, -1), MR_ERROR_UNAVAILABLE);
     assert_int_equal(mr_task_watch(&one.task, 1000000), MR_ERROR_UNAVAILABLE);
-    mr_task_watch_again(&one.task);
     mr_task_unwatch(&one.task);
     mr_task_init(&one.task, seeded, listen_on, &one);
     assert_int_equal(mr_task_watch(&one.task, 0), MR_ERROR_UNAVAILABLE);
@@ -301,10 +423,19 @@ int main(void) {
         cmocka_unit_test(timers_ring_in_simulated_time_exactly),
         cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[0]),
         cmocka_unit_test_prestate(timers_ring_in_real_time_never_early, states[1]),
+        cmocka_unit_test(timers_of_the_past_ring),
         cmocka_unit_test(a_seed_gives_one_order),
         cmocka_unit_test(watched_descriptors_wake_their_tasks),
-        cmocka_unit_test(a_descriptor_is_left_alone_until_asked_for),
+        cmocka_unit_test(each_ring_is_heard_once),
+        cmocka_unit_test(others_hear_while_one_works),
+        cmocka_unit_test(what_has_time_runs_behind),
         cmocka_unit_test(what_cannot_be_watched_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static const int64_t polls_ns[] = {0, 1000000, 200000000};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof polls_ns / sizeof *polls_ns; i++) {
+        busy_poll_ns = polls_ns[i];
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
 }

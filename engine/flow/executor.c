@@ -10,8 +10,10 @@
 #include "engine/flow/executor_parts.h"
 
 enum { LONGEST_CHAIN = 64 };
-/* A timer may fire so much late: paced sources that are due at about the same time share one wake-up of a worker. */
-static const int64_t TIMER_SLACK_NS = 1000000;
+/* Workers that look out at once: as many as it takes that nobody need be woken when one of them has found work. */
+enum { LOOKERS = 2 };
+/* Between two looks of an idle worker at whether another still polls. */
+static const int64_t NAP_NS = 1000000;
 
 static _Thread_local mr_worker *this_worker;
 
@@ -32,17 +34,22 @@ int mr_executor_create(mr_executor **executor, int workers, uint64_t seed) {
     }
     mr_lock_init(&made->lock);
     mr_condition_init(&made->work);
-    mr_condition_init(&made->timer);
     atomic_init(&made->next_due_ns, INT64_MAX);
     made->worker_count = workers;
     made->random = seed;
-    made->lookout = made->call = -1;
-    if (seed && mr_clock_create_simulated(&made->clock, 0)) {
+    made->lookout = made->call = made->alarm = -1;
+    made->alarm_ns = INT64_MAX;
+    int status = seed ? mr_clock_create_simulated(&made->clock, 0) : mr_executor_open_lookout(made);
+    if (status) {
         mr_executor_destroy(&made);
-        return MR_ERROR_MEMORY;
+        return status;
     }
     *executor = made;
     return MR_OK;
+}
+
+void mr_executor_busy_poll(mr_executor *executor, int64_t poll_ns) {
+    executor->poll_ns = poll_ns;
 }
 
 void mr_executor_destroy(mr_executor **executor) {
@@ -56,7 +63,6 @@ void mr_executor_destroy(mr_executor **executor) {
     mr_timers_fini(&gone->timers);
     mr_executor_close_lookout(gone);
     pthread_cond_destroy(&gone->work);
-    pthread_cond_destroy(&gone->timer);
     pthread_mutex_destroy(&gone->lock);
     mr_free(gone->runnable);
     mr_free(gone->workers);
@@ -78,35 +84,49 @@ int mr_executor_worker_here(void) {
 
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
 
-/* What a worker waits for that is to look for work: any that is not on its way already; NULL: there is none. Called with
- * the lock. */
-static pthread_cond_t *call_idle(mr_executor *executor) {
+/* How an idle worker is called. */
+typedef enum call { CALL_NOBODY, CALL_IDLE, CALL_LOOKER } call;
+
+/* A worker that is to look for work, of those that do not look out: any that is not on its way already. Called with the
+ * lock. */
+static call call_idle(mr_executor *executor) {
     if (executor->idle <= executor->waking)
-        return NULL;
+        return CALL_NOBODY;
     executor->waking++;
-    return &executor->work;
+    return CALL_IDLE;
 }
 
-/* The same for a task that was just queued, unless as many are on their way as there are tasks. */
-static pthread_cond_t *call_worker(mr_executor *executor) {
-    pthread_cond_t *called = (size_t)executor->waking < executor->queued ? call_idle(executor) : NULL;
-    return called || !executor->keeper || executor->waking != executor->idle ? called : &executor->timer;
+/* One that is to look at what is watched and at the timers anew. Called with the lock. */
+static call call_looker(mr_executor *executor) {
+    return executor->looking ? CALL_LOOKER : call_idle(executor);
 }
 
-/* Who is woken needs the lock first of all, so that is given back before. Until the signal is out the executor stays. */
-static void unlock_and_signal(mr_executor *executor, pthread_cond_t *called) {
-    bool rings = called == &executor->timer && executor->looking && !executor->called;
-    executor->called |= rings;
-    if (called)
+/* One for a task that was just queued, unless as many are on their way as there are tasks. Called with the lock. */
+static call call_worker(mr_executor *executor) {
+    const int coming = executor->waking + (executor->looking && executor->called);
+    if ((size_t)coming >= executor->queued)
+        return CALL_NOBODY;
+    if (executor->polling && !executor->called)
+        return CALL_LOOKER;
+    const call called = call_idle(executor);
+    return called == CALL_NOBODY ? call_looker(executor) : called;
+}
+
+/* Who is woken needs the lock first of all, so that is given back before. Until the call is out the executor stays. */
+static void unlock_and_call(mr_executor *executor, call called) {
+    if (called == CALL_LOOKER && executor->called)
+        called = CALL_NOBODY;
+    executor->called |= called == CALL_LOOKER;
+    if (called != CALL_NOBODY)
         atomic_fetch_add_explicit(&executor->calls, 1, memory_order_relaxed);
     pthread_mutex_unlock(&executor->lock);
-    if (called) {
-        if (rings)
-            mr_executor_ring(executor);
-        else
-            pthread_cond_signal(called);
-        atomic_fetch_sub_explicit(&executor->calls, 1, memory_order_release);
-    }
+    if (called == CALL_NOBODY)
+        return;
+    if (called == CALL_LOOKER)
+        mr_executor_ring(executor);
+    else
+        pthread_cond_signal(&executor->work);
+    atomic_fetch_sub_explicit(&executor->calls, 1, memory_order_release);
 }
 
 static void append(mr_executor *executor, mr_task *task) {
@@ -122,7 +142,7 @@ static void append(mr_executor *executor, mr_task *task) {
 static void queue_task(mr_executor *executor, mr_task *task) {
     pthread_mutex_lock(&executor->lock);
     append(executor, task);
-    unlock_and_signal(executor, call_worker(executor));
+    unlock_and_call(executor, call_worker(executor));
 }
 
 /* Hands a task that is queued to whoever will run it; `last` puts it behind all others. */
@@ -172,6 +192,18 @@ void mr_executor_queue(mr_executor *executor, mr_task *task) {
         append(executor, task);
 }
 
+void mr_task_wake_behind(mr_task *task, bool quietly) {
+    mr_executor *executor = task->executor;
+    if (task->thread || executor->random) {
+        mr_task_wake(task);
+        return;
+    }
+    const bool here = this_worker && this_worker->executor == executor;
+    pthread_mutex_lock(&executor->lock);
+    mr_executor_queue(executor, task);
+    unlock_and_call(executor, quietly && here ? CALL_NOBODY : call_worker(executor));
+}
+
 void mr_task_waker(void *task) {
     mr_task_wake(task);
 }
@@ -202,19 +234,13 @@ void mr_executor_note_next_due(mr_executor *executor) {
     atomic_store_explicit(&executor->next_due_ns, mr_timers_next(&executor->timers), memory_order_relaxed);
 }
 
-/* What a worker waits for that is to wait for the timer that is now the earliest, and for what is watched now, instead.
- * Called with the lock. */
-static pthread_cond_t *call_keeper(mr_executor *executor) {
-    return executor->keeper ? &executor->timer : call_idle(executor);
-}
-
-void mr_executor_unlock_and_call_keeper(mr_executor *executor) {
-    unlock_and_signal(executor, call_keeper(executor));
+void mr_executor_unlock_and_call_looker(mr_executor *executor) {
+    unlock_and_call(executor, call_looker(executor));
 }
 
 void mr_task_wake_at(mr_task *task, int64_t time_ns) {
     mr_executor *executor = task->executor;
-    pthread_cond_t *called = NULL;
+    call called = CALL_NOBODY;
     pthread_mutex_lock(&executor->lock);
     if (task->thread) {
         task->due_ns = time_ns;
@@ -223,12 +249,14 @@ void mr_task_wake_at(mr_task *task, int64_t time_ns) {
         int64_t before = mr_timers_next(&executor->timers);
         bool set = mr_timers_set(&executor->timers, task, time_ns);
         mr_executor_note_next_due(executor);
-        if (time_ns < before)
-            called = call_keeper(executor);
+        if (time_ns < before && executor->looking)
+            mr_executor_set_alarm(executor);
+        else if (time_ns < before && !executor->looking && !executor->napping)
+            called = call_idle(executor);
         if (!set)
             time_ns = INT64_MIN; /* Without memory for a timer, the task polls. */
     }
-    unlock_and_signal(executor, called);
+    unlock_and_call(executor, called);
     if (time_ns == INT64_MIN)
         mr_task_wake(task);
 }
@@ -270,30 +298,39 @@ static mr_task *take_queued(mr_executor *executor) {
     return task;
 }
 
-/* Sleeps until there may be work. Called with the lock. */
-static void rest(mr_executor *executor) {
-    int64_t due = mr_timers_next(&executor->timers);
-    int64_t until_ns = due == INT64_MAX ? due : due + TIMER_SLACK_NS;
-    if ((due != INT64_MAX || executor->watched_count) && !executor->keeper) {
-        executor->keeper = true;
-        if (executor->watched_count)
-            mr_executor_look_out(executor, until_ns);
-        else
-            mr_condition_wait(&executor->timer, &executor->lock, until_ns);
-        executor->keeper = false;
-        return;
-    }
+static bool has_lookout(const mr_executor *executor) {
+    return executor->timers.count || executor->watched_count;
+}
+
+/* While one polls another looks now and then whether that has found work, and polls in its place: to be woken for that would
+ * take longer than most work does. */
+static void wait_for_work(mr_executor *executor) {
+    const bool naps = executor->polling && !executor->napping;
+    const int64_t until_ns = naps ? mr_executor_now_ns(executor) + NAP_NS : INT64_MAX;
+    executor->napping |= naps;
     executor->idle++;
-    mr_condition_wait(&executor->work, &executor->lock, INT64_MAX);
+    mr_condition_wait(&executor->work, &executor->lock, until_ns);
     executor->idle--;
+    if (naps)
+        executor->napping = false;
     if (executor->waking > 0)
         executor->waking--;
+}
+
+/* Sleeps until there may be work. Called with the lock. */
+static void rest(mr_executor *executor) {
+    if (executor->poll_ns && !executor->polling && mr_executor_poll(executor))
+        return;
+    if (has_lookout(executor) && !executor->polling && executor->looking < LOOKERS)
+        mr_executor_look_out(executor);
+    else
+        wait_for_work(executor);
 }
 
 /* The next task from the queue; sleeps until there is one. NULL: the executor is stopping. */
 static mr_task *next_queued(mr_executor *executor) {
     mr_task *task = NULL;
-    pthread_cond_t *called = NULL;
+    call called = CALL_NOBODY;
     pthread_mutex_lock(&executor->lock);
     while (!executor->stopping) {
         if (executor->timers.count)
@@ -304,11 +341,16 @@ static mr_task *next_queued(mr_executor *executor) {
             break;
         rest(executor);
     }
-    /* Whoever leaves with work while more is queued, or timers and descriptors wait, sees to it that somebody else looks. */
-    bool kept = executor->keeper || !(executor->timers.count || executor->watched_count);
-    if (task && (executor->queued || !kept))
+    /* Whoever leaves with work while more is queued, or nobody is left to look out, sees to it that somebody does. */
+    if (executor->looking)
+        mr_executor_set_alarm(executor);
+    if (task && executor->queued)
+        called = call_worker(executor);
+    else if (task && !executor->looking && !executor->napping && has_lookout(executor))
         called = call_idle(executor);
-    unlock_and_signal(executor, called);
+    else if (!task && executor->looking)
+        called = CALL_LOOKER;
+    unlock_and_call(executor, called);
     return task;
 }
 
@@ -319,7 +361,7 @@ static void check_timers(mr_executor *executor) {
         return;
     pthread_mutex_lock(&executor->lock);
     fire_timers(executor, mr_executor_now_ns(executor));
-    unlock_and_signal(executor, executor->queued ? call_worker(executor) : NULL);
+    unlock_and_call(executor, executor->queued ? call_worker(executor) : CALL_NOBODY);
 }
 
 static void *work(void *context) {
@@ -373,10 +415,7 @@ void mr_executor_stop(mr_executor *executor) {
     pthread_mutex_lock(&executor->lock);
     executor->stopping = true;
     pthread_cond_broadcast(&executor->work);
-    pthread_cond_broadcast(&executor->timer);
-    if (executor->looking)
-        mr_executor_ring(executor);
-    pthread_mutex_unlock(&executor->lock);
+    unlock_and_call(executor, executor->looking ? CALL_LOOKER : CALL_NOBODY);
     while (executor->started > 0)
         pthread_join(executor->workers[--executor->started].thread, NULL);
 }

@@ -37,11 +37,14 @@ typedef struct mr_task {
     size_t heap_position;   /* in the timer heap, from 1; 0: not in it */
     struct mr_task_thread *thread; /* a thread of its own, or NULL */
     int fd;                 /* that is watched */
-    atomic_bool seen;       /* it was readable, and is not looked at any more */
 } mr_task;
 
 /* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
+/* Before it starts: an idle worker looks for work again and again for so long before it sleeps, one at a time, so that nobody
+ * need wake it; 0, which is so unless said: it sleeps at once. Timers that are due while one looks are not late to share a
+ * wake-up. */
+void mr_executor_busy_poll(mr_executor *executor, int64_t poll_ns);
 int mr_executor_start(mr_executor *executor);
 /* What the system shows of the worker thread of that index; writes into `name` and returns it. A task's own thread
  * has the name it was given, cut to as many characters. */
@@ -67,12 +70,11 @@ bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
 /* Gives the task a thread of its own; not in deterministic mode. Before its first wake. */
 int mr_task_detach(mr_task *task, const char *name);
-/* Wakes the task when that descriptor, which stays its owner's, is readable: an idle worker waits for it and runs the task
- * itself, while others that all have enough to do look every millisecond. Once it was woken the descriptor is not looked
- * at until mr_task_watch_again, which any thread may call. Not for tasks with threads of their own, nor in deterministic
- * mode, and for some descriptors at a time: else MR_ERROR_UNAVAILABLE. */
+/* Wakes the task each time that descriptor, which stays its owner's, becomes readable or has more to read: an idle worker waits
+ * for it and runs the task itself, while others that all have enough to do look every millisecond. What was there before and
+ * is not read wakes nobody again. Not for tasks with threads of their own, nor in deterministic mode, and for some
+ * descriptors at a time: else MR_ERROR_UNAVAILABLE. */
 int mr_task_watch(mr_task *task, int fd);
-void mr_task_watch_again(mr_task *task);
 /* Before the descriptor is closed. It may be woken once more. */
 void mr_task_unwatch(mr_task *task);
 /* Processor nanoseconds of its own thread; 0 where it has none. */
@@ -83,7 +85,10 @@ void mr_task_fini(mr_task *task);
 bool mr_task_wake(mr_task *task);
 /* The same in the shape of a callback (events, pools). */
 void mr_task_waker(void *task);
-/* The same, but only if it is idle. */
+/* The same, behind all that is queued and what the running task has woken. `quietly`: it has time until this worker comes to
+ * it, or another that looks for work, and none is woken for it, nor by waking it once more. */
+void mr_task_wake_behind(mr_task *task, bool quietly);
+/* The same as mr_task_wake, but only if it is idle. */
 bool mr_task_wake_idle(mr_task *task);
 /* Wakes the task at that time; replaces its timer. Timers may be a millisecond late so that many share a wake-up. */
 void mr_task_wake_at(mr_task *task, int64_t time_ns);

@@ -27,15 +27,16 @@ struct mr_task_thread {
 
 struct mr_executor {
     pthread_mutex_t lock;
-    pthread_cond_t work;  /* idle workers wait here */
-    pthread_cond_t timer; /* the idle worker that keeps the timers waits here, or, where something is watched, in
-                             `lookout` */
+    pthread_cond_t work; /* idle workers wait here, but for those that look out for timers and descriptors */
     mr_task *head, *tail;
     size_t queued;
-    int idle;          /* workers waiting for work, the timers' keeper not counted */
+    int idle;          /* workers waiting for work, those that look out not counted */
     int waking;        /* of them, already signalled, or about to be */
     atomic_int calls;  /* threads that have yet to send the signal, without the lock */
-    bool keeper;       /* one worker waits for the next timer, and for what is watched */
+    int looking;       /* workers that wait in `lookout`, the one that polls it included */
+    bool polling;      /* one of them looks there again and again, and at the timers */
+    bool napping;      /* one that is idle looks now and then whether still anybody polls */
+    int64_t poll_ns;   /* for so long before it sleeps; 0: nobody polls */
     bool stopping;
     mr_timers timers;
     _Atomic int64_t next_due_ns;
@@ -47,9 +48,10 @@ struct mr_executor {
     size_t runnable_room;
     mr_device *devices[MR_EXECUTOR_DEVICES];
     int device_count;
-    int lookout, call; /* epoll, and the eventfd in it that ends the keeper's wait; -1: nothing was ever watched */
-    bool looking;      /* the keeper waits there */
+    int lookout;       /* epoll; in it beside what is watched: */
+    int call, alarm;   /* an eventfd that ends the wait of one who looks out, and a timerfd */
     bool called;       /* the eventfd is readable */
+    int64_t alarm_ns;  /* when the timerfd goes off, or did; INT64_MAX: never */
     int64_t glanced_ns;
     mr_task *watched[MR_EXECUTOR_WATCHED];
     int watched_count;
@@ -62,21 +64,26 @@ mr_task *mr_executor_take_due(mr_executor *executor, int64_t now_ns);
 void mr_executor_note_next_due(mr_executor *executor);
 /* Queues a task that is idle, or lets it run once more where it runs; wakes nobody. Called with the lock. */
 void mr_executor_queue(mr_executor *executor, mr_task *task);
-/* Sees to it that a worker waits for the next timer and what is watched, as they are now. Gives back the lock. */
-void mr_executor_unlock_and_call_keeper(mr_executor *executor);
+/* Sees to it that somebody looks out for what is watched. Gives back the lock. */
+void mr_executor_unlock_and_call_looker(mr_executor *executor);
 /* Waiting on a condition that mr_condition_init made: until that time, but a tenth of a second at most; the caller
  * looks again. */
 void mr_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 /* executor_threads.c: wakes the thread of a task. */
 void mr_task_wake_thread(mr_task *task);
-/* executor_watch.c, all with the lock. The keeper waits until then at the latest, and queues tasks whose descriptors are
- * readable. */
-void mr_executor_look_out(mr_executor *executor, int64_t until_ns);
-/* Where there is no keeper, the same without waiting, if it is some time ago that somebody did. */
-void mr_executor_glance(mr_executor *executor);
-/* Without the lock, too: ends the keeper's wait there. */
-void mr_executor_ring(mr_executor *executor);
+/* executor_watch.c, all with the lock. Opens what workers look out in; before they start. */
+int mr_executor_open_lookout(mr_executor *executor);
 void mr_executor_close_lookout(mr_executor *executor);
+/* Waits until a timer is due, a descriptor that is watched is readable, whose task is queued, or mr_executor_ring. */
+void mr_executor_look_out(mr_executor *executor);
+/* Looks there again and again for some time, and returns whether there was anything: queued tasks, or timers that are due. */
+bool mr_executor_poll(mr_executor *executor);
+/* Those who look out wait for the timer that is the next one now. */
+void mr_executor_set_alarm(mr_executor *executor);
+/* Where nobody looks out, the same without waiting, if it is some time ago that somebody did. */
+void mr_executor_glance(mr_executor *executor);
+/* Without the lock, too: ends the wait of one who looks out. */
+void mr_executor_ring(mr_executor *executor);
 /* executor_drive.c: adds a task to those that may run next. */
 void mr_executor_queue_runnable(mr_executor *executor, mr_task *task);
 

@@ -1,24 +1,26 @@
 /* Descriptors that idle workers look out for: who waits for one runs the task itself, so that nobody is woken on the way.
  *
- * One idle worker does so, the keeper, which also waits for the timers. A descriptor that was seen to be readable is not
- * looked at (EPOLLONESHOT) until its task's owner has seen to it: whoever is keeper meanwhile would else find it readable
- * all the time. While all workers are at work they glance at what there is now and then. */
+ * Two idle workers do so, and wait for the timers as well: when one of them has found work, the other is there already,
+ * and who leaves need not wake anybody, which would come before the work. Each of what there is to hear of a descriptor is
+ * heard by one of them, once (EPOLLET). While all workers are at work they glance at what there is now and then. */
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "engine/flow/executor_parts.h"
 #include "millrace/status.h"
 
 enum { EVENTS = 16 };
-static const int64_t NS_PER_MS = 1000000, NS_PER_S = 1000000000;
+/* A timer may fire so much late: paced sources that are due at about the same time share one wake-up of a worker. */
+static const int64_t TIMER_SLACK_NS = 1000000;
+static const int64_t NS_PER_S = 1000000000;
 /* Between two glances of workers that have enough to do. */
 static const int64_t GLANCE_NS = 1000000;
 
-/* ---- the keeper, with the lock ----------------------------------------------------------------------------------- */
+/* ---- looking out, with the lock ---------------------------------------------------------------------------------- */
 
 static void hear_call(mr_executor *executor) {
     uint64_t count;
@@ -34,47 +36,72 @@ static bool is_watched(const mr_executor *executor, const mr_task *task) {
     return i < executor->watched_count;
 }
 
-/* A task that is watched no more may have been among what was seen. */
+/* A task that is watched no more may have been among what was seen. Of an alarm nothing is left to do: who looks out looks
+ * at the timers first of all. */
 static void heed(mr_executor *executor, const struct epoll_event *events, int count) {
     for (int i = 0; i < count; i++) {
         mr_task *task = events[i].data.ptr;
-        if (!task) {
+        if (events[i].data.ptr == &executor->call)
             hear_call(executor);
-        } else if (is_watched(executor, task)) {
-            atomic_store(&task->seen, true);
+        else if (is_watched(executor, task))
             mr_executor_queue(executor, task);
-        }
     }
 }
 
-/* To the nanosecond: rounded down to milliseconds, the last one before a timer would be spent awake. Linux before 5.11 has
- * no such call: there it is late by a millisecond at most. */
-static int wait_for_events(const mr_executor *executor, struct epoll_event *events, int64_t left_ns) {
-    const struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
-    const bool bounded = left_ns != INT64_MAX;
-    int count = epoll_pwait2(executor->lookout, events, EVENTS, bounded ? &left : NULL, NULL);
-    if (count >= 0 || errno != ENOSYS)
-        return count;
-    int64_t left_ms = left_ns / NS_PER_MS + 1;
-    return epoll_wait(executor->lookout, events, EVENTS, !bounded ? -1 : left_ms < INT_MAX ? (int)left_ms : INT_MAX);
+/* A timer is late rather than early, and lets others that are due soon be done with it. An alarm that has gone off says
+ * nothing more, whoever has heard it. */
+void mr_executor_set_alarm(mr_executor *executor) {
+    int64_t due_ns = mr_timers_next(&executor->timers);
+    if (due_ns < 0)
+        due_ns = 0; /* Long past, as any time before the machine's start is. */
+    due_ns = due_ns < INT64_MAX - TIMER_SLACK_NS ? due_ns + TIMER_SLACK_NS : INT64_MAX;
+    const bool pending = executor->alarm_ns > mr_executor_now_ns(executor);
+    if (pending ? due_ns == executor->alarm_ns : due_ns == INT64_MAX)
+        return;
+    executor->alarm_ns = due_ns;
+    struct itimerspec when = {0}; /* which is never */
+    if (due_ns != INT64_MAX)
+        when.it_value = (struct timespec){.tv_sec = due_ns / NS_PER_S, .tv_nsec = due_ns % NS_PER_S};
+    timerfd_settime(executor->alarm, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-void mr_executor_look_out(mr_executor *executor, int64_t until_ns) {
+void mr_executor_look_out(mr_executor *executor) {
     struct epoll_event events[EVENTS];
-    int64_t left_ns = until_ns == INT64_MAX ? INT64_MAX : until_ns - mr_executor_now_ns(executor);
-    executor->looking = true;
+    mr_executor_set_alarm(executor);
+    executor->looking++;
     pthread_mutex_unlock(&executor->lock);
-    int count = wait_for_events(executor, events, left_ns > 0 ? left_ns : 0);
+    int count = epoll_wait(executor->lookout, events, EVENTS, -1);
     pthread_mutex_lock(&executor->lock);
-    executor->looking = false;
+    executor->looking--;
     executor->glanced_ns = mr_executor_now_ns(executor);
     heed(executor, events, count);
+}
+
+bool mr_executor_poll(mr_executor *executor) {
+    struct epoll_event events[EVENTS];
+    int64_t now_ns = mr_executor_now_ns(executor), due_ns = INT64_MAX;
+    const int64_t until_ns = now_ns + executor->poll_ns;
+    int count = 0;
+    executor->looking++;
+    executor->polling = true;
+    pthread_mutex_unlock(&executor->lock);
+    while (!count && now_ns < until_ns && now_ns < due_ns) {
+        count = epoll_wait(executor->lookout, events, EVENTS, 0);
+        now_ns = mr_executor_now_ns(executor);
+        due_ns = atomic_load_explicit(&executor->next_due_ns, memory_order_relaxed);
+    }
+    pthread_mutex_lock(&executor->lock);
+    executor->polling = false;
+    executor->looking--;
+    executor->glanced_ns = now_ns;
+    heed(executor, events, count);
+    return count || now_ns >= due_ns || executor->queued || executor->called || executor->stopping;
 }
 
 void mr_executor_glance(mr_executor *executor) {
     struct epoll_event events[EVENTS];
     int64_t now_ns = mr_executor_now_ns(executor);
-    if (executor->keeper || now_ns - executor->glanced_ns < GLANCE_NS)
+    if (executor->looking || now_ns - executor->glanced_ns < GLANCE_NS)
         return;
     executor->glanced_ns = now_ns;
     heed(executor, events, epoll_wait(executor->lookout, events, EVENTS, 0));
@@ -92,27 +119,32 @@ static int fail(const char *call) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "workers cannot wait for a descriptor: %s: %s", call, strerror(errno));
 }
 
-static int control(mr_executor *executor, int operation, mr_task *task, int fd, uint32_t what) {
-    struct epoll_event event = {.events = what, .data.ptr = task};
-    return epoll_ctl(executor->lookout, operation, fd, &event) ? fail("epoll_ctl") : MR_OK;
+static int add(mr_executor *executor, int fd, void *about) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = about};
+    return epoll_ctl(executor->lookout, EPOLL_CTL_ADD, fd, &event) ? fail("epoll_ctl") : MR_OK;
 }
 
-static int open_lookout(mr_executor *executor) {
-    if (executor->lookout >= 0)
-        return MR_OK;
-    int lookout = epoll_create1(EPOLL_CLOEXEC), call = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    executor->lookout = lookout;
-    if (lookout >= 0 && call >= 0 && !control(executor, EPOLL_CTL_ADD, NULL, call, EPOLLIN)) {
-        executor->call = call;
-        return MR_OK;
-    }
-    int status = fail("eventfd");
-    if (lookout >= 0)
-        close(lookout);
-    if (call >= 0)
-        close(call);
-    executor->lookout = -1;
-    return status;
+int mr_executor_open_lookout(mr_executor *executor) {
+    if ((executor->lookout = epoll_create1(EPOLL_CLOEXEC)) < 0)
+        return fail("epoll_create1");
+    if ((executor->call = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        return fail("eventfd");
+    if ((executor->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) < 0)
+        return fail("timerfd_create");
+    int status = add(executor, executor->call, &executor->call);
+    return status ? status : add(executor, executor->alarm, &executor->alarm);
+}
+
+static void shut(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void mr_executor_close_lookout(mr_executor *executor) {
+    shut(&executor->lookout);
+    shut(&executor->call);
+    shut(&executor->alarm);
 }
 
 int mr_task_watch(mr_task *task, int fd) {
@@ -123,21 +155,13 @@ int mr_task_watch(mr_task *task, int fd) {
     pthread_mutex_lock(&executor->lock);
     if (!status && executor->watched_count == MR_EXECUTOR_WATCHED)
         status = mr_fail(MR_ERROR_UNAVAILABLE, "workers wait for %d descriptors already", MR_EXECUTOR_WATCHED);
-    if (!status)
-        status = open_lookout(executor);
     task->fd = fd;
-    atomic_store(&task->seen, false);
     if (!status)
-        status = control(executor, EPOLL_CTL_ADD, task, fd, EPOLLIN | EPOLLONESHOT);
+        status = add(executor, fd, task);
     if (!status)
         executor->watched[executor->watched_count++] = task;
-    mr_executor_unlock_and_call_keeper(executor);
+    mr_executor_unlock_and_call_looker(executor);
     return status;
-}
-
-void mr_task_watch_again(mr_task *task) {
-    if (atomic_exchange(&task->seen, false))
-        control(task->executor, EPOLL_CTL_MOD, task, task->fd, EPOLLIN | EPOLLONESHOT);
 }
 
 void mr_task_unwatch(mr_task *task) {
@@ -146,14 +170,7 @@ void mr_task_unwatch(mr_task *task) {
     for (int i = 0; i < executor->watched_count; i++)
         if (executor->watched[i] == task) {
             executor->watched[i] = executor->watched[--executor->watched_count];
-            control(executor, EPOLL_CTL_DEL, task, task->fd, 0);
+            epoll_ctl(executor->lookout, EPOLL_CTL_DEL, task->fd, NULL);
         }
     pthread_mutex_unlock(&executor->lock);
-}
-
-void mr_executor_close_lookout(mr_executor *executor) {
-    if (executor->lookout < 0)
-        return;
-    close(executor->lookout);
-    close(executor->call);
 }

@@ -21,7 +21,8 @@ typedef struct cut_in {
     mr_arrivals *arrivals;
     mr_task room;              /* run by the inlet when there is room again */
     mr_task letters;           /* run by an idle worker when letters come */
-    bool listened;             /* its own: letters were read, and the carrier's work is to be done */
+    mr_task turn;              /* run behind it, and behind what the letters have brought */
+    atomic_bool more;          /* of them: some were left to that */
     bool by_carrier;           /* no worker can wait for letters: the carrier's thread does */
     bool has_tasks;
     atomic_bool stopping, closing;
@@ -151,13 +152,6 @@ static void hear_givers(cut_in *in, int most) {
         hear_letters(in, i, most);
 }
 
-/* The first of what has come, which is often all of it: the others are heard in the turn that follows. */
-static void listen(void *context) {
-    cut_in *in = context;
-    mr_arrivals_expect(in->arrivals);
-    hear_givers(in, 1);
-}
-
 /* Letters that were sent before the message are here. */
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_in *in = context;
@@ -257,13 +251,19 @@ static void tell_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, waits, address, now_ns));
 }
 
+/* The first of what has come, which is often all of it. */
+static void listen(void *context) {
+    cut_in *in = context;
+    mr_arrivals_expect(in->arrivals);
+    hear_givers(in, 1);
+    in->more = !mr_cut_borrower_rest(in->borrower);
+}
+
 /* Letters that have come since they were looked for are read in another turn. */
-static void rest(cut_in *in) {
-    bool quiet = mr_cut_borrower_rest(in->borrower);
-    mr_task_watch_again(&in->letters);
-    if (!quiet && in->by_carrier)
+static void read_on(cut_in *in) {
+    if (in->by_carrier)
         mr_carrier_wake(in->carrier);
-    else if (!quiet)
+    else
         mr_task_wake(&in->letters);
 }
 
@@ -286,7 +286,8 @@ static bool work(void *context, int64_t *wake_ns) {
     tell_absence(in, now_ns, wake_ns);
     watch_giver(in, now_ns, wake_ns);
     watch_farewell(in, now_ns, wake_ns);
-    rest(in);
+    if (!mr_cut_borrower_rest(in->borrower))
+        read_on(in);
     return !closing;
 }
 
@@ -298,15 +299,16 @@ static void tell_room(void *context) {
 }
 
 /* Whoever has waited for letters reads them, goes on with what they bring, and only then does the rest of what the
- * carrier's thread would do, which sleeps. */
+ * carrier's thread would do, which sleeps. Letters that come meanwhile are others' to read. */
 static void read_letters(void *context) {
     cut_in *in = context;
-    bool listened = in->listened;
-    in->listened = !listened && mr_carrier_listen(in->carrier);
-    if (listened)
-        mr_carrier_take_turn(in->carrier);
-    else if (in->listened)
-        mr_task_wake(&in->letters);
+    if (mr_carrier_listen(in->carrier))
+        mr_task_wake_behind(&in->turn, !in->more);
+}
+
+static void take_turn(void *context) {
+    cut_in *in = context;
+    mr_carrier_take_turn(in->carrier);
 }
 
 /* Where no worker can wait for letters the carrier's thread does. */
@@ -373,6 +375,7 @@ static int open(mr_stage *self) {
     in->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
     mr_task_init(&in->room, in->instance->graph->executor, tell_room, in);
     mr_task_init(&in->letters, in->instance->graph->executor, read_letters, in);
+    mr_task_init(&in->turn, in->instance->graph->executor, take_turn, in);
     in->has_tasks = true;
     int status = create_parts(in);
     if (!status) {
@@ -399,6 +402,7 @@ static void close_stage(mr_stage *self) {
     mr_carrier_close(&in->carrier, LINGER_MS);
     mr_task_fini(&in->room);
     mr_task_fini(&in->letters);
+    mr_task_fini(&in->turn);
     mr_cut_lanes_destroy(&in->lanes);
     mr_receiver_destroy(&in->receiver);
     mr_wire_writer_destroy(&in->writer);
