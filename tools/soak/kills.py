@@ -36,6 +36,7 @@ nodes:
 """
 ORDER = ("reads", "computes", "writes")  # frames go this way
 PATIENCE = 120  # seconds without a new line, until it is taken to hang
+QUIET = 3       # the same, until a node with none before it is taken to wait in vain
 
 
 class Wrong(Exception):
@@ -110,12 +111,20 @@ class Run:
             if node in victims or not node.runs():
                 node.start()
 
+    def waiting(self):
+        """The first node that runs though all those before it have ended; None where there is none."""
+        first = next((node for node in self.nodes if node.runs()), None)
+        return None if first is self.nodes[0] else first
+
     def await_moment(self):
-        """Waits for some more lines, or for some time; False where all has ended before."""
+        """Waits for some more lines, or for some time; False where all has ended before, or may have: who was killed with its
+        work done, and is started again, waits for nodes that have ended."""
         wanted, until = self.lines() + self.random.randrange(1, 40), time.monotonic() + self.random.random() * 2
         by_time, since = self.random.random() < 0.3, time.monotonic()
         while self.lines() < wanted and not (by_time and time.monotonic() > until):
             if not any([node.runs() for node in self.nodes]):
+                return False
+            if self.waiting() and time.monotonic() - since > QUIET:
                 return False
             if time.monotonic() - since > PATIENCE:
                 raise Wrong("nothing was written any more")
@@ -139,11 +148,9 @@ class Run:
             time.sleep(0.01)
             if self.lines() != count:
                 count, since = self.lines(), time.monotonic()
-            waiting = [node for i, node in enumerate(self.nodes) if node.runs()
-                       and not any(before.runs() for before in self.nodes[:i])]
-            told_nothing = waiting and waiting[0] is not self.nodes[0] and waiting[0].can_be_asked()
-            if told_nothing and time.monotonic() - since > 3:
-                waiting[0].process.send_signal(signal.SIGTERM)
+            waiting = self.waiting()
+            if waiting and waiting.can_be_asked() and time.monotonic() - since > QUIET:
+                waiting.process.send_signal(signal.SIGTERM)
                 since = time.monotonic() + PATIENCE / 2
             if time.monotonic() - since > PATIENCE:
                 raise Wrong("nodes do not end: " + ", ".join(node.name for node in self.nodes if node.runs()))
