@@ -240,6 +240,29 @@ static void processes_of_one_node_listen_side_by_side(void **state) {
     mr_plan_destroy(&plan);
 }
 
+static void a_node_polls_as_it_says_or_as_the_pipeline_does(void **state) {
+    (void)state;
+    static const char polls[] = "version: 1\npipeline: p\nbusy_poll: 20ms\n"
+                                "sources:\n  lobby: {type: pattern, format: RGB24 64x48}\n"
+                                "stages:\n"
+                                "  small: {type: shrink, input: lobby, size: 32x24}\n"
+                                "  out: {type: write, input: small}\n"
+                                "nodes:\n"
+                                "  a: {stages: small}\n"
+                                "  b: {stages: out, busy_poll: 0}\n";
+    static const struct {
+        const char *node;
+        int64_t poll_ns;
+    } cases[] = {{"a", 20000000}, {"b", 0}, {NULL, 20000000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_plan *plan = load(polls, &(mr_plan_params){.node = cases[i].node});
+        assert_int_equal(plan->busy_poll_ns, cases[i].poll_ns);
+        assert_int_equal(plan->nodes[0].busy_poll_ns, 20000000);
+        assert_int_equal(plan->nodes[1].busy_poll_ns, 0);
+        mr_plan_destroy(&plan);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_between_nodes_become_cuts),
@@ -251,6 +274,7 @@ int main(void) {
         cmocka_unit_test(pools_before_a_cut_lie_in_shared_memory),
         cmocka_unit_test(cuts_know_their_ends),
         cmocka_unit_test(processes_of_one_node_listen_side_by_side),
+        cmocka_unit_test(a_node_polls_as_it_says_or_as_the_pipeline_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

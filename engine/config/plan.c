@@ -120,6 +120,7 @@ static int build(mr_plan_builder *b) {
     size_t errors = b->diagnostics->errors;
     b->plan->name = b->spec->name;
     b->plan->workers = count_workers(b);
+    b->plan->busy_poll_ns = b->spec->busy_poll_ns;
     b->plan->grace_ns = b->params.grace_ns > 0 ? b->params.grace_ns : DEFAULT_GRACE_NS;
     if (list_vertices(b) || mr_plan_resolve_links(b))
         return MR_ERROR_MEMORY;

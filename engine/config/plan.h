@@ -105,6 +105,7 @@ typedef struct mr_plan_node {
     const char *id;
     mr_place mark;          /* of its id */
     int replicas;
+    int64_t busy_poll_ns;
     const char *listen;     /* the first endpoint that its first process binds; NULL: nobody takes frames from it */
     const char *address;    /* the same as others see it */
     const char *key, *public_key; /* files; NULL: none */
@@ -178,6 +179,7 @@ typedef struct mr_plan {
     const mr_spec *spec;
     const char *name;
     int workers;
+    int64_t busy_poll_ns;           /* how long an idle one looks for work before it sleeps */
     int64_t grace_ns;               /* how long a run that was asked to end may take, all its nodes together */
     size_t source_count;
     size_t vertex_count;            /* sources included */

@@ -133,6 +133,8 @@ static int make_nodes(mr_plan_builder *b) {
         plan->nodes[n] = (mr_plan_node){.id = from->id,
                                         .mark = from->place,
                                         .replicas = (int)from->replicas,
+                                        .busy_poll_ns =
+                                            from->busy_poll_ns < 0 ? plan->busy_poll_ns : from->busy_poll_ns,
                                         .key = from->key,
                                         .public_key = from->public_key};
     }
@@ -246,6 +248,8 @@ int mr_plan_assign_nodes(mr_plan_builder *b) {
     if (make_nodes(b))
         return MR_ERROR_MEMORY;
     choose_node(b);
+    if (b->plan->node >= 0)
+        b->plan->busy_poll_ns = b->plan->nodes[b->plan->node].busy_poll_ns;
     count_parts(b, a.owner);
     warn_of_idle(b);
     warn_of_beginning_anew(b);

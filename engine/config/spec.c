@@ -63,7 +63,7 @@ static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {
 typedef struct top_level {
     int64_t version;
     const char *pipeline;
-    int64_t workers;
+    int64_t workers, busy_poll_ns;
 } top_level;
 
 static const mr_option top_options[] = {
@@ -73,6 +73,10 @@ static const mr_option top_options[] = {
      .example = "classify-lobby", .help = "name of the pipeline"},
     {.name = "workers", .kind = MR_OPTION_INT, .offset = offsetof(top_level, workers), .min = 1, .max = 1024,
      .unit = "threads", .help = "threads that run stages; without it one for each core that the process may use"},
+    {.name = "busy_poll", .kind = MR_OPTION_DURATION, .offset = offsetof(top_level, busy_poll_ns), .min = 0,
+     .max = MR_SPEC_MAX_BUSY_POLL_NS,
+     .help = "how long an idle worker looks for work before it sleeps: where less than that passes between two frames "
+             "none waits until a thread wakes, and a core is busy all the time; without it, it sleeps at once"},
     {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
      .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
@@ -104,6 +108,7 @@ static int read_top(mr_spec_parser *p) {
         return status;
     p->spec->name = top.pipeline ? top.pipeline : "";
     p->spec->workers = (int)top.workers;
+    p->spec->busy_poll_ns = top.busy_poll_ns;
     return MR_OK;
 }
 

@@ -25,6 +25,7 @@ enum {
     MR_SPEC_MAX_DEVICES = 256,
     MR_SPEC_MAX_NODES = 64,
     MR_SPEC_MAX_REPLICAS = 64, /* processes of one node */
+    MR_SPEC_MAX_BUSY_POLL_NS = 1000000000,
     MR_SPEC_MAX_PORTS = 16 /* inputs of a join */
 };
 
@@ -120,6 +121,7 @@ typedef struct mr_spec_node {
     const char *key;         /* file with its secret key; NULL: none */
     const char *public_key;  /* file with the public one; NULL: beside `key` */
     int64_t replicas;        /* processes that run it */
+    int64_t busy_poll_ns;    /* -1: as the pipeline's */
 } mr_spec_node;
 
 /* A source or a stage. */
@@ -142,6 +144,7 @@ typedef struct mr_spec {
     const char *file;
     const char *name;          /* of the pipeline */
     int workers;               /* 0: not said */
+    int64_t busy_poll_ns;      /* 0: not said, or none */
     bool broken;               /* an error was diagnosed */
     char digest[MR_DIGEST_TEXT]; /* of what it says, overrides and variables included; "" where it is broken */
     const mr_stage_type *const *types;

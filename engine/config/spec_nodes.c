@@ -67,6 +67,9 @@ const mr_option mr_node_keys[] = {
     {.name = "replicas", .kind = MR_OPTION_INT, .offset = offsetof(mr_spec_node, replicas), .fallback = "1",
      .min = 1, .max = MR_SPEC_MAX_REPLICAS, .unit = "processes",
      .help = "how many processes share its work; order of each source is restored behind them"},
+    {.name = "busy_poll", .kind = MR_OPTION_DURATION, .offset = offsetof(mr_spec_node, busy_poll_ns), .min = 0,
+     .max = MR_SPEC_MAX_BUSY_POLL_NS,
+     .help = "how long its idle workers look for work before they sleep; without it as the pipeline's `busy_poll`"},
     MR_OPTIONS_END,
 };
 
@@ -165,6 +168,7 @@ static int read_node(mr_spec_parser *p, const mr_yaml *map) {
     size_t before = p->diagnostics->errors;
     /* Its defaults are all in one field: a table that filled the whole struct would clear what is above. */
     node.replicas = 1;
+    node.busy_poll_ns = -1;
     if (!reader.where || mr_options_read(&reader, mr_node_keys, NULL, map, &node) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
     if (p->diagnostics->errors == before)

@@ -29,6 +29,8 @@ static int create_parts(mr_graph *graph) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for the graph");
     int status = mr_executor_create(&graph->executor, plan->workers, graph->seed);
     if (!status)
+        mr_executor_busy_poll(graph->executor, plan->busy_poll_ns);
+    if (!status)
         status = mr_store_create(&graph->store);
     if (!status)
         status = mr_ledger_create(&graph->ledger, plan->source_count);

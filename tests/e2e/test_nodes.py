@@ -158,6 +158,18 @@ class Nodes(Watched):
         self.assertEqual(ran, {"left": {"a", "first", "first->right", "there->left:in", "both", "out"},
                                "right": {"first->right:in", "there", "there->left"}})
 
+    def test_workers_that_poll(self):
+        """The same comes of it, and the plan says which processes keep a core busy."""
+        polls = ROUND.replace("stages: there}", "stages: there, busy_poll: 0}")
+        path = self.write(polls.replace("pipeline:", "busy_poll: 20ms\npipeline:"))
+        run = self.run_pipeline(path)
+        self.assert_balanced(run)
+        self.assertEqual([row["seq"] for row in run.rows], list(range(300)))
+        told = {one["name"]: one["busy_poll_ns"]
+                for one in json.loads(call([MILLRACE, "plan", path, "--json"]).stdout)["processes"]}
+        self.assertEqual(told, {"left": 20_000_000, "right": 0})
+        self.assertEqual(call([MILLRACE, "plan", path]).stdout.count("keeps a core busy for 20 ms"), 1)
+
     def test_ways_that_part_and_meet_again(self):
         """Every frame of every source finds its other half, however far the ways are out of step."""
         path = self.write(MEETING.format(out=self.folder / "out.jsonl", video=harness.SAMPLES / "realshort.mp4"))

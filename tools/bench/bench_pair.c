@@ -3,7 +3,7 @@
  * of the machine is the same for all.
  *
  *   bench_pair [--kind picture|result] [--size WIDTHxHEIGHT] [--over ipc|tcp|shared] [--rate N] [--frames N]
- *              [--rounds N] [--only bare|cut]
+ *              [--rounds N] [--workers N] [--busy-poll MS] [--only bare|cut]
  *
  * prints one JSON object: for each contestant the medians over the rounds of frames a second, of the microseconds of
  * processor time that both processes together take for a frame, from their start to their end, and of how often a thread
@@ -36,7 +36,7 @@ enum { RESULT_FLOATS = 256, MOST_ROUNDS = 100, ENVELOPE_BYTES = 128, RING = 16, 
 enum { CREDIT = 16, RESULT_CREDIT = 256 };
 
 typedef struct options {
-    int rounds, frames, width, height, rate;
+    int rounds, frames, width, height, rate, workers, busy_poll_ms;
     bool picture, tcp, shared;
     const char *only; /* NULL: all contestants */
     char folder[64], endpoint[128];
@@ -46,7 +46,8 @@ typedef struct turn {
     double frames_s, cpu_us, sleeps, way_us;
 } turn;
 
-static options given = {.rounds = 5, .frames = 3000, .width = 1920, .height = 1080, .picture = true};
+static options given = {.rounds = 5, .frames = 3000, .width = 1920, .height = 1080, .workers = 1,
+                        .picture = true};
 
 static int64_t now_ns(void) {
     struct timespec now;
@@ -214,14 +215,14 @@ static void run_node(const char *node) {
     static const mr_stage_type *const types[] = {&source_type, &fill_type, &count_type, NULL};
     char text[512];
     snprintf(text, sizeof text,
-             "version: 1\npipeline: bench\nsources: {f: {type: bare}}\n"
+             "version: 1\npipeline: bench\nbusy_poll: %dms\nsources: {f: {type: bare}}\n"
              "stages:\n  fill: {input: f}\n  count: {input: fill, cut: {inline: %s}}\n"
              "nodes:\n  a: {stages: [fill], listen: \"%s\"}\n  b: {stages: [count]}\n",
-             given.shared ? "false" : "true", given.endpoint);
+             given.busy_poll_ms, given.shared ? "false" : "true", given.endpoint);
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
     const mr_pipeline_params params = {
-        .types = types, .path = "bench.yaml", .text = text, .workers = 1, .cuts = true, .node = node};
+        .types = types, .path = "bench.yaml", .text = text, .workers = given.workers, .cuts = true, .node = node};
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
     mr_diagnostics_print(&wrong, stderr);
     if (!status)
@@ -412,6 +413,10 @@ static bool read_option(const char *name, const char *value) {
         return sscanf(value, "%d%c", &given.frames, &rest) == 1 && given.frames >= 2;
     if (strcmp(name, "--rate") == 0)
         return sscanf(value, "%d%c", &given.rate, &rest) == 1 && given.rate >= 1;
+    if (strcmp(name, "--workers") == 0)
+        return sscanf(value, "%d%c", &given.workers, &rest) == 1 && given.workers >= 1;
+    if (strcmp(name, "--busy-poll") == 0)
+        return sscanf(value, "%d%c", &given.busy_poll_ms, &rest) == 1 && given.busy_poll_ms >= 0;
     if (strcmp(name, "--size") == 0)
         return sscanf(value, "%dx%d%c", &given.width, &given.height, &rest) == 2 && given.width >= 2 &&
                given.height >= 2;
@@ -435,7 +440,7 @@ static void read_options(int argc, char **argv) {
     if (right)
         return;
     fprintf(stderr, "usage: bench_pair [--kind picture|result] [--size WIDTHxHEIGHT] [--over ipc|tcp|shared] [--rate N] "
-                    "[--frames N] [--rounds N] [--only bare|cut]\n");
+                    "[--frames N] [--rounds N] [--workers N] [--busy-poll MS] [--only bare|cut]\n");
     exit(64);
 }
 

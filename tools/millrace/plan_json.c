@@ -268,6 +268,7 @@ void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
     mr_json_text(json, "file", plan->spec->file);
     mr_json_text(json, "digest", plan->spec->digest);
     mr_json_integer(json, "workers", plan->workers);
+    mr_json_integer(json, "busy_poll_ns", plan->busy_poll_ns);
     mr_json_bool(json, "assumed", plan->assumed);
     mr_json_open_array(json, "sources");
     for (size_t v = 0; v < plan->source_count; v++)

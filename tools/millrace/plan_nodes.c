@@ -230,6 +230,7 @@ void mr_plan_put_needs(yajl_gen json, const mr_plan *plan, int node) {
         return;
     const mr_plan_node *of = &plan->nodes[node];
     mr_json_integer(json, "replicas", of->replicas);
+    mr_json_integer(json, "busy_poll_ns", of->busy_poll_ns);
     mr_json_open_array(json, "listens");
     for (size_t i = 0; i < plan->cut_count; i++)
         if (plan->cuts[i].from == node)

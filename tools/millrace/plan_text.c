@@ -334,6 +334,13 @@ static void list_thread(void *context, const mr_plan_thread *thread) {
         fprintf(list->stream, "%s%s", before, thread->name);
 }
 
+static void print_busy_poll(int64_t poll_ns, int width, FILE *stream) {
+    char text[MR_WORDS];
+    if (poll_ns)
+        mr_print_wrapped(width, stream, "  keeps a core busy for %s after the last frame, before it sleeps (busy_poll)",
+                         mr_words_duration(poll_ns, text));
+}
+
 static int print_process(const mr_plan *plan, int node, int width, FILE *stream) {
     thread_list list = {.plan = plan};
     list.stream = open_memstream(&list.text, &list.bytes);
@@ -348,6 +355,7 @@ static int print_process(const mr_plan *plan, int node, int width, FILE *stream)
                          plan->nodes[node].replicas, plan->nodes[node].replicas == 1 ? "" : "es", list.threads,
                          plan->nodes[node].replicas == 1 ? "" : " each", list.text);
     free(list.text);
+    print_busy_poll(plan->node_count ? plan->nodes[node].busy_poll_ns : plan->busy_poll_ns, width, stream);
     mr_plan_print_needs(plan, node, width, stream);
     return MR_OK;
 }
