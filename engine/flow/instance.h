@@ -33,6 +33,11 @@
 typedef struct mr_graph mr_graph;
 typedef struct mr_instance mr_instance;
 
+/* What an end of a cut has done, as mr_cut_summary has it: its stage says so as it works, and any thread may read it. */
+typedef struct mr_cut_tally {
+    _Atomic uint64_t frames, again, set_aside, sessions, stale, malformed, rejected, refused;
+} mr_cut_tally;
+
 /* One thing to be pushed, to every consumer of a port. */
 typedef struct mr_output {
     uint32_t port;
@@ -189,6 +194,7 @@ struct mr_instance {
     size_t entry_count;
     mr_entry_task *entries;
     _Atomic int64_t wake_ns; /* sources: when process asked to be called again */
+    mr_cut_tally cut;        /* of an end of a cut */
 };
 
 static inline mr_part *mr_slot_part(const mr_instance *instance, const mr_slot *slot) {

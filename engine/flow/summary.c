@@ -223,6 +223,29 @@ static void summarize_stages(const mr_graph *graph, mr_summary *summary) {
             instance += summarize_stage(graph, v, instance, &summary->stages[summary->stage_count++]);
 }
 
+static uint64_t read_count(const _Atomic uint64_t *count) {
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static void summarize_cuts(const mr_graph *graph, mr_summary *summary) {
+    for (size_t i = 0; i < graph->instance_count; i++) {
+        const mr_instance *instance = graph->instances[i];
+        const mr_cut_tally *tally = &instance->cut;
+        if (mr_cut_of(instance->vertex->type, instance->vertex->options))
+            summary->cuts[summary->cut_count++] = (mr_cut_summary){
+                .id = instance->vertex->id,
+                .frames = read_count(&tally->frames),
+                .again = read_count(&tally->again),
+                .set_aside = read_count(&tally->set_aside),
+                .sessions = read_count(&tally->sessions),
+                .stale = read_count(&tally->stale),
+                .malformed = read_count(&tally->malformed),
+                .rejected = read_count(&tally->rejected),
+                .refused = read_count(&tally->refused),
+            };
+    }
+}
+
 static mr_summary *create(const mr_plan *plan) {
     mr_summary *made = mr_calloc(1, sizeof *made);
     if (!made)
@@ -232,8 +255,9 @@ static mr_summary *create(const mr_plan *plan) {
     made->balanced = true;
     made->sources = mr_calloc(plan->source_count + 1, sizeof *made->sources);
     made->stages = mr_calloc(plan->vertex_count + 1, sizeof *made->stages);
+    made->cuts = mr_calloc(2 * plan->cut_count + 1, sizeof *made->cuts);
     made->devices = mr_calloc(plan->device_count, sizeof *made->devices);
-    if (!made->sources || !made->stages || !made->devices)
+    if (!made->sources || !made->stages || !made->cuts || !made->devices)
         mr_summary_destroy(&made);
     return made;
 }
@@ -253,6 +277,7 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
     summarize_memory(graph, made);
     summarize_sources(graph, come, made);
     summarize_stages(graph, made);
+    summarize_cuts(graph, made);
     mr_free(come);
     *summary = made;
     return MR_OK;
@@ -267,6 +292,7 @@ void mr_summary_destroy(mr_summary **summary) {
     for (size_t v = 0; v < (*summary)->stage_count; v++)
         mr_free((*summary)->stages[v].shares);
     mr_free((*summary)->stages);
+    mr_free((*summary)->cuts);
     mr_free((*summary)->devices);
     mr_free((*summary)->lines);
     mr_free(*summary);

@@ -252,6 +252,13 @@ void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer) {
         mr_zmq_know(carrier->sockets[0], peer, entry->fd);
 }
 
+uint64_t mr_carrier_refused(const mr_carrier *carrier) {
+    uint64_t refused = 0;
+    for (size_t i = 0; i < carrier->params.socket_count; i++)
+        refused += mr_zmq_refused(carrier->sockets[i]);
+    return refused;
+}
+
 void mr_carrier_renew(mr_carrier *carrier, uint32_t route) {
     carrier->sent = true;
     mr_zmq_renew(carrier->sockets[route]);

@@ -56,6 +56,8 @@ void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *pa
 void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer);
 /* By whoever has its duty: closes the connection of a DEALER, and makes another. What was under way is lost. */
 void mr_carrier_renew(mr_carrier *carrier, uint32_t route);
+/* Connections that its sockets have refused so far, see mr_zmq_refused. Any thread. */
+uint64_t mr_carrier_refused(const mr_carrier *carrier);
 /* Waits for the thread's end, which `work` must bring about, and closes the sockets: for `linger_ms` what is not sent
  * yet may still go out. Sets *carrier to NULL; NULL is allowed. */
 void mr_carrier_close(mr_carrier **carrier, int linger_ms);

@@ -301,3 +301,21 @@ void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) 
     mr_audit("cut message refused", mr_audit_text("cut", teller->cut->name), mr_audit_number("connection", route),
              mr_audit_text("why", mr_message()));
 }
+
+/* ---- counts ---------------------------------------------------------------------------------------------------- */
+
+static void put(_Atomic uint64_t *where, uint64_t count) {
+    atomic_store_explicit(where, count, memory_order_relaxed);
+}
+
+void mr_cut_tell_counts(mr_instance *instance, mr_session_counts counts, const mr_carrier *carrier) {
+    mr_cut_tally *tally = &instance->cut;
+    put(&tally->frames, counts.frames);
+    put(&tally->again, counts.again);
+    put(&tally->set_aside, counts.set_aside);
+    put(&tally->sessions, counts.sessions);
+    put(&tally->stale, counts.stale);
+    put(&tally->malformed, counts.malformed);
+    put(&tally->rejected, counts.rejected);
+    put(&tally->refused, mr_carrier_refused(carrier));
+}

@@ -280,6 +280,7 @@ static bool work(void *context, int64_t *wake_ns) {
     if (closing)
         mr_receiver_close(in->receiver, "the run has ended");
     act(in, now_ns);
+    mr_cut_tell_counts(in->instance, mr_receiver_counts(in->receiver), in->carrier);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_receiver_wake_ns(in->receiver));
     if (in->due_ns && !in->refusing)
         *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);

@@ -244,6 +244,7 @@ static bool work(void *context, int64_t *wake_ns) {
     act(out, now_ns);
     bool empty = out->next == out->taken.count && mr_sender_unsettled(out->sender) == 0;
     mr_cut_lender_work(out->lender);
+    mr_cut_tell_counts(out->instance, mr_sender_counts(out->sender), out->carrier);
     report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
     *wake_ns = mr_sender_wake_ns(out->sender);
     if (!out->abandoned && !mr_sender_has_peer(out->sender))

@@ -94,7 +94,7 @@ static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message
     mr_reject_reason reason = message->reject.reason;
     if (!ours || from->state == SENDER_REFUSED || from->state == SENDER_LEFT)
         return MR_OK;
-    receiver->counts.rejected++;
+    *(reason == MR_REJECT_STALE ? &receiver->counts.stale : &receiver->counts.rejected) += 1;
     from->spoilt |= reason == MR_REJECT_MALFORMED;
     if (reason == MR_REJECT_STALE || reason == MR_REJECT_MALFORMED) {
         receiver_break(receiver, from, MR_PEER_BROKEN, message->reject.text);

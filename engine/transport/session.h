@@ -142,9 +142,9 @@ typedef struct mr_session_counts {
     uint64_t frames;      /* sent, or given to the graph; each once */
     uint64_t again;       /* frames sent again; duplicates that came */
     uint64_t set_aside;
-    uint64_t stale;       /* messages of other sessions */
+    uint64_t stale;       /* messages of other sessions; rejections that say so */
     uint64_t malformed;   /* messages that break the protocol */
-    uint64_t rejected;    /* HELLOs that were refused; rejections that came */
+    uint64_t rejected;    /* HELLOs that were refused; rejections that came, but for those of stale messages */
     uint64_t sessions;    /* that began */
 } mr_session_counts;
 

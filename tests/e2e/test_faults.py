@@ -66,12 +66,14 @@ class Nodes(Case):
         return {log.stem: log.read_text()[-1000:] for log in self.folder.glob("*.log")}
 
     def finish(self):
-        """The ledgers of all nodes, which have ended well."""
-        ledgers = {}
+        """The ledgers of all nodes, which have ended well; what their cuts have counted is in `cuts`."""
+        ledgers, self.cuts = {}, {}
         for name, child in self.nodes.items():
             text, _ = child.communicate(timeout=PATIENCE)
             self.assertEqual(child.returncode, 0, f"seed {SEED}, {name}: {self.told()}")
-            ledgers[name] = json.loads(text)["ledger"]
+            told = json.loads(text)
+            ledgers[name] = told["ledger"]
+            self.cuts[name] = told["cuts"]
             self.assertTrue(ledgers[name]["balanced"], f"seed {SEED}: {ledgers}")
         return ledgers
 
@@ -93,6 +95,9 @@ class Faults(Nodes):
         ledger = self.finish()["reads"]
         self.assertEqual(self.numbers(), list(range(3000)), f"seed {SEED}")
         self.assertEqual((ledger["in"], ledger["delivered"]), (3000, 3000))
+        sessions = [cut["sessions"] for cuts in self.cuts.values() for cut in cuts]
+        self.assertEqual(len(sessions), 4)
+        self.assertGreater(sum(sessions), 4, "nobody was thought lost")
 
     def test_asked_to_end_at_any_moment(self):
         """By whoever ends services: all nodes at once, in any order, or the supervisor."""
@@ -181,6 +186,7 @@ class Strangers(Nodes):
         self.wait_for(lambda: "is refused" in (self.folder / "reads.log").read_text())
         self.await_rows(len(self.numbers()) + 1000)
         self.end_and_check()
+        self.assertGreaterEqual(self.cuts["reads"][0]["malformed"], 1)
 
     def test_more_than_may_come(self):
         """Connections beyond what the plan has room for are refused, and written down; who is here stays."""
@@ -191,6 +197,7 @@ class Strangers(Nodes):
             self.stranger(address)
         self.wait_for(lambda: any(line["reason"] == "too many peers" for line in self.audited()))
         self.end_and_check()
+        self.assertGreaterEqual(self.cuts["reads"][0]["refused"], 1)
 
     def test_who_has_no_key_does_not_come_in(self):
         """Without a key, with another key, with the wrong key of the other end: refused, counted, written down."""
@@ -215,6 +222,7 @@ class Strangers(Nodes):
         self.wait_for(lambda: any(line["key"] == public.decode() for line in self.audited()))
         self.assertGreaterEqual(max(line["refused"] for line in self.audited()), 1)
         self.end_and_check()
+        self.assertGreaterEqual(self.cuts["reads"][0]["refused"], 1)
 
 
 if __name__ == "__main__":

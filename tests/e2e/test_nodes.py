@@ -157,6 +157,12 @@ class Nodes(Watched):
         ran = {name: {stage["id"] for stage in node["summary"]["stages"]} for name, node in nodes_of(run.out).items()}
         self.assertEqual(ran, {"left": {"a", "first", "first->right", "there->left:in", "both", "out"},
                                "right": {"first->right:in", "there", "there->left"}})
+        counted = {cut["id"]: cut for node in nodes_of(run.out).values() for cut in node["summary"]["cuts"]}
+        self.assertEqual(set(counted), {"first->right", "first->right:in", "there->left", "there->left:in"})
+        for cut in counted.values():
+            self.assertEqual((cut["frames"], cut["set_aside"], cut["malformed"], cut["rejected"], cut["refused"]),
+                             (300, 0, 0, 0, 0), cut)
+            self.assertGreaterEqual(cut["sessions"], 1, cut)
 
     def test_workers_that_poll(self):
         """The same comes of it, and the plan says which processes keep a core busy."""
@@ -289,6 +295,8 @@ class Nodes(Watched):
         self.assertEqual({name: node["restarts"] for name, node in nodes_of(out).items()},
                          {"camera": 1, "worker": 1, "center": 1})
         self.assertTrue(ledger["balanced"])
+        came, = [cut for cut in nodes_of(out)["worker"]["summary"]["cuts"] if cut["id"].endswith(":in")]
+        self.assertGreaterEqual(came["sessions"], 2, "the camera was there twice")
 
     def test_results_on_standard_output(self):
         path = self.write(TWO.format(a="frames: 300", b="frames: 200", out='"-"'))

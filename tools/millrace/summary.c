@@ -104,6 +104,23 @@ static void print_stages(const mr_summary *summary, FILE *stream) {
     fputc('\n', stream);
 }
 
+/* ---- cuts ------------------------------------------------------------------------------------------------------ */
+
+static void print_cuts(const mr_summary *summary, FILE *stream) {
+    int id = 3;
+    for (size_t i = 0; i < summary->cut_count; i++)
+        id = (int)strlen(summary->cuts[i].id) > id ? (int)strlen(summary->cuts[i].id) : id;
+    if (summary->cut_count)
+        fprintf(stream, "\n  %-*s  %10s %10s %10s %10s %10s\n", id, "cut", "frames", "again", "set aside", "sessions",
+                "refused");
+    for (size_t i = 0; i < summary->cut_count; i++) {
+        const mr_cut_summary *cut = &summary->cuts[i];
+        fprintf(stream, "  %-*s  %10llu %10llu %10llu %10llu %10llu\n", id, cut->id, (unsigned long long)cut->frames,
+                (unsigned long long)cut->again, (unsigned long long)cut->set_aside, (unsigned long long)cut->sessions,
+                (unsigned long long)(cut->malformed + cut->rejected + cut->refused));
+    }
+}
+
 /* ---- ledger ---------------------------------------------------------------------------------------------------- */
 
 static void print_ledger(const mr_summary *summary, FILE *stream) {
@@ -150,6 +167,7 @@ static void print_source(const mr_source_summary *source, FILE *stream) {
 void mr_summary_print(const mr_summary *summary, FILE *stream) {
     print_head(summary, stream);
     print_stages(summary, stream);
+    print_cuts(summary, stream);
     print_ledger(summary, stream);
     size_t left_out = 0;
     for (size_t i = 0; i < summary->source_count; i++) {

@@ -111,6 +111,20 @@ static void put_stage(yajl_gen json, const mr_stage_summary *stage) {
     yajl_gen_map_close(json);
 }
 
+static void put_cut(yajl_gen json, const mr_cut_summary *cut) {
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "id", cut->id);
+    mr_json_integer(json, "frames", (int64_t)cut->frames);
+    mr_json_integer(json, "again", (int64_t)cut->again);
+    mr_json_integer(json, "set_aside", (int64_t)cut->set_aside);
+    mr_json_integer(json, "sessions", (int64_t)cut->sessions);
+    mr_json_integer(json, "stale", (int64_t)cut->stale);
+    mr_json_integer(json, "malformed", (int64_t)cut->malformed);
+    mr_json_integer(json, "rejected", (int64_t)cut->rejected);
+    mr_json_integer(json, "refused", (int64_t)cut->refused);
+    yajl_gen_map_close(json);
+}
+
 /* What buffers took at most, as `millrace plan` bounds it. */
 static void put_memory(yajl_gen json, const mr_summary *summary) {
     mr_json_open_map(json, "buffers");
@@ -153,6 +167,10 @@ static void put_rest(yajl_gen json, const mr_summary *summary) {
     mr_json_open_array(json, "stages");
     for (size_t i = 0; i < summary->stage_count; i++)
         put_stage(json, &summary->stages[i]);
+    yajl_gen_array_close(json);
+    mr_json_open_array(json, "cuts");
+    for (size_t i = 0; i < summary->cut_count; i++)
+        put_cut(json, &summary->cuts[i]);
     yajl_gen_array_close(json);
     put_run(json, summary);
 }

@@ -93,6 +93,35 @@ static int print_stages(const mr_child *children, size_t count, int width, FILE 
     return mr_table_print(&table, width, stream);
 }
 
+/* ---- cuts ------------------------------------------------------------------------------------------------------ */
+
+/* Each end of each cut, as the process that has it tells of it. */
+static int print_cuts(const mr_child *children, size_t count, int width, FILE *stream) {
+    static const mr_column columns[] = {{"node", .cut = MR_CUT_MIDDLE}, {"cut", .cut = MR_CUT_MIDDLE},
+                                        {"frames", .right = true},      {"again", .right = true},
+                                        {"set aside", .right = true},   {"sessions", .right = true},
+                                        {"refused", .right = true},     {0}};
+    static const char *const counts[] = {"frames", "again", "set_aside", "sessions"};
+    mr_table table = {.columns = columns};
+    for (size_t i = 0; i < count; i++) {
+        size_t cuts;
+        yajl_val *cut = mr_told_array(children[i].told, "cuts", &cuts);
+        for (size_t c = 0; c < cuts; c++) {
+            mr_table_add(&table, "%s", children[i].name);
+            mr_table_add(&table, "%s", mr_told_text(cut[c], "id"));
+            for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+                mr_table_add(&table, "%lld", (long long)mr_told_integer(cut[c], counts[k]));
+            mr_table_add(&table, "%lld", (long long)(mr_told_integer(cut[c], "malformed") +
+                                                     mr_told_integer(cut[c], "rejected") +
+                                                     mr_told_integer(cut[c], "refused")));
+        }
+    }
+    if (!table.count)
+        return MR_OK;
+    fputc('\n', stream);
+    return mr_table_print(&table, width, stream);
+}
+
 /* ---- the ledger ------------------------------------------------------------------------------------------------ */
 
 static void print_lines(yajl_val ledger, const char *what, FILE *stream) {
@@ -180,6 +209,7 @@ int mr_children_print(const mr_plan *plan, const mr_child *children, size_t coun
     int status = print_processes(children, count, width, stream);
     fputc('\n', stream);
     status = status ? status : print_stages(children, count, width, stream);
+    status = status ? status : print_cuts(children, count, width, stream);
     print_ledger(children, count, stream);
     return status;
 }

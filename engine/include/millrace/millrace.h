@@ -208,6 +208,19 @@ typedef struct mr_stage_summary {
     mr_share_summary *shares;
 } mr_stage_summary;
 
+/* What one end of a cut has done: the giving one, or the taking one. */
+typedef struct mr_cut_summary {
+    const char *id;           /* of the stage: "decode->worker", or "decode->worker:in" */
+    uint64_t frames;          /* given, or taken; each once */
+    uint64_t again;           /* given once more, since their taker was lost; or come once more, and left out */
+    uint64_t set_aside;       /* giving end: frames that may be what their takers died of */
+    uint64_t sessions;        /* that began: more than there are processes at the other end where some were lost */
+    uint64_t stale;           /* messages of sessions that were over, and were left out */
+    uint64_t malformed;       /* messages that broke the protocol; each ends its session */
+    uint64_t rejected;        /* greetings that were answered with no; taking end: such answers */
+    uint64_t refused;         /* connections: wrong keys, too many, or silent for too long */
+} mr_cut_summary;
+
 /* Memory of a device that is not the host's. */
 typedef struct mr_device_summary {
     const char *name;
@@ -234,6 +247,8 @@ typedef struct mr_summary {
     size_t stage_count;
     mr_stage_summary *stages; /* of this process, in the order of the plan; sources first. A cut has the name of the
                                  link, "decode->worker"; where it comes in, "decode->worker:in" */
+    size_t cut_count;
+    mr_cut_summary *cuts;     /* ends that are in this process */
     size_t device_count;
     mr_device_summary *devices; /* but the host's processors */
     int64_t latency_p50_ns, latency_p99_ns; /* from source to sink */
