@@ -41,8 +41,30 @@ static void assert_rejected(pair *p, const mr_receiver_params *params, mr_reject
     assert_int_equal(p->seen.receiver_change, MR_PEER_REJECTED);
     assert_int_equal(p->seen.reason, reason);
     assert_int_equal(mr_sender_counts(p->sender).rejected, 1);
+    /* It asks again, as another sender may be there, and is not told of any more. */
+    p->seen.sender_change = p->seen.receiver_change = MR_PEER_LEFT;
     pair_drive(p, 20 * S);
-    assert_int_equal(mr_sender_counts(p->sender).rejected, 1); /* it does not come back */
+    assert_in_range(mr_sender_counts(p->sender).rejected, 2, 21);
+    assert_int_equal(p->seen.sender_change, MR_PEER_LEFT);
+    assert_int_equal(p->seen.receiver_change, MR_PEER_LEFT);
+    uint32_t sender;
+    assert_true(mr_receiver_waits(p->receiver, &sender));
+}
+
+/* A sender that refuses a receiver ends, and one that takes it comes in its place. */
+static void test_another_comes_instead(void **state) {
+    pair *p = *state;
+    mr_receiver_params params = pair_receiver_params("b");
+    params.self.digest[31] = 1;
+    assert_rejected(p, &params, MR_REJECT_DIGEST);
+    mr_sender_params sending = pair_sender_params();
+    sending.self.digest[31] = 1;
+    sending.self.incarnation++;
+    mr_sender_destroy(&p->sender);
+    assert_int_equal(mr_sender_create(&p->sender, &sending), MR_OK);
+    pair_drive(p, 30 * S);
+    assert_int_equal(p->seen.receiver_change, MR_PEER_JOINED);
+    assert_int_equal(p->seen.sender_change, MR_PEER_JOINED);
 }
 
 static void test_rejected(void **state) {
@@ -97,9 +119,11 @@ static void test_peers(void **state) {
     assert_int_equal(mr_sender_counts(p->sender).sessions, 3);
 }
 
+/* Of another process each time. */
 static mr_reject_reason reason_for(pair *p, const char *name) {
+    static uint64_t incarnation = 10;
     mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
-                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, 10, 1, {7},
+                            .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, name, incarnation++, 1, {7},
                                       "a->b", "pictures", ""}};
     p->seen.reason = MR_REJECT_UNKNOWN;
     assert_int_equal(mr_sender_receive(p->sender, 1, &hello, S), MR_OK);
@@ -424,7 +448,7 @@ static void test_credit_without_end(void **state) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_handshake), TEST(test_rejected), TEST(test_peers),
+        TEST(test_handshake), TEST(test_rejected), TEST(test_another_comes_instead), TEST(test_peers),
         TEST(test_only_the_node_of_the_plan), TEST(test_old_sessions),
         TEST(test_which_message_is_next), TEST(test_which_report_is_next), TEST(test_windows),
         TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),

@@ -213,8 +213,13 @@ mr_cut_teller mr_cut_teller_of(const mr_cut *cut) {
     return (mr_cut_teller){.cut = cut, .peers = full, .strangers = full};
 }
 
-static void tell_never(const mr_cut *cut, const char *address) {
-    if (address)
+static void tell_never(const mr_cut_teller *teller, const char *address) {
+    const mr_cut *cut = teller->cut;
+    if (*teller->refused)
+        mr_log(MR_LOG_WARNING, "%s: %s and %s do not work together (%s): this node waits until that is mended and the other "
+               "is started again, or this node is stopped (SIGTERM)", cut->name, cut->from_node, cut->to_node,
+               teller->refused);
+    else if (address)
         mr_log(MR_LOG_WARNING, "%s: %s does not answer at %s: it does not run%s", cut->name, cut->from_node, address,
                cut->key ? ", or does not know this node's key, or has another than is expected here" : "");
     else
@@ -245,7 +250,7 @@ int64_t mr_cut_tell_absence(mr_cut_teller *teller, bool waits, const char *addre
     if (teller->came)
         tell_gone(teller, address);
     else
-        tell_never(teller->cut, address);
+        tell_never(teller, address);
     return INT64_MAX;
 }
 
@@ -255,7 +260,9 @@ static bool note_change(mr_cut_teller *teller, const mr_action *action) {
     const char *text = action->of.text ? action->of.text : "";
     if (action->of.change == MR_PEER_JOINED)
         teller->came = true;
-    else if (action->of.change != MR_PEER_REJECTED)
+    else if (action->of.change == MR_PEER_REJECTED)
+        snprintf(teller->refused, sizeof teller->refused, "%s", text);
+    else
         snprintf(teller->gone, sizeof teller->gone, "%s%s%s", changes[action->of.change], *text ? ": " : "", text);
     return missed;
 }

@@ -52,6 +52,7 @@ typedef struct mr_cut_teller {
     int64_t absent_ns; /* when it is told that this end waits; 0: it does not; INT64_MAX: it is told */
     bool came;         /* the other end has been there */
     char gone[192];    /* how it went, and in what words; "": not yet */
+    char refused[192]; /* why one of them, or a stranger, was refused last; "": none was */
 } mr_cut_teller;
 mr_cut_teller mr_cut_teller_of(const mr_cut *cut);
 /* Where this end has waited for some time for one that is not there, says so once, with the address at which that is

@@ -138,7 +138,7 @@ uint32_t mr_receiver_held(const mr_receiver *receiver) {
 
 bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender) {
     for (*sender = 0; !receiver->closing && !receiver->withdrawn && *sender < receiver->params.senders; ++*sender)
-        if (receiver->origins[*sender].state == SENDER_AWAY)
+        if (receiver->origins[*sender].state == SENDER_AWAY || receiver->origins[*sender].state == SENDER_REFUSED)
             return true;
     return false;
 }

@@ -60,8 +60,7 @@ static void report_all(mr_receiver *receiver, origin *from) {
 }
 
 static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
-    bool asked = from->state == SENDER_AWAY || from->state == SENDER_LEFT;
-    if (!asked || message->welcome.attempt != from->attempt || !from->attempt)
+    if (!receiver_asks(from) || message->welcome.attempt != from->attempt || !from->attempt)
         return MR_OK; /* late */
     if (message->welcome.version < MR_PROTOCOL_OLDEST || message->welcome.version > MR_PROTOCOL_NEWEST ||
         !message->session)
@@ -92,7 +91,8 @@ static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_messag
 static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
     bool ours = message->session ? message->session == from->session : message->reject.attempt == from->attempt;
     mr_reject_reason reason = message->reject.reason;
-    if (!ours || from->state == SENDER_REFUSED || from->state == SENDER_LEFT)
+    bool known = from->state == SENDER_REFUSED && from->refused_for == reason;
+    if (!ours || from->state == SENDER_LEFT)
         return MR_OK;
     *(reason == MR_REJECT_STALE ? &receiver->counts.stale : &receiver->counts.rejected) += 1;
     from->spoilt |= reason == MR_REJECT_MALFORMED;
@@ -100,8 +100,11 @@ static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message
         receiver_break(receiver, from, MR_PEER_BROKEN, message->reject.text);
         return MR_OK;
     }
+    if (known)
+        return MR_OK;
     if (reason != MR_REJECT_FULL) {
         from->state = SENDER_REFUSED;
+        from->refused_for = reason;
         from->session = 0;
     }
     receiver_event *e = tell(receiver, from, MR_PEER_REJECTED, message->reject.text);

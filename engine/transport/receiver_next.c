@@ -22,7 +22,9 @@ static bool next_event(mr_receiver *receiver, mr_action *action) {
 static void say_hello(mr_receiver *receiver, uint32_t sender, mr_action *action) {
     origin *from = &receiver->origins[sender];
     const mr_session_self *self = &receiver->params.self;
-    from->hello_ns = receiver->now_ns + (from->state == SENDER_LEFT ? self->timing.silence_ns : self->timing.hello_ns);
+    from->hello_ns = receiver->now_ns + (from->state == SENDER_LEFT      ? self->timing.silence_ns
+                                         : from->state == SENDER_REFUSED ? self->timing.beat_ns
+                                                                         : self->timing.hello_ns);
     *action = (mr_action){.kind = MR_ACTION_SEND, .peer = sender};
     mr_cut_message *message = &action->message;
     message->kind = MR_MESSAGE_HELLO;
@@ -134,8 +136,7 @@ static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
         from->hello_ns = receiver->now_ns + receiver->params.self.timing.silence_ns;
         return true;
     }
-    /* Where one has left, another process may come in its place. */
-    bool away = !leaving && (from->state == SENDER_AWAY || from->state == SENDER_LEFT);
+    bool away = !leaving && receiver_asks(from);
     if (away && renew(receiver, from, action))
         return true;
     if (away && receiver->now_ns >= from->hello_ns) {
@@ -165,8 +166,7 @@ int64_t mr_receiver_wake_ns(const mr_receiver *receiver) {
     int64_t wake = receiver->event_count ? receiver->now_ns : INT64_MAX;
     for (uint32_t i = 0; i < receiver->params.senders; i++) {
         const origin *from = &receiver->origins[i];
-        bool away = from->state == SENDER_AWAY || from->state == SENDER_LEFT;
-        if (away && !is_leaving(receiver))
+        if (receiver_asks(from) && !is_leaving(receiver))
             wake = earlier(wake, earlier(from->hello_ns, renewal_ns(receiver, from)));
         if (from->state != SENDER_THERE)
             continue;

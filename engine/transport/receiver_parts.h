@@ -31,6 +31,7 @@ typedef enum sender_state { SENDER_AWAY, SENDER_THERE, SENDER_REFUSED, SENDER_LE
 /* One process that sends, as it is seen here. */
 typedef struct origin {
     sender_state state;
+    mr_reject_reason refused_for; /* REFUSED */
     uint64_t attempt, incarnation, session;
     uint64_t sent_number, heard_number;
     int64_t hello_ns;      /* when HELLO may be said again */
@@ -75,6 +76,13 @@ struct mr_receiver {
     char closing_text[RECEIVER_TEXT];
     mr_session_counts counts;
 };
+
+/* Whether HELLO is said from time to time. Where one has left, or has refused it, another process may come in its place; but
+ * whoever is replaced is not to come back. */
+static inline bool receiver_asks(const origin *from) {
+    return from->state == SENDER_AWAY || from->state == SENDER_LEFT ||
+           (from->state == SENDER_REFUSED && from->refused_for != MR_REJECT_REPLACED);
+}
 
 static inline uint64_t *claim_of(mr_receiver *receiver, int32_t place, uint32_t sender) {
     return &receiver->claims[(size_t)place * receiver->params.senders + sender];

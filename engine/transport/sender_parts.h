@@ -68,6 +68,13 @@ typedef struct event {
     char name[MR_PEER_NAME], memory[SENDER_TEXT], text[SENDER_TEXT];
 } event;
 
+/* Processes whose refusal was told. */
+enum { SENDER_REFUSED_KEPT = 16 };
+typedef struct refusal {
+    uint64_t incarnation;
+    mr_reject_reason reason;
+} refusal;
+
 struct mr_sender {
     mr_sender_params params;
     slot *ring;
@@ -83,6 +90,8 @@ struct mr_sender {
     uint32_t owing;            /* lanes that owe */
     event *events;
     uint32_t event_first, event_count;
+    refusal refused[SENDER_REFUSED_KEPT];
+    uint32_t refused_turn;
     mr_cut_item *batch;
     uint64_t last_session;
     int64_t suspect_since_ns;  /* the first queued frame goes alone and waits for an idle peer since then; 0: none */

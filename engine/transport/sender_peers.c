@@ -154,7 +154,8 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
         return MR_REJECT_CUT;
     }
     if (memcmp(message->hello.digest, self->digest, MR_DIGEST_BYTES) != 0) {
-        snprintf(text, bytes, "node %s runs another pipeline, or another version of it", message->hello.name);
+        snprintf(text, bytes, "node %s runs another pipeline, or another version of it: all nodes need the same file, "
+                 "variables and overrides", message->hello.name);
         return MR_REJECT_DIGEST;
     }
     if (strcmp(message->hello.formats, self->formats) != 0) {
@@ -172,10 +173,21 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
     return MR_REJECT_UNKNOWN;
 }
 
+/* Who is refused asks again. Whether that was told already, as it is now. */
+static bool is_told(mr_sender *sender, uint64_t incarnation, mr_reject_reason reason) {
+    for (int i = 0; i < SENDER_REFUSED_KEPT; i++)
+        if (sender->refused[i].incarnation == incarnation && sender->refused[i].reason == reason)
+            return true;
+    sender->refused[sender->refused_turn++ % SENDER_REFUSED_KEPT] = (refusal){incarnation, reason};
+    return false;
+}
+
 static int refuse(mr_sender *sender, uint32_t route, const mr_cut_message *hello, mr_reject_reason reason,
                   const char *text) {
     sender->counts.rejected++;
     reject(sender, route, 0, hello->hello.attempt, reason, text);
+    if (is_told(sender, hello->hello.incarnation, reason))
+        return MR_OK;
     peer stranger = {.route = route, .incarnation = hello->hello.incarnation};
     copy_text(stranger.name, sizeof stranger.name, hello->hello.name);
     tell(sender, &stranger, MR_PEER_REJECTED, text);

@@ -96,8 +96,9 @@ typedef enum mr_peer_change {
     MR_PEER_SILENT,
     MR_PEER_STALLED,  /* sender */
     MR_PEER_LEFT,     /* it said BYE */
-    MR_PEER_REJECTED  /* it was refused, or refuses us; `text` says why. A receiver's end goes on saying HELLO only after
-                         MR_REJECT_STALE and MR_REJECT_FULL */
+    MR_PEER_REJECTED  /* it was refused, or refuses us; `text` says why. A receiver says HELLO again every beat_ns, since
+                         another process may come in the sender's place; not after MR_REJECT_REPLACED. Both tell of the
+                         same refusal once */
 } mr_peer_change;
 
 typedef enum mr_action_kind {

@@ -81,6 +81,21 @@ class Absent(Case):
         left.await_line("a->right: right is gone (", "its frames wait here", times=2)
         self.assertLessEqual({line["reason"] for line in left.stop()["dropped"]}, {"stopped"})
 
+    def test_who_has_another_version_is_waited_for(self):
+        """Both ends say why they do not work together; a giver of the taker's comes in that one's place."""
+        text = PIPELINE.format(mode="reliable", port=free_port())
+        old, new = self.write(text, "old.yaml"), self.write(text.replace("rate: 100", "rate: 200"), "new.yaml")
+        left, right = Node(self, old, "left"), Node(self, new, "right")
+        for node in (left, right):
+            node.await_line("a->right: ", "refused: node right runs another pipeline, or another version of it: all nodes")
+            node.await_line("a->right: left and right do not work together (node right runs another pipeline", "SIGTERM")
+        left.kill()
+        newer = Node(self, new, "left")
+        right.await_line("a->right: left: joined")
+        newer.await_line("a->right: right: joined")
+        newer.stop()
+        right.stop()
+
 
 if __name__ == "__main__":
     main()
