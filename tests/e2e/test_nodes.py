@@ -164,6 +164,14 @@ class Nodes(Watched):
                              (300, 0, 0, 0, 0), cut)
             self.assertGreaterEqual(cut["sessions"], 1, cut)
 
+    def test_other_names_of_this_machine(self):
+        for host, port in zip(("localhost", "127.0.0.2"), free_ports(2)):
+            with self.subTest(host=host):
+                run = self.run_pipeline(PICTURES.replace("near: {", f"near: {{listen: \"tcp://{host}:{port}\", "))
+                self.assert_balanced(run)
+                self.assertEqual(set(nodes_of(run.out)), {"near", "far"})
+                self.assertEqual(len(run.rows), 25)
+
     def test_workers_that_poll(self):
         """The same comes of it, and the plan says which processes keep a core busy."""
         polls = ROUND.replace("stages: there}", "stages: there, busy_poll: 0}")

@@ -176,15 +176,23 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b) {
                                               sizeof(struct in6_addr)) == 0;
 }
 
+/* 127.0.0.2 is this machine, too, though no interface has it. */
+static bool is_loopback(const struct sockaddr *address) {
+    return address->sa_family == AF_INET &&
+           ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 /* Whether an interface of this machine has an address of the host. */
 static bool is_ours(const char *host) {
     struct addrinfo *found = NULL;
     struct ifaddrs *own = NULL;
     bool ours = false;
     if (getaddrinfo(host, NULL, NULL, &found) == 0 && getifaddrs(&own) == 0)
-        for (const struct addrinfo *its = found; its && !ours; its = its->ai_next)
+        for (const struct addrinfo *its = found; its && !ours; its = its->ai_next) {
+            ours = is_loopback(its->ai_addr);
             for (const struct ifaddrs *our = own; our && !ours; our = our->ifa_next)
                 ours = same_address(our->ifa_addr, its->ai_addr);
+        }
     if (found)
         freeaddrinfo(found);
     if (own)
