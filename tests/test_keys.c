@@ -251,7 +251,9 @@ static void a_path_is_not_taken_from_who_listens_there(void **state) {
     assert_int_equal(zmq_recv(mr_zmq_handle(socket), got, sizeof got, 0), 5);
     zmq_close(writer);
     zmq_ctx_term(context);
+    assert_int_equal(access(in->path + strlen("ipc://"), F_OK), 0);
     mr_zmq_close(&socket, 0);
+    assert_int_equal(access(in->path + strlen("ipc://"), F_OK), -1);
     /* A file that nobody listens at, as a process leaves that was killed. */
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int dead = socket_at(in, &address);

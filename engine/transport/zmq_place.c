@@ -73,6 +73,11 @@ int mr_zmq_place_check(const mr_zmq_params *params) {
     return status;
 }
 
+void mr_zmq_place_leave(const char *endpoint) {
+    if (strncmp(endpoint, ipc, strlen(ipc)) == 0)
+        unlink(endpoint + strlen(ipc));
+}
+
 /* ---- file descriptors ------------------------------------------------------------------------------------------ */
 
 /* A context, a socket, a listener and a guard take eleven with libzmq 4.3; a few more for what a peer brings along. */

@@ -283,6 +283,8 @@ void mr_zmq_close(mr_zmq **socket, int linger_ms) {
     mr_zmq *gone = *socket;
     if (!gone)
         return;
+    if (gone->params.bind)
+        mr_zmq_place_leave(gone->endpoint);
     if (gone->socket) {
         set(gone->socket, ZMQ_LINGER, linger_ms);
         zmq_close(gone->socket);
