@@ -332,6 +332,8 @@ static mr_task *next_queued(mr_executor *executor) {
     mr_task *task = NULL;
     call called = CALL_NOBODY;
     pthread_mutex_lock(&executor->lock);
+    if (executor->poll_ns)
+        executor->poll_until_ns = mr_executor_now_ns(executor) + executor->poll_ns;
     while (!executor->stopping) {
         if (executor->timers.count)
             fire_timers(executor, mr_executor_now_ns(executor));

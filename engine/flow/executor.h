@@ -41,8 +41,8 @@ typedef struct mr_task {
 
 /* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
-/* Before it starts: an idle worker looks for work again and again for so long before it sleeps, one at a time, so that nobody
- * need wake it; 0, which is so unless said: it sleeps at once. Timers that are due while one looks are not late to share a
+/* Before it starts: for so long after the last task an idle worker looks for work again and again, one at a time, so that
+ * nobody need wake it; 0, which is so unless said: it sleeps at once. Timers that are due while one looks are not late to share a
  * wake-up. */
 void mr_executor_busy_poll(mr_executor *executor, int64_t poll_ns);
 int mr_executor_start(mr_executor *executor);

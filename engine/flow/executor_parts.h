@@ -36,7 +36,8 @@ struct mr_executor {
     int looking;       /* workers that wait in `lookout`, the one that polls it included */
     bool polling;      /* one of them looks there again and again, and at the timers */
     bool napping;      /* one that is idle looks now and then whether still anybody polls */
-    int64_t poll_ns;   /* for so long before it sleeps; 0: nobody polls */
+    int64_t poll_ns;   /* for so long after the last task, before all sleep; 0: nobody polls */
+    int64_t poll_until_ns;
     bool stopping;
     mr_timers timers;
     _Atomic int64_t next_due_ns;
@@ -76,7 +77,8 @@ int mr_executor_open_lookout(mr_executor *executor);
 void mr_executor_close_lookout(mr_executor *executor);
 /* Waits until a timer is due, a descriptor that is watched is readable, whose task is queued, or mr_executor_ring. */
 void mr_executor_look_out(mr_executor *executor);
-/* Looks there again and again for some time, and returns whether there was anything: queued tasks, or timers that are due. */
+/* Looks there again and again until the last task is long enough ago, and returns whether to look for tasks: some are queued,
+ * timers are due, or a task was done meanwhile. */
 bool mr_executor_poll(mr_executor *executor);
 /* Those who look out wait for the timer that is the next one now. */
 void mr_executor_set_alarm(mr_executor *executor);

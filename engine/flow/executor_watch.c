@@ -80,8 +80,10 @@ void mr_executor_look_out(mr_executor *executor) {
 bool mr_executor_poll(mr_executor *executor) {
     struct epoll_event events[EVENTS];
     int64_t now_ns = mr_executor_now_ns(executor), due_ns = INT64_MAX;
-    const int64_t until_ns = now_ns + executor->poll_ns;
+    const int64_t until_ns = executor->poll_until_ns;
     int count = 0;
+    if (now_ns >= until_ns)
+        return false;
     executor->looking++;
     executor->polling = true;
     pthread_mutex_unlock(&executor->lock);
@@ -95,7 +97,8 @@ bool mr_executor_poll(mr_executor *executor) {
     executor->looking--;
     executor->glanced_ns = now_ns;
     heed(executor, events, count);
-    return count || now_ns >= due_ns || executor->queued || executor->called || executor->stopping;
+    return count || now_ns >= due_ns || executor->poll_until_ns > until_ns || executor->queued || executor->called ||
+           executor->stopping;
 }
 
 void mr_executor_glance(mr_executor *executor) {
