@@ -18,8 +18,9 @@
 
 enum { MOST_DRAIN_ERRORS = 256 };
 
-/* What is done with a picture. */
-typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED } verdict;
+/* What is done with a picture. AHEAD: those before it were not all read when the source was asked to end, so that its number
+ * is not known. */
+typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED, AHEAD } verdict;
 
 typedef struct decode_state {
     AVCodecContext *codec;
@@ -33,7 +34,7 @@ typedef struct decode_state {
     bool has_picture, has_following;
     verdict verdict;           /* on picture */
     bool sent;                 /* the input of this call is in the decoder */
-    bool draining;
+    bool draining, cut_short, ahead;
     int drain_errors;
     mr_pending pending;
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
@@ -208,8 +209,10 @@ static verdict judge(mr_stage *self, const AVFrame *picture) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
-    if (!packet)
-        return NOT_SELECTED;
+    bool follows = mr_selection_follows(&state->selection, picture->best_effort_timestamp);
+    state->ahead |= state->cut_short && state->codec->has_b_frames > 0 && !follows;
+    if (!packet || state->ahead)
+        return packet ? AHEAD : NOT_SELECTED;
     bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
                    picture->decode_error_flags ||
                    (state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque));
@@ -298,6 +301,12 @@ static int settle(mr_stage *self, mr_io *io, bool *emitted) {
             return status;
         *emitted = status == MR_OK;
     }
+    if (state->verdict == AHEAD) {
+        mr_io_drop(io, packet, MR_REASON_STOPPED);
+        packet = mr_pending_take(&state->pending, number);
+        mr_frame_unref(&packet);
+        return MR_OK;
+    }
     if (*emitted)
         state->last_given = number;
     else
@@ -365,7 +374,7 @@ static int drain(mr_stage *self, mr_io *io) {
     for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, &number));)
         close_receipt(self, io, packet, number);
     state->errors = 0;
-    state->draining = false;
+    state->draining = state->ahead = false;
     avcodec_flush_buffers(state->codec);
     return MR_DONE;
 }
@@ -449,6 +458,7 @@ static int process(mr_stage *self, mr_io *io) {
 
 static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     decode_state *state = self->state;
+    state->cut_short = mr_io_cut_short(io);
     int answer = state->codec ? drain(self, io) : MR_DONE;
     if (answer)
         return answer;

@@ -6,7 +6,16 @@
 static const double ROUNDING_NS = 2;
 
 void mr_selection_begin(mr_selection *selection) {
-    *selection = (mr_selection){.last_slot = INT64_MIN};
+    *selection = (mr_selection){.last_slot = INT64_MIN, .last_ns = MR_NO_TIME, .least_ns = INT64_MAX};
+}
+
+bool mr_selection_follows(mr_selection *selection, int64_t time_ns) {
+    const bool timed = time_ns != MR_NO_TIME && selection->last_ns != MR_NO_TIME && time_ns > selection->last_ns;
+    const int64_t since_ns = timed ? time_ns - selection->last_ns : INT64_MAX;
+    const bool follows = timed && since_ns / 2 < selection->least_ns && selection->least_ns != INT64_MAX;
+    selection->last_ns = time_ns;
+    selection->least_ns = since_ns < selection->least_ns ? since_ns : selection->least_ns;
+    return follows;
 }
 
 bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns) {

@@ -5,12 +5,16 @@
 #define MILLRACE_DATA_RECEIPT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "millrace/frame.h"
 
 /* In rising gravity. */
 typedef enum mr_note { MR_NOTE_NONE, MR_NOTE_ABSORBED, MR_NOTE_DELIVERED, MR_NOTE_DROPPED } mr_note;
+
+/* Whether that says what has become of a frame for good: not so where it was dropped as MR_REASON_STOPPED. */
+bool mr_note_settles(mr_note note, const char *reason);
 
 /* Is told, once, what a receipt was closed with; from the thread that drops the last reference. `stage` and `reason`
  * stand only with dropped and absorbed, and live as long as the pipeline. Embedded in its owner, who fills in

@@ -32,7 +32,7 @@ bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame) 
 /* Why a frame is not to be processed; NULL where it is. */
 static const char *refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task) {
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed))
-        return "stopped";
+        return MR_REASON_STOPPED;
     if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
         return "failed";
     return instance->sheds ? mr_deadline_refusal(instance, frame, task) : NULL;

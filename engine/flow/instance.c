@@ -316,8 +316,11 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     return MR_DONE;
 }
 
-static int end_source(mr_instance *instance, mr_slot *slot) {
-    mr_item end = {.kind = MR_ITEM_END, .source = instance->self.source};
+static int end_source(mr_instance *instance, mr_slot *slot, bool at_end) {
+    const mr_graph *graph = instance->graph;
+    mr_item end = {.kind = MR_ITEM_END,
+                   .source = instance->self.source,
+                   .cut_short = graph->resume && !at_end && atomic_load(&graph->stopping)};
     instance->ended = true;
     int status = mr_slot_add_mark(slot, &end);
     return status ? status : MR_DONE;
@@ -327,9 +330,9 @@ static int end_source(mr_instance *instance, mr_slot *slot) {
 
 static int call_source(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
-    if (atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed) ||
-        mr_resume_over(instance->graph->resume, instance->self.source))
-        return end_source(instance, slot);
+    const bool over = mr_resume_over(instance->graph->resume, instance->self.source);
+    if (over || atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed))
+        return end_source(instance, slot, over);
     int answer = measure_process(entry, slot);
     if (answer == MR_WAIT) {
         mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
@@ -339,13 +342,14 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
         return answer;
     if (answer < 0) {
         fail_call(instance, slot, answer);
-        return end_source(instance, slot);
+        return end_source(instance, slot, true);
     }
     if (answer != MR_END)
         return MR_DONE;
-    if (!atomic_load(&instance->graph->stopping))
+    const bool at_end = !atomic_load(&instance->graph->stopping);
+    if (at_end)
         mr_resume_exhausted(instance->graph->resume, instance->self.source);
-    return end_source(instance, slot);
+    return end_source(instance, slot, at_end);
 }
 
 /* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or

@@ -275,6 +275,11 @@ void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest) {
     mr_instance_tell_gone(instance, io->slot, &gone);
 }
 
+bool mr_io_cut_short(const mr_io *io) {
+    const mr_slot *slot = io->slot;
+    return slot->mark_next < slot->mark_count && slot->marks[slot->mark_next].cut_short;
+}
+
 void mr_io_wake_at(mr_io *io, int64_t time_ns) {
     atomic_store_explicit(&io->instance->wake_ns, time_ns, memory_order_relaxed);
 }

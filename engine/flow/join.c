@@ -119,7 +119,7 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, uint32_t source,
     if (instance->sheds)
         reason = mr_deadline_refusal(instance, at->item[0].frame, task);
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed)) {
-        reason = "stopped";
+        reason = MR_REASON_STOPPED;
     } else if (ready < 0) {
         stage = mr_event_stage(failed->ready)->id;
         reason = "device error";

@@ -13,6 +13,7 @@ typedef struct mr_lane {
     uint32_t most_frames;    /* that there ever were */
     uint32_t told;           /* frames, when the trace was last told of them */
     uint32_t ends_expected;  /* producers that have not sent their end mark */
+    bool cut_short;          /* as one of the ends that have come says */
     bool waits_for_key;      /* packets are dropped until the next key frame */
     bool listed;             /* among the link's lanes that have items */
     struct mr_lane *next;

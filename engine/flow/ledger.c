@@ -210,6 +210,10 @@ static void trace_drop(const mr_ledger_tracing *tracing, const mr_receipt *recei
     mr_trace_instant(tracing->trace, tracing->track, receipt->reason, mr_trace_now_ns(tracing->trace), &about);
 }
 
+bool mr_note_settles(mr_note note, const char *reason) {
+    return note != MR_NOTE_DROPPED || strcmp(reason, MR_REASON_STOPPED) != 0;
+}
+
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason) {
     if (!receipt)
         return;
@@ -221,6 +225,12 @@ void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const
         return;
     }
     pthread_mutex_lock(&receipt->ledger->lock);
+    noted = atomic_load_explicit(&receipt->note, memory_order_relaxed);
+    /* Of several ways that which a later run is to go again counts. */
+    if (noted == MR_NOTE_DROPPED && !mr_note_settles(note, reason)) {
+        receipt->stage = stage;
+        receipt->reason = reason;
+    }
     while (noted < note) {
         if (!atomic_compare_exchange_weak_explicit(&receipt->note, &noted, note, memory_order_relaxed,
                                                    memory_order_relaxed))
@@ -285,7 +295,7 @@ static void close_receipt(mr_receipt *receipt) {
     pthread_mutex_lock(&ledger->lock);
     const mr_receipt closed = *receipt;
     enter(&ledger->pages[receipt->page], receipt);
-    if (follows(ledger, receipt->page) && !ledger->frozen)
+    if (follows(ledger, receipt->page) && !ledger->frozen && mr_note_settles(receipt->note, receipt->reason))
         mr_reach_close(&ledger->pages[receipt->page].reach, receipt->number);
     if (receipt->page >= ledger->source_count)
         leave(ledger, receipt);

@@ -185,9 +185,10 @@ bool mr_link_put(mr_link *link, mr_item *item, mr_task *producer, bool *news) {
     pthread_mutex_lock(&link->lock);
     mr_lane *lane = lane_of(link, item->source);
     bool enters = true, admitted = true;
-    if (item->kind == MR_ITEM_END)
+    if (item->kind == MR_ITEM_END) {
         enters = --lane->ends_expected == 0; /* The end of one of several producers says nothing to the consumer. */
-    else if (item->kind == MR_ITEM_FRAME)
+        item->cut_short = lane->cut_short |= item->cut_short;
+    } else if (item->kind == MR_ITEM_FRAME)
         enters = admitted = admit(link, lane, item, producer);
     *news |= enters && (link->items == 0 || link->params.wake_always);
     if (enters) {

@@ -1,5 +1,7 @@
 /* The taking side of a cut: frames that the carrier has pushed into the inlet (cut_lanes.h) go on to whatever
  * takes them here, and what became of them goes back. */
+#include <string.h>
+
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/transport/arrivals.h"
@@ -82,7 +84,8 @@ static void take_mark(cut_in *in, size_t giver, const mr_cut_item *taken, int64_
     if (taken->kind == MR_CUT_GONE && mr_cut_lanes_open(in->lanes, taken->identity.source))
         mr_cut_lanes_put(in->lanes, giver, &gone, now_ns);
     if (taken->kind == MR_CUT_END)
-        mr_cut_lanes_end(in->lanes, taken->identity.source, now_ns);
+        mr_cut_lanes_end(in->lanes, taken->identity.source, taken->reason && strcmp(taken->reason, MR_REASON_STOPPED) == 0,
+                         now_ns);
 }
 
 /* Whether stages behind the cut were planned for it. Sizes of pictures may change while a pipeline runs. */
@@ -166,14 +169,15 @@ static void lost(void *context, uint32_t route) {
 
 /* ---- what is to be done ------------------------------------------------------------------------------------------ */
 
-/* Where the run was stopped at once, frames are dropped for no fault of theirs: the giving side keeps them. */
+/* What is dropped because the run is being ended is dropped for no fault of its own: the giving side keeps it. Where all is
+ * stopped at once that is so of whatever had not closed before. */
 static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
-    bool cancelled = atomic_load(&in->instance->graph->cancelled);
     mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
+    bool cancelled = atomic_load(&in->instance->graph->cancelled);
     for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
         bool known = arrival->note != MR_NOTE_NONE;
         in->progress++;
-        if (!cancelled)
+        if (!cancelled && mr_note_settles(arrival->note, arrival->reason))
             mr_receiver_settle(in->receiver, arrival->ticket, known ? arrival->note : MR_NOTE_DROPPED,
                                known ? arrival->stage : in->self->id, known ? arrival->reason : "unaccounted", now_ns);
     }
@@ -203,7 +207,7 @@ static void act(cut_in *in, int64_t now_ns) {
 static void end_all(cut_in *in, int64_t now_ns) {
     in->refusing = true;
     mr_receiver_withdraw(in->receiver);
-    mr_cut_lanes_end_all(in->lanes, now_ns);
+    mr_cut_lanes_end_all(in->lanes, atomic_load(&in->stopping), now_ns);
 }
 
 /* A run that is being stopped still takes what comes for some time, since the giving side may be stopping too. */

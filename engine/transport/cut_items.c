@@ -21,7 +21,7 @@ void mr_cut_items_fini(mr_cut_items *list, size_t next, const char *stage) {
     for (size_t i = next; i < list->count; i++) {
         mr_frame *frame = list->item[i].frame;
         if (frame)
-            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, stage, "stopped");
+            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, stage, MR_REASON_STOPPED);
         mr_frame_unref(&frame);
     }
     mr_free(list->item);

@@ -128,21 +128,21 @@ void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t giver, mr_ordered *thing, int6
         enter_or_drop(lanes, thing, now_ns);
 }
 
-void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, int64_t now_ns) {
+void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, bool cut_short, int64_t now_ns) {
     if (lanes->order)
         mr_order_end(lanes->order, source);
     enter_ordered(lanes, source, now_ns);
-    mr_item end = {.kind = MR_ITEM_END, .source = source};
+    mr_item end = {.kind = MR_ITEM_END, .source = source, .cut_short = cut_short};
     if (!lanes->lane[source].ended && !enter(lanes, &end, 0, false, now_ns))
         mr_link_push(lanes->instance->ports[0], &end, NULL); /* An end needs no room: it only comes too early. */
     lanes->ends += !lanes->lane[source].ended;
     lanes->lane[source].ended = true;
 }
 
-void mr_cut_lanes_end_all(mr_cut_lanes *lanes, int64_t now_ns) {
+void mr_cut_lanes_end_all(mr_cut_lanes *lanes, bool cut_short, int64_t now_ns) {
     for (uint32_t s = 0; s < lanes->count; s++)
         if (lanes->lane[s].comes)
-            mr_cut_lanes_end(lanes, s, now_ns);
+            mr_cut_lanes_end(lanes, s, cut_short, now_ns);
     mr_cut_lanes_tell(lanes);
 }
 
@@ -187,7 +187,8 @@ static void drop_lane(mr_cut_lanes *lanes, lane *of) {
         waiting *gone = of->first;
         of->first = gone->next;
         if (gone->item.kind == MR_ITEM_FRAME)
-            mr_receipt_note(gone->item.frame->receipt, MR_NOTE_DROPPED, lanes->instance->vertex->id, "stopped");
+            mr_receipt_note(gone->item.frame->receipt, MR_NOTE_DROPPED, lanes->instance->vertex->id,
+                            MR_REASON_STOPPED);
         mr_frame_unref(&gone->item.frame);
         if (gone->item.kind == MR_ITEM_END)
             mr_link_push(lanes->instance->ports[0], &gone->item, NULL);

@@ -19,7 +19,7 @@ enum { BATCH_FRAMES = 128, BATCH_BYTES = 256 << 10 };
 enum { DEATHS = 2 };
 enum { LINGER_MS = 1000 };
 
-static const char STOPPED[] = "stopped", DONE_BEFORE[] = "done before";
+static const char STOPPED[] = MR_REASON_STOPPED, DONE_BEFORE[] = "done before";
 
 _Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each taker's connection can be known");
 
@@ -177,7 +177,7 @@ static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, in
     if ((stopping || (ending && out->cut->mode == MR_CUT_LIVE)) && !out->due_ns)
         out->due_ns = now_ns + out->stop_ns;
     if (out->due_ns && now_ns >= out->due_ns)
-        abandon(out, STOPPED);
+        abandon(out, stopping ? STOPPED : CUT_NO_TAKER);
     if (closing && !out->closed) {
         mr_sender_close(out->sender, "the run has ended");
         out->closed = true;

@@ -58,7 +58,7 @@ int cut_out_process(mr_stage *self, mr_io *io) {
     mr_frame *frame = mr_io_input(io);
     bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
     if (mr_stage_cancelled(self)) {
-        mr_io_drop(io, frame, "stopped");
+        mr_io_drop(io, frame, MR_REASON_STOPPED);
         return MR_DONE;
     }
     if (exceeds_share(out, frame->identity.source)) {
@@ -109,7 +109,8 @@ int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
     if (!out->carrier)
         return MR_DONE;
     const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GONE,
-                              .identity = {.source = mark->source}};
+                              .identity = {.source = mark->source},
+                              .reason = mark->cut_short ? MR_REASON_STOPPED : NULL};
     if (mark->kind == MR_ITEM_GONE) {
         mr_cut_item gone = item;
         gone.identity = mark->identity;

@@ -4,7 +4,7 @@ import json
 import signal
 import time
 
-from harness import MILLRACE, Case, free_port, main, start
+from harness import MILLRACE, SAMPLES, Case, call, free_port, main, start
 
 # It never comes to its end by itself, so that whatever the machine does meanwhile, somebody is waited for.
 PIPELINE = """\
@@ -18,17 +18,32 @@ nodes:
   left: {{stages: [], sources: [a], listen: "tcp://127.0.0.1:{port}"}}
   right: {{stages: [out]}}
 """
+CHAIN = """\
+version: 1
+pipeline: chain
+sources:
+  a: {{uri: {samples}/cockatoo.mp4, duration: 3s}}
+stages:
+  decode: {{input: a}}
+  phash: {{input: decode, cut: {{window: 8}}}}
+  results: {{type: jsonl, input: phash, cut: {{window: 8}}, tensors: true, path: results.jsonl}}
+nodes:
+  reader: {{stages: [decode], listen: "tcp://127.0.0.1:{first}"}}
+  hasher: {{stages: [phash], listen: "tcp://127.0.0.1:{second}"}}
+  writer: {{stages: [results]}}
+"""
 PATIENCE = 120
 
 
 class Node:
     """One node of the pipeline: its process, and what it says."""
 
-    def __init__(self, case, path, name, number=1):
+    def __init__(self, case, path, name, number=1, options=()):
         self.case, (self.told, self.out) = case, (
             case.folder / f"{path.stem}-{name}{number}.{kind}" for kind in ("log", "json"))
         with open(self.out, "w") as out, open(self.told, "w") as told:
-            self.child = start([MILLRACE, "run", path, "--node", name, "--json", "--log", "info"], stdout=out, stderr=told)
+            self.child = start([MILLRACE, "run", path, "--node", name, "--json", "--log", "info", *options],
+                               stdout=out, stderr=told)
         case.addCleanup(self.child.wait)
         case.addCleanup(self.child.kill)
 
@@ -95,6 +110,25 @@ class Absent(Case):
         newer.await_line("a->right: right: joined")
         newer.stop()
         right.stop()
+
+    def test_what_nobody_has_taken_is_not_settled(self):
+        """Nodes that are asked to end while the one behind is missing drop what they have: a later run brings it."""
+        path = self.write(CHAIN.format(samples=SAMPLES, first=free_port(), second=free_port()), "chain.yaml")
+        resumed = ("--resume", self.folder / "checkpoint")
+        reader, hasher = Node(self, path, "reader", 1, resumed), Node(self, path, "hasher")
+        hasher.await_line("phash->writer: writer has not come to take frames")
+        hasher.child.send_signal(signal.SIGTERM)
+        dropped = reader.stop()["dropped"]
+        self.assertEqual({line["reason"] for line in dropped}, {"stopped"})
+        hasher.stop()
+        source = json.loads((self.folder / "checkpoint").read_text())["sources"]["a"]
+        self.assertEqual((source["seq"], source["ended"]), (None, False))
+        nodes = [Node(self, path, "reader", 2, resumed), *(Node(self, path, name, 2) for name in ("hasher", "writer"))]
+        for node in nodes:
+            self.assertEqual(node.child.wait(timeout=PATIENCE), 0, node.told.read_text())
+        got = (self.folder / "results.jsonl").read_text()
+        whole = call([MILLRACE, "run", path, "--one-process", "--output", "-"])
+        self.assertEqual(got, whole.stdout)
 
 
 if __name__ == "__main__":

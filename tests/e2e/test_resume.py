@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 
+import clips
 from harness import MILLRACE, PICTURES, SAMPLES, TIMEOUT, Case, call, main, start
 
 SEED = random.randrange(1 << 32)
@@ -33,6 +34,21 @@ stages:
   hog: {{input: motion, size: 64x64}}
   both: {{type: join, join: {{hash: phash, hog: hog}}}}
   results: {{type: jsonl, input: both, tensors: true, path: "${{OUTPUT}}"}}
+"""
+# Each picture but a few is read after one that is shown behind it.
+REORDERED = """
+version: 1
+pipeline: reordered
+sources:
+  a: {{uri: "{clip}"{paced}}}
+stages:
+  decode: {{input: a}}
+  phash: {{input: decode}}
+  results: {{type: jsonl, input: phash, tensors: true, path: "${{OUTPUT}}"}}
+"""
+NODES = """nodes:
+  reader: {sources: [a]}
+  rest: {stages: [decode, phash, results]}
 """
 
 
@@ -72,6 +88,18 @@ class Resume(Case):
         code = running.wait(TIMEOUT)
         self.assertIn(code, (0, -sign) if sign == signal.SIGKILL else (0,))
         return ended is None and code != 0 if sign == signal.SIGKILL else not self.is_complete()
+
+    def stop_after(self, pipeline, more):
+        """Asks a run to end once it has written so many more lines; whether it had not ended by itself."""
+        wanted, until = lines_of(self.output) + more, time.monotonic() + TIMEOUT
+        running = start(self.command(pipeline), stdout=-3, stderr=-3)
+        while running.poll() is None and lines_of(self.output) < wanted:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+        going = running.poll() is None
+        running.terminate()
+        self.assertEqual(running.wait(TIMEOUT), 0)
+        return going
 
     def is_complete(self):
         return json.loads(self.checkpoint.read_text())["complete"]
@@ -129,6 +157,19 @@ class Resume(Case):
         ledger = self.finish(pipeline)["ledger"]
         self.assertIn("done before", [line["reason"] for line in ledger["absorbed"]])
         self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
+
+    def test_stopped_before_pictures_that_are_shown_earlier(self):
+        clip = clips.encoded("reordered.mp4", "-c:v", "mpeg4", "-q:v", "5", "-bf", "2", filters="scale=160:90", frames=120)
+        expected = self.reference(REORDERED.format(clip=clip, paced=""))
+        for nodes in ("", NODES):
+            pipeline = self.write(REORDERED.format(clip=clip, paced=", realtime: true") + nodes)
+            stopped = sum(self.stop_after(pipeline, more) for more in (1, 7, 5, 12, 9, 11))
+            self.assertGreater(stopped, 1)
+            self.finish(pipeline)
+            self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
+            self.output.unlink()
+            for left in self.folder.glob("checkpoint*"):
+                left.unlink()
 
     def test_folders_of_pictures(self):
         for i, name in enumerate(("orange.jpg", "baboon.jpg", "squirrel_cls.jpg") * 12):

@@ -156,6 +156,10 @@ const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_
 
 #define MR_NO_TIME INT64_MIN
 
+/* Why a frame is dropped that is dropped only because the run is being ended: nothing is settled by that, so that whoever has
+ * given it keeps it, and a later run brings it. */
+#define MR_REASON_STOPPED "stopped"
+
 typedef struct mr_plane {
     mr_buffer *buffer; /* the frame holds a reference */
     uint8_t *data;     /* inside the buffer */
