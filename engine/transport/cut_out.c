@@ -312,7 +312,9 @@ static int open(mr_stage *self) {
     out->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
     mr_lock_init(&out->lock);
     out->locking = true;
-    int status = mr_cut_lender_create(&out->lender, out->cut);
+    int status = mr_dead_letter_prepare(out->cut);
+    if (!status)
+        status = mr_cut_lender_create(&out->lender, out->cut);
     const mr_wire_writer_params writing = {.compression = compressions[out->cut->compression],
                                            .checksum = out->cut->checksum_payload,
                                            .share = out->lender ? mr_cut_lend : NULL,

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
@@ -98,10 +99,22 @@ static int write_payload(const mr_cut *cut, const mr_cut_item *item) {
     return finish(file, path);
 }
 
+int mr_dead_letter_prepare(const mr_cut *cut) {
+    const char *folder = cut->dead_letters;
+    struct stat found;
+    if (!folder)
+        return MR_OK;
+    if (mkdir(folder, 0700) && errno != EEXIST)
+        return mr_file_fail("make the folder", folder);
+    if (!stat(folder, &found) && !S_ISDIR(found.st_mode))
+        errno = ENOTDIR;
+    else if (!access(folder, W_OK | X_OK))
+        return MR_OK;
+    return mr_file_fail("write dead letters to", folder);
+}
+
 int mr_dead_letter_write(const mr_cut *cut, const mr_cut_item *item, const mr_settled *settled) {
-    int status = MR_OK;
-    if (mkdir(cut->dead_letters, 0700) && errno != EEXIST)
-        status = mr_file_fail("make the folder", cut->dead_letters);
+    int status = mr_dead_letter_prepare(cut);
     if (!status)
         status = describe(cut, item, settled);
     if (!status)

@@ -25,11 +25,11 @@ static int check_owner(const mr_zmq_params *params, const char *folder, const st
     if (found->st_uid != geteuid() && !params->key)
         return mr_fail(MR_ERROR_PERMISSION,
                        "%s belongs to another user (%u), who may connect to %s: take a folder of your own (chmod 700), "
-                       "or give a `key` and `allow`", folder, (unsigned)found->st_uid, params->endpoint);
+                       "or give both ends keys (millrace keygen)", folder, (unsigned)found->st_uid, params->endpoint);
     if (found->st_mode & 077 && !params->key)
         return mr_fail(MR_ERROR_PERMISSION,
                        "others may enter %s (mode %03o), and so connect to %s: take a folder of your own (chmod 700), "
-                       "or give a `key` and `allow`", folder, (unsigned)(found->st_mode & 0777), params->endpoint);
+                       "or give both ends keys (millrace keygen)", folder, (unsigned)(found->st_mode & 0777), params->endpoint);
     return MR_OK;
 }
 

@@ -230,6 +230,12 @@ class Nodes(Watched):
         self.assertEqual(nodes["near"]["restarts"], 0)
         self.assertIn(f"others may enter {folder} (mode 755)", run.err)
         self.assertIn("all that is left waits for it: ending", run.err)
+        self.assertEqual(run.err.count("node near ended"), 1, run.err)
+
+    def test_where_no_dead_letter_could_be_written(self):
+        (self.folder / "letters").write_text("")
+        run = self.run_pipeline(PICTURES.replace("input: decode", "input: decode, cut: {dead_letters: letters}", 1), code=74)
+        self.assertIn(f"cannot write dead letters to {self.folder}/letters", run.err)
 
     def test_a_node_that_there_is_not(self):
         done = call([MILLRACE, "run", self.two(), "--node", "lift"])
@@ -250,6 +256,12 @@ class Nodes(Watched):
         done = call([MILLRACE, "run", path], environment={"SLURM_PROCID": "1", "SLURM_NTASKS": "3"})
         self.assertEqual(done.returncode, 64, done.stderr)
         self.assertIn("3 processes were started, and the nodes of the pipeline are 2", done.stderr)
+        for environment, wrong in (({"SLURM_PROCID": "a", "SLURM_NTASKS": "2"}, 'SLURM_PROCID is "a"'),
+                                   ({"MILLRACE_NODE": "right", "MILLRACE_REPLICA": "-1"}, 'MILLRACE_REPLICA is "-1"'),
+                                   ({"PMI_RANK": "1", "PMI_SIZE": "two"}, 'PMI_SIZE is "two"')):
+            done = call([MILLRACE, "run", path], environment=environment)
+            self.assertEqual(done.returncode, 64, done.stderr)
+            self.assertIn(f"{wrong} in the environment, which is no number", done.stderr)
 
     def test_launchers_say_where_the_others_are(self):
         """Nodes that listen everywhere, each started by itself, as on three machines: they find each other by the hosts

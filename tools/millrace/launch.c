@@ -11,11 +11,17 @@
 
 #include "tools/millrace/command.h"
 
-/* A number of the environment; `fallback` where it is not set or none. */
-static int number(const char *variable, int fallback) {
+/* A number of the environment; as it is where that is not set. */
+static int take_number(const char *variable, int *number) {
     const char *said = getenv(variable);
     long long value;
-    return said && mr_parse_integer(said, 0, MR_LAUNCH_MOST, &value) ? (int)value : fallback;
+    if (!said)
+        return MR_OK;
+    if (!mr_parse_integer(said, 0, MR_LAUNCH_MOST, &value))
+        return mr_fail(MR_ERROR_USAGE, "%s is \"%s\" in the environment, which is no number from 0 to %d: unset it, or "
+                       "set it to that of this process", variable, said, MR_LAUNCH_MOST);
+    *number = (int)value;
+    return MR_OK;
 }
 
 static const char *either(const char *variable, const char *other) {
@@ -105,9 +111,13 @@ static int find_slurm(mr_launch *launch) {
     const char *hosts = either("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST");
     const char *tasks = either("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
     launch->by = "Slurm";
-    launch->process = number("SLURM_PROCID", 0);
-    launch->processes = number("SLURM_STEP_NUM_TASKS", number("SLURM_NTASKS", 0));
-    int status = hosts ? expand_hosts(launch, hosts) : MR_OK;
+    int status = take_number("SLURM_PROCID", &launch->process);
+    if (!status)
+        status = take_number("SLURM_NTASKS", &launch->processes);
+    if (!status)
+        status = take_number("SLURM_STEP_NUM_TASKS", &launch->processes);
+    if (!status && hosts)
+        status = expand_hosts(launch, hosts);
     return status || !tasks ? status : repeat_hosts(launch, tasks);
 }
 
@@ -124,16 +134,20 @@ static int find_named(mr_launch *launch) {
     const char *hosts = getenv("MILLRACE_HOSTS");
     launch->by = "MILLRACE_NODE";
     launch->node = getenv("MILLRACE_NODE");
-    launch->replica = number("MILLRACE_REPLICA", number("JOB_COMPLETION_INDEX", ordinal_of(getenv("HOSTNAME"))));
-    return hosts ? expand_hosts(launch, hosts) : MR_OK;
+    launch->replica = ordinal_of(getenv("HOSTNAME"));
+    int status = take_number("JOB_COMPLETION_INDEX", &launch->replica);
+    if (!status)
+        status = take_number("MILLRACE_REPLICA", &launch->replica);
+    return status || !hosts ? status : expand_hosts(launch, hosts);
 }
 
 static int find_mpi(mr_launch *launch, const char *rank, const char *size) {
     launch->by = "MPI";
-    launch->process = number(rank, 0);
-    launch->processes = number(size, 0);
+    int status = take_number(rank, &launch->process);
+    if (!status)
+        status = take_number(size, &launch->processes);
     const char *hosts = getenv("MILLRACE_HOSTS");
-    return hosts ? expand_hosts(launch, hosts) : MR_OK;
+    return status || !hosts ? status : expand_hosts(launch, hosts);
 }
 
 int mr_launch_find(mr_launch *launch) {

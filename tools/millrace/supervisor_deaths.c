@@ -236,12 +236,12 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
         child->done = true;
         fail_with(s, child->exit_code);
         tell_end(s, child->node);
-        if (child->exit_code && !child->finished && !s->draining)
-            give_up(s, child, why);
-        else if (child->exit_code)
+        if (child->exit_code && child->finished)
             end_what_is_stuck(s);
-        if (child->exit_code && !child->finished && s->draining)
+        else if (child->exit_code && s->draining)
             tell_not_again(s, child, why);
+        else if (child->exit_code)
+            give_up(s, child, why);
         return;
     }
     start_again(s, child, why, mr_clock_now_ns(mr_clock_real()));
