@@ -3,6 +3,7 @@ and a service manager is told how it stands. What goes from node to node is test
 import fcntl
 import json
 import os
+import pathlib
 import signal
 import socket
 import threading
@@ -416,6 +417,23 @@ class Nodes(Watched):
                 ledger = json.loads(out)["ledger"]
                 self.assertTrue(ledger["balanced"])
                 self.assertEqual((ledger["in"], ledger["in_flight"]), (ledger["delivered"], 0))
+
+    def test_asked_to_end_before_a_node_has_begun(self):
+        """One that has only just been started dies of that, and is not started again to find that all is over."""
+        child = self.start(self.write(PICTURES.replace("duration=1", "duration=100"), "slow.yaml"), "--grace", "2s")
+        started = {}
+        while "far" not in started:
+            started = children_of(child.pid)
+        os.kill(started["far"], signal.SIGSTOP)
+        child.send_signal(signal.SIGTERM)
+        self.wait_for(lambda: "near" not in children_of(child.pid), "near has not ended")
+        waits = pathlib.Path(f"/proc/{started['far']}/status")
+        self.wait_for(lambda: "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000" not in waits.read_text(),
+                      "far was not asked to end")
+        os.kill(started["far"], signal.SIGCONT)
+        err = child.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(child.returncode, 0, err)
+        self.assertNotIn("started again", err)
 
     def test_children_end_with_who_started_them(self):
         child = self.start(self.two(a="rate: 500", b="rate: 500"))

@@ -220,12 +220,13 @@ static void bury(mr_supervisor *s, mr_child *child, int how) {
     /* All was done and told; it had only to go. */
     if (child->finished && child->exit_code > 128)
         child->exit_code = (int)mr_told_integer(child->told, "exit_code");
-    /* It had not begun. */
-    if (child->asked && !child->ready && child->exit_code == 128 + SIGTERM) {
+    /* It had not begun, and is not to. */
+    const bool dismissed = child->asked && !child->ready && child->exit_code == 128 + SIGTERM;
+    if (dismissed) {
         child->exit_code = 0;
         child->unbegun = !child->restarts;
     }
-    bool over = child->done || child->finished || (WIFEXITED(how) && is_final(child->exit_code)) ||
+    bool over = child->done || child->finished || dismissed || (WIFEXITED(how) && is_final(child->exit_code)) ||
                 (s->draining && mr_supervisor_reads(s, child));
     if (!over && has_given_all(s, child)) {
         mr_child_remember(child, true);
