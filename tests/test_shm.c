@@ -75,22 +75,6 @@ static void what_comes_back_wakes_only_who_sleeps(void **state) {
     shm_ends_end(&ends);
 }
 
-static void what_was_not_sent_or_not_wanted_comes_back(void **state) {
-    (void)state;
-    shm_ends ends;
-    shm_ends_begin(&ends);
-    mr_buffer *sent = shm_ends_acquire(ends.pool);
-    mr_shm_reference first = shm_ends_lend(&ends, sent), second = shm_ends_lend(&ends, sent);
-    assert_int_not_equal(first.lease, second.lease);
-    mr_shm_export_recall(ends.export, ends.peer, &first);
-    assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 1);
-    assert_int_equal(mr_shm_import_return(ends.import, &second), MR_OK);
-    mr_shm_export_drive(ends.export, false);
-    assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 0);
-    mr_buffer_unref(&sent);
-    shm_ends_end(&ends);
-}
-
 /* Frames of other memory, and those of before and after the peer was there, travel inline. */
 static void what_cannot_be_lent_is_to_be_sent_inline(void **state) {
     (void)state;
@@ -454,7 +438,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_is_seen_where_it_lies),
         cmocka_unit_test(what_comes_back_wakes_only_who_sleeps),
-        cmocka_unit_test(what_was_not_sent_or_not_wanted_comes_back),
         cmocka_unit_test(what_cannot_be_lent_is_to_be_sent_inline),
         cmocka_unit_test(buffers_outlive_the_import_and_the_export),
         cmocka_unit_test(pools_come_and_go),

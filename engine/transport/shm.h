@@ -109,8 +109,6 @@ void mr_shm_export_drop(mr_shm_export *export, mr_shm_peer **peer);
  * MR_ERROR_AGAIN, without a message: send it inline (other memory, not attached, no lease free, pool not passed). */
 int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buffer, size_t offset, size_t bytes,
                        mr_shm_reference *reference);
-/* Takes a lease back whose reference was never sent. */
-void mr_shm_export_recall(mr_shm_export *export, mr_shm_peer *peer, const mr_shm_reference *reference);
 /* Leases that the peer holds. */
 size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer);
 
@@ -142,8 +140,6 @@ void mr_shm_import_close(mr_shm_import **import);
 /* Makes a buffer (kind MR_MEMORY_SHARED, to be read only) of a reference. MR_ERROR_PROTOCOL: the reference is
  * refused: not within its pool, of a former generation, or held already; nothing was taken. */
 int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference, mr_buffer **buffer);
-/* Gives a reference back that is not wanted (a frame that came twice). As take, and the same errors. */
-int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *reference);
 
 /* The next note, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough); hears by the way of pools that are gone.
  * MR_ERROR_AGAIN, without a message: none now; MR_ERROR_UNAVAILABLE: the producer was gone before it knew who has come;

@@ -215,13 +215,6 @@ int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buff
     return status;
 }
 
-void mr_shm_export_recall(mr_shm_export *export, mr_shm_peer *peer, const mr_shm_reference *reference) {
-    pthread_mutex_lock(&export->lock);
-    if (peer->lent[reference->lease])
-        take_back(peer, reference->lease);
-    pthread_mutex_unlock(&export->lock);
-}
-
 size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer) {
     pthread_mutex_lock(&export->lock);
     size_t count = lent_count(peer);

@@ -274,16 +274,6 @@ int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference,
     return status;
 }
 
-int mr_shm_import_return(mr_shm_import *import, const mr_shm_reference *reference) {
-    mapping *pool = NULL;
-    pthread_mutex_lock(&import->lock);
-    int status = find(import, reference, &pool);
-    if (!status)
-        put_back(import, reference->lease);
-    pthread_mutex_unlock(&import->lock);
-    return status;
-}
-
 /* ---- notes ----------------------------------------------------------------------------------------------------- */
 
 /* The rings are what the producer says first, once it knows who has come. */
