@@ -202,6 +202,16 @@ static size_t count_in_file(const char *phase) {
     return count;
 }
 
+/* A stopped process is done with the call that it was in, which the system gives up in the middle of one that is killed. */
+static void stop_and_kill(pid_t child) {
+    int state;
+    assert_int_equal(kill(child, SIGSTOP), 0);
+    assert_int_equal(waitpid(child, &state, WUNTRACED), child);
+    assert_true(WIFSTOPPED(state));
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* What was written until then is there, as a whole. */
 static void a_killed_run_leaves_a_trace(void **state) {
     (void)state;
@@ -214,8 +224,7 @@ static void a_killed_run_leaves_a_trace(void **state) {
         for (int i = 0; i < 6000 && !count_in_file("C"); i++)
             usleep(10000);
         usleep((useconds_t)(3700 * round)); /* into another piece of the file each time */
-        assert_int_equal(kill(child, SIGKILL), 0);
-        assert_int_equal(waitpid(child, NULL, 0), child);
+        stop_and_kill(child);
         char *text = whole_file(temporary_path);
         assert_json(text);
         assert_true(count_phase(text, "C") > 0);
