@@ -2,8 +2,9 @@
  *
  * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not
  * selected", "not shown": an edit list, "second field" of a picture, "no picture"); it is dropped ("corrupt",
- * "no key frame": sent before the first picture could be decoded). Packets and pictures are matched by a number
- * that goes through the decoder. */
+ * "no key frame": sent before the first picture could be decoded; "stopped": which number its picture has is open, since
+ * packets of pictures that are shown before it were not read any more). Packets and pictures are matched by a number that
+ * goes through the decoder. */
 #include <errno.h>
 #include <string.h>
 
@@ -18,8 +19,7 @@
 
 enum { MOST_DRAIN_ERRORS = 256 };
 
-/* What is done with a picture. AHEAD: those before it were not all read when the source was asked to end, so that its number
- * is not known. */
+/* What is done with a picture. AHEAD: some before it may not have been read when the source was asked to end. */
 typedef enum verdict { WANTED, NOT_SELECTED, DAMAGED, AHEAD } verdict;
 
 typedef struct decode_state {
@@ -35,6 +35,7 @@ typedef struct decode_state {
     verdict verdict;           /* on picture */
     bool sent;                 /* the input of this call is in the decoder */
     bool draining, cut_short, ahead;
+    int64_t last_dts_ns;       /* of the last packet; MR_NO_TIME: it has none */
     int drain_errors;
     mr_pending pending;
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
@@ -188,6 +189,7 @@ static void send(mr_stage *self, mr_io *io, mr_frame *frame) {
         close_receipt(self, io, expired, number);
     number = mr_pending_add(&state->pending, frame);
     state->packets++;
+    state->last_dts_ns = frame->dts_ns;
     int error = mr_decoder_send(state->codec, state->packet, frame, number);
     if (error < 0)
         count_error(self, io, error);
@@ -209,10 +211,14 @@ static verdict judge(mr_stage *self, const AVFrame *picture) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
-    bool follows = mr_selection_follows(&state->selection, picture->best_effort_timestamp);
-    state->ahead |= state->cut_short && state->codec->has_b_frames > 0 && !follows;
-    if (!packet || state->ahead)
-        return packet ? AHEAD : NOT_SELECTED;
+    if (!packet)
+        return NOT_SELECTED;
+    state->ahead |= state->cut_short && state->codec->has_b_frames > 0 &&
+                    !mr_selection_can_count(packet, state->last_dts_ns);
+    if (state->ahead) {
+        state->pictures++;
+        return AHEAD;
+    }
     bool damaged = packet->flags & MR_FRAME_CORRUPT || picture->flags & AV_FRAME_FLAG_CORRUPT ||
                    picture->decode_error_flags ||
                    (state->pool && mr_picture_pool_patched(state->pool, picture->reordered_opaque));

@@ -6,16 +6,7 @@
 static const double ROUNDING_NS = 2;
 
 void mr_selection_begin(mr_selection *selection) {
-    *selection = (mr_selection){.last_slot = INT64_MIN, .last_ns = MR_NO_TIME, .least_ns = INT64_MAX};
-}
-
-bool mr_selection_follows(mr_selection *selection, int64_t time_ns) {
-    const bool timed = time_ns != MR_NO_TIME && selection->last_ns != MR_NO_TIME && time_ns > selection->last_ns;
-    const int64_t since_ns = timed ? time_ns - selection->last_ns : INT64_MAX;
-    const bool follows = timed && since_ns / 2 < selection->least_ns && selection->least_ns != INT64_MAX;
-    selection->last_ns = time_ns;
-    selection->least_ns = since_ns < selection->least_ns ? since_ns : selection->least_ns;
-    return follows;
+    *selection = (mr_selection){.last_slot = INT64_MIN};
 }
 
 bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns) {
@@ -31,4 +22,8 @@ bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t 
         return false;
     selection->last_slot = slot;
     return true;
+}
+
+bool mr_selection_can_count(const mr_frame *packet, int64_t last_dts_ns) {
+    return packet->pts_ns != MR_NO_TIME && last_dts_ns != MR_NO_TIME && packet->pts_ns <= last_dts_ns;
 }

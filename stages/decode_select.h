@@ -8,7 +8,6 @@
 typedef struct mr_selection {
     uint64_t in_range;  /* pictures so far between start and end */
     int64_t last_slot;  /* of `fps`, that a picture was given for */
-    int64_t last_ns, least_ns; /* when the last picture was shown, and the shortest time between two */
 } mr_selection;
 
 void mr_selection_begin(mr_selection *selection);
@@ -17,7 +16,8 @@ void mr_selection_begin(mr_selection *selection);
  * decide, then every, of what is left the first of so many, then fps: time from start on is cut into slots of
  * 1/fps seconds, and the first picture in each is wanted. */
 bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns);
-/* To be asked once for each picture: whether it is the one after the last, with no room for another between the two. */
-bool mr_selection_follows(mr_selection *selection, int64_t time_ns);
+/* Whether all that is shown before the packet's picture has come, where no packet comes behind the one that is decoded at
+ * `last_dts_ns`: those that are missing are decoded later, and shown no sooner than that. */
+bool mr_selection_can_count(const mr_frame *packet, int64_t last_dts_ns);
 
 #endif

@@ -316,11 +316,8 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
     return MR_DONE;
 }
 
-static int end_source(mr_instance *instance, mr_slot *slot, bool at_end) {
-    const mr_graph *graph = instance->graph;
-    mr_item end = {.kind = MR_ITEM_END,
-                   .source = instance->self.source,
-                   .cut_short = graph->resume && !at_end && atomic_load(&graph->stopping)};
+static int end_source(mr_instance *instance, mr_slot *slot, bool cut_short) {
+    mr_item end = {.kind = MR_ITEM_END, .source = instance->self.source, .cut_short = cut_short};
     instance->ended = true;
     int status = mr_slot_add_mark(slot, &end);
     return status ? status : MR_DONE;
@@ -332,7 +329,7 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
     mr_instance *instance = entry->instance;
     const bool over = mr_resume_over(instance->graph->resume, instance->self.source);
     if (over || atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed))
-        return end_source(instance, slot, over);
+        return end_source(instance, slot, !over);
     int answer = measure_process(entry, slot);
     if (answer == MR_WAIT) {
         mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
@@ -342,14 +339,14 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
         return answer;
     if (answer < 0) {
         fail_call(instance, slot, answer);
-        return end_source(instance, slot, true);
+        return end_source(instance, slot, false);
     }
     if (answer != MR_END)
         return MR_DONE;
-    const bool at_end = !atomic_load(&instance->graph->stopping);
-    if (at_end)
+    const bool cut_short = atomic_load(&instance->graph->stopping);
+    if (!cut_short)
         mr_resume_exhausted(instance->graph->resume, instance->self.source);
-    return end_source(instance, slot, at_end);
+    return end_source(instance, slot, cut_short);
 }
 
 /* Runs the slot as far as it goes: MR_DONE it is finished, MR_MORE it is to be called again, MR_WAIT or

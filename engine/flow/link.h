@@ -29,7 +29,7 @@ typedef struct mr_item {
     mr_frame *frame;      /* FRAME: one reference */
     mr_identity identity; /* FRAME and GONE */
     int64_t entered_ns;   /* when it entered the link */
-    bool cut_short;       /* END: the source was asked to end, and a later run goes on where it was */
+    bool cut_short;       /* END: the source was asked to end, and may have had more to give */
 } mr_item;
 
 typedef struct mr_link_params {

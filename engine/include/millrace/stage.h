@@ -302,8 +302,9 @@ void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
 /* For stages that number what they make anew: says that no frame with that number will come of those that were taken of
  * the call's source, so that nothing behind waits for it; with `rest`, none behind it in that epoch either. */
 void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
-/* In `flush`: the source was asked to end before it was at its end, and a later run goes on where this one was. What cannot
- * be told before more has come, such as a number, is not to be guessed: dropped as MR_REASON_STOPPED it is brought then. */
+/* In `flush`: the source was asked to end, and may have had more to give. What cannot be told before that has come, such as a
+ * number, is not to be guessed: dropped as MR_REASON_STOPPED a frame is not settled, and a run that goes on from there brings
+ * it again. */
 bool mr_io_cut_short(const mr_io *io);
 
 /* With the answer MR_WAIT: when to be called again. */

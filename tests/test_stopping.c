@@ -1,0 +1,107 @@
+/* A video that is stopped while pictures are on their way that are not decoded in the order in which they are shown:
+ * each that comes out has its own number, and a run that goes on from there writes what one run would have written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/opened.h"
+#include "tests/support/temporary.h"
+
+#define CLIP "/usr/lib/python3/dist-packages/imageio/resources/images/cockatoo.mp4"
+
+enum { MOST_LINES = 100, LINE_BYTES = 256 };
+static const int64_t MS = 1000000;
+
+typedef struct lines {
+    size_t count;
+    char line[MOST_LINES][LINE_BYTES];
+} lines;
+
+/* Packets come every 50 ms of the simulated clock. */
+static mr_pipeline *begin(const char *options, const char *path, const char *checkpoint) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: stopped\nsources:\n  clip: {uri: %s, duration: 1500ms, realtime: true%s}\n"
+             "stages:\n  decode: {input: clip}\n  phash: {input: decode}\n"
+             "  out: {type: jsonl, input: phash, tensors: true, path: %s}\n", CLIP, options, path);
+    mr_pipeline *pipeline = opened(&(mr_pipeline_params){
+        .types = mr_stage_types(), .path = "stopped.yaml", .text = text, .seed = 1, .resume = checkpoint});
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    return pipeline;
+}
+
+static void end(mr_pipeline **pipeline) {
+    mr_summary *sums = NULL;
+    assert_int_equal(mr_pipeline_wait(*pipeline, -1), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(*pipeline, &sums), MR_OK);
+    assert_true(sums->balanced);
+    assert_int_equal(sums->in_flight, 0);
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(pipeline);
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(a, b);
+}
+
+static void read_lines(const char *path, lines *all) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (all->count = 0; all->count < MOST_LINES && fgets(all->line[all->count], LINE_BYTES, file); all->count++)
+        ;
+    fclose(file);
+    qsort(all->line, all->count, LINE_BYTES, by_text);
+}
+
+static void expect_among(const lines *some, const lines *all) {
+    for (size_t i = 0; i < some->count; i++)
+        if (!bsearch(some->line[i], all->line, all->count, LINE_BYTES, by_text))
+            fail_msg("nobody else writes %s", some->line[i]);
+}
+
+/* Stopped after each of its packets, or after one of so many. */
+static void expect_the_same(const char *options, size_t count, int64_t step) {
+    static lines whole, stopped, resumed;
+    char checkpoint[64];
+    snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", temporary_path);
+    mr_pipeline *pipeline = begin(options, temporary_path, NULL);
+    end(&pipeline);
+    read_lines(temporary_path, &whole);
+    assert_int_equal(whole.count, count);
+    for (int64_t packet = 0; packet < 30; packet += step) {
+        pipeline = begin(options, temporary_path, checkpoint);
+        assert_int_equal(mr_pipeline_wait(pipeline, (50 * packet + 10) * MS), MR_ERROR_AGAIN);
+        mr_pipeline_stop(pipeline, false);
+        end(&pipeline);
+        read_lines(temporary_path, &stopped);
+        expect_among(&stopped, &whole);
+        pipeline = begin(options, temporary_path, checkpoint);
+        end(&pipeline);
+        read_lines(temporary_path, &resumed);
+        expect_among(&whole, &resumed);
+        assert_int_equal(resumed.count, whole.count);
+        assert_int_equal(unlink(checkpoint), 0);
+    }
+}
+
+static void what_comes_out_has_its_own_number(void **state) {
+    (void)state;
+    if (access(CLIP, R_OK))
+        skip();
+    expect_the_same("", 30, 1);
+    expect_the_same(", every: 2", 15, 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_comes_out_has_its_own_number, make_temporary, remove_temporary),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
