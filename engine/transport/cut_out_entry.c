@@ -110,7 +110,7 @@ int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
         return MR_DONE;
     const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GONE,
                               .identity = {.source = mark->source},
-                              .reason = mark->cut_short ? MR_REASON_STOPPED : NULL};
+                              .reason = mark->kind == MR_ITEM_END && mark->cut_short ? MR_REASON_STOPPED : NULL};
     if (mark->kind == MR_ITEM_GONE) {
         mr_cut_item gone = item;
         gone.identity = mark->identity;
