@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/config/plan_builder.h"
+#include "engine/transport/zmq_place.h"
 #include "millrace/status.h"
 
 enum { LAST_PORT = 65535 };
@@ -144,9 +145,8 @@ static int set_listen(mr_plan_builder *b, int n, const char *runtime) {
 }
 
 static const char *normal(mr_arena *arena, const char *endpoint) {
-    static const char name[] = "tcp://localhost:";
-    bool named = strncmp(endpoint, name, sizeof name - 1) == 0;
-    return named ? mr_arena_print(arena, "tcp://127.0.0.1:%s", endpoint + sizeof name - 1) : endpoint;
+    const char *port = mr_zmq_place_localhost(endpoint);
+    return port ? mr_arena_print(arena, "tcp://127.0.0.1:%s", port) : endpoint;
 }
 
 /* Two that are reached at one place. */

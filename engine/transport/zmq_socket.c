@@ -230,20 +230,14 @@ int mr_zmq_create(mr_zmq **socket, const mr_zmq_params *params) {
     return status;
 }
 
-/* libzmq binds to addresses, not to names, and may find [::1] under that one: both ends take it for 127.0.0.1. */
-static void copy_endpoint(char to[ENDPOINT_BYTES], const char *from) {
-    static const char name[] = "tcp://localhost:", address[] = "tcp://127.0.0.1:";
-    snprintf(to, ENDPOINT_BYTES, "%s%s", starts_with(from, name) ? address : "",
-             starts_with(from, name) ? from + strlen(name) : from);
-}
-
 int mr_zmq_attach(mr_zmq *socket) {
     const mr_zmq_params *params = &socket->params;
     char endpoint[ENDPOINT_BYTES];
     int status = params->bind ? mr_zmq_place_check(params) : MR_OK;
     if (status)
         return status;
-    copy_endpoint(endpoint, params->endpoint);
+    const char *port = mr_zmq_place_localhost(params->endpoint);
+    snprintf(endpoint, sizeof endpoint, "%s%s", port ? "tcp://127.0.0.1:" : "", port ? port : params->endpoint);
     if (params->bind ? zmq_bind(socket->socket, endpoint) : zmq_connect(socket->socket, endpoint))
         return mr_fail(errno == EINVAL   ? MR_ERROR_CONFIG
                        : errno == EACCES ? MR_ERROR_PERMISSION
