@@ -10,11 +10,11 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/flow/executor.h"
 #include "millrace/status.h"
+#include "tests/support/patience.h"
 
 /* All tests are run with workers that sleep at once, and with some that poll: for less than tests take, and for longer. */
 static int64_t busy_poll_ns;
@@ -25,10 +25,6 @@ static mr_executor *make(int workers, uint64_t seed) {
     mr_executor_busy_poll(executor, busy_poll_ns);
     assert_int_equal(mr_executor_start(executor), MR_OK);
     return executor;
-}
-
-static void sleep_ms(int milliseconds) {
-    nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL);
 }
 
 /* ---- wakes ---- */
@@ -214,12 +210,6 @@ static void open_listener(listener *self, mr_executor *executor) {
 static void ring_bell(const listener *self) {
     const uint64_t one = 1;
     assert_int_equal(write(self->fd, &one, sizeof one), sizeof one);
-}
-
-static void await_count(atomic_int *count, int wanted) {
-    for (int i = 0; i < 12000 && atomic_load(count) != wanted; i++)
-        sleep_ms(5);
-    assert_int_equal(atomic_load(count), wanted);
 }
 
 static void keep_busy(void *context) {
@@ -415,29 +405,6 @@ static void what_cannot_be_watched_is_refused(void **state) {
     mr_executor_destroy(&seeded);
 }
 
-/* ---- polling ---- */
-
-/* Of whom nobody wants anything: for so long after the last task one looks for work, and then all sleep. */
-static void who_polls_sleeps_in_the_end(void **state) {
-    (void)state;
-    enum { POLL_MS = 20, REST_MS = 999, MOST_MS = 5 * POLL_MS };
-    const int64_t before_ns = busy_poll_ns;
-    busy_poll_ns = POLL_MS * 1000000L;
-    mr_executor *executor = make(4, 0);
-    busy_poll_ns = before_ns;
-    counter self = {0};
-    mr_task_init(&self.task, executor, catch_up, &self);
-    atomic_store(&self.wanted, 1);
-    mr_task_wake(&self.task);
-    while (!atomic_load(&self.seen))
-        sched_yield();
-    sleep_ms(REST_MS);
-    assert_in_range(mr_executor_cpu_ns(executor), 0, MOST_MS * 1000000L);
-    mr_executor_stop(executor);
-    mr_task_fini(&self.task);
-    mr_executor_destroy(&executor);
-}
-
 int main(void) {
     static bool worker = false, thread = true;
     static bool *states[] = {&worker, &thread};
@@ -454,7 +421,6 @@ int main(void) {
         cmocka_unit_test(others_hear_while_one_works),
         cmocka_unit_test(what_has_time_runs_behind),
         cmocka_unit_test(what_cannot_be_watched_is_refused),
-        cmocka_unit_test(who_polls_sleeps_in_the_end),
     };
     static const int64_t polls_ns[] = {0, 1000000, 200000000};
     int failed = 0;

@@ -12,8 +12,8 @@
 enum { LONGEST_CHAIN = 64 };
 /* Workers that look out at once: as many as it takes that nobody need be woken when one of them has found work. */
 enum { LOOKERS = 2 };
-/* Between two looks of an idle worker at whether another still polls. */
-static const int64_t NAP_NS = 1000000;
+/* Between two glances of workers that have enough to do. */
+static const int64_t GLANCE_NS = 1000000;
 
 static _Thread_local mr_worker *this_worker;
 
@@ -33,6 +33,7 @@ int mr_executor_create(mr_executor **executor, int workers, uint64_t seed) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for %d workers", workers);
     }
     mr_lock_init(&made->lock);
+    mr_lock_init(&made->polls);
     mr_condition_init(&made->work);
     atomic_init(&made->next_due_ns, INT64_MAX);
     made->worker_count = workers;
@@ -63,6 +64,7 @@ void mr_executor_destroy(mr_executor **executor) {
     mr_timers_fini(&gone->timers);
     mr_executor_close_lookout(gone);
     pthread_cond_destroy(&gone->work);
+    pthread_mutex_destroy(&gone->polls);
     pthread_mutex_destroy(&gone->lock);
     mr_free(gone->runnable);
     mr_free(gone->workers);
@@ -85,7 +87,7 @@ int mr_executor_worker_here(void) {
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
 
 /* How an idle worker is called. */
-typedef enum call { CALL_NOBODY, CALL_IDLE, CALL_LOOKER } call;
+typedef enum call { CALL_NOBODY, CALL_IDLE, CALL_LOOKER, CALL_POLLER } call;
 
 /* A worker that is to look for work, of those that do not look out: any that is not on its way already. Called with the
  * lock. */
@@ -103,11 +105,12 @@ static call call_looker(mr_executor *executor) {
 
 /* One for a task that was just queued, unless as many are on their way as there are tasks. Called with the lock. */
 static call call_worker(mr_executor *executor) {
-    const int coming = executor->waking + (executor->looking && executor->called);
+    const bool poked = executor->polling && executor->poked;
+    const int coming = executor->waking + (executor->looking && executor->called) + poked;
     if ((size_t)coming >= executor->queued)
         return CALL_NOBODY;
-    if (executor->polling && !executor->called)
-        return CALL_LOOKER;
+    if (executor->polling && !poked)
+        return CALL_POLLER;
     const call called = call_idle(executor);
     return called == CALL_NOBODY ? call_looker(executor) : called;
 }
@@ -117,6 +120,10 @@ static void unlock_and_call(mr_executor *executor, call called) {
     if (called == CALL_LOOKER && executor->called)
         called = CALL_NOBODY;
     executor->called |= called == CALL_LOOKER;
+    if (called == CALL_POLLER) {
+        executor->poked = true;
+        called = CALL_NOBODY;
+    }
     if (called != CALL_NOBODY)
         atomic_fetch_add_explicit(&executor->calls, 1, memory_order_relaxed);
     pthread_mutex_unlock(&executor->lock);
@@ -251,7 +258,7 @@ void mr_task_wake_at(mr_task *task, int64_t time_ns) {
         mr_executor_note_next_due(executor);
         if (time_ns < before && executor->looking)
             mr_executor_set_alarm(executor);
-        else if (time_ns < before && !executor->looking && !executor->napping)
+        else if (time_ns < before && !executor->polling)
             called = call_idle(executor);
         if (!set)
             time_ns = INT64_MIN; /* Without memory for a timer, the task polls. */
@@ -302,26 +309,20 @@ static bool has_lookout(const mr_executor *executor) {
     return executor->timers.count || executor->watched_count;
 }
 
-/* While one polls another looks now and then whether that has found work, and polls in its place: to be woken for that would
- * take longer than most work does. */
 static void wait_for_work(mr_executor *executor) {
-    const bool naps = executor->polling && !executor->napping;
-    const int64_t until_ns = naps ? mr_executor_now_ns(executor) + NAP_NS : INT64_MAX;
-    executor->napping |= naps;
     executor->idle++;
-    mr_condition_wait(&executor->work, &executor->lock, until_ns);
+    mr_condition_wait(&executor->work, &executor->lock, INT64_MAX);
     executor->idle--;
-    if (naps)
-        executor->napping = false;
     if (executor->waking > 0)
         executor->waking--;
 }
 
-/* Sleeps until there may be work. Called with the lock. */
+/* Sleeps until there may be work, or polls for it, while others look out: who polls may find work that takes long. Called with
+ * the lock. */
 static void rest(mr_executor *executor) {
     if (executor->poll_ns && !executor->polling && mr_executor_poll(executor))
         return;
-    if (has_lookout(executor) && !executor->polling && executor->looking < LOOKERS)
+    if (has_lookout(executor) && executor->looking < LOOKERS)
         mr_executor_look_out(executor);
     else
         wait_for_work(executor);
@@ -338,17 +339,18 @@ static mr_task *next_queued(mr_executor *executor) {
         if (executor->timers.count)
             fire_timers(executor, mr_executor_now_ns(executor));
         if (executor->watched_count)
-            mr_executor_glance(executor);
+            mr_executor_glance(executor, GLANCE_NS);
         if ((task = take_queued(executor)))
             break;
         rest(executor);
     }
-    /* Whoever leaves with work while more is queued, or nobody is left to look out, sees to it that somebody does. */
-    if (executor->looking)
+    /* Whoever leaves with work while more is queued, or nobody is left to look out, sees to it that somebody does. Where
+     * workers poll, an alarm may be too early until they do so again: to set it takes longer than most work. */
+    if (executor->looking && !executor->poll_ns)
         mr_executor_set_alarm(executor);
     if (task && executor->queued)
         called = call_worker(executor);
-    else if (task && !executor->looking && !executor->napping && has_lookout(executor))
+    else if (task && !executor->looking && !executor->polling && has_lookout(executor))
         called = call_idle(executor);
     else if (!task && executor->looking)
         called = CALL_LOOKER;
@@ -416,6 +418,7 @@ int64_t mr_executor_cpu_ns(const mr_executor *executor) {
 void mr_executor_stop(mr_executor *executor) {
     pthread_mutex_lock(&executor->lock);
     executor->stopping = true;
+    executor->poked = true;
     pthread_cond_broadcast(&executor->work);
     unlock_and_call(executor, executor->looking ? CALL_LOOKER : CALL_NOBODY);
     while (executor->started > 0)

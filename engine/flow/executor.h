@@ -25,6 +25,10 @@
 
 typedef struct mr_executor mr_executor;
 typedef void mr_task_function(void *context);
+/* Whether there is something for a task to do, told without a system call. `last`: it is not asked again for some time, so
+ * that whoever brings something from now on must wake the task. It must not wait for anybody who calls mr_task_poll or
+ * mr_task_unpoll. */
+typedef bool mr_task_peek(void *context, bool last);
 
 /* Embedded in its owner. All fields are the executor's. */
 typedef struct mr_task {
@@ -37,13 +41,14 @@ typedef struct mr_task {
     size_t heap_position;   /* in the timer heap, from 1; 0: not in it */
     struct mr_task_thread *thread; /* a thread of its own, or NULL */
     int fd;                 /* that is watched */
+    mr_task_peek *peek;     /* where it is polled */
 } mr_task;
 
 /* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
 /* Before it starts: for so long after the last task an idle worker looks for work again and again, one at a time, so that
- * nobody need wake it; 0, which is so unless said: it sleeps at once. Timers that are due while one looks are not late to share a
- * wake-up. */
+ * nobody need wake it: in the queue, at the timers, which are not late then to share a wake-up, and where mr_task_poll
+ * says. 0, which is so unless said: it sleeps at once. */
 void mr_executor_busy_poll(mr_executor *executor, int64_t poll_ns);
 int mr_executor_start(mr_executor *executor);
 /* What the system shows of the worker thread of that index; writes into `name` and returns it. A task's own thread
@@ -77,6 +82,12 @@ int mr_task_detach(mr_task *task, const char *name);
 int mr_task_watch(mr_task *task, int fd);
 /* Before the descriptor is closed. It may be woken once more. */
 void mr_task_unwatch(mr_task *task);
+/* Whoever polls (mr_executor_busy_poll) asks this, too, and wakes the task where it says so. Nobody does so all the time, or
+ * at all unless that was asked for: there must be another way to wake the task, beside this. MR_ERROR_UNAVAILABLE: there
+ * are too many. */
+int mr_task_poll(mr_task *task, mr_task_peek *peek);
+/* `peek` is not called any more. The task may be woken once more. */
+void mr_task_unpoll(mr_task *task);
 /* Processor nanoseconds of its own thread; 0 where it has none. */
 int64_t mr_task_cpu_ns(const mr_task *task);
 /* Ends and joins its thread, if it has one; cancels its timer. The task must not be running on a worker. */

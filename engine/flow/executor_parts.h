@@ -1,6 +1,6 @@
 /* What an executor is made of: shared by its workers (executor.c), by tasks with threads of their own
- * (executor_threads.c), by the deterministic mode (executor_drive.c) and by descriptors that are waited for
- * (executor_watch.c). */
+ * (executor_threads.c), by the deterministic mode (executor_drive.c), by descriptors that are waited for
+ * (executor_watch.c) and by workers that poll (executor_poll.c). */
 #ifndef MILLRACE_FLOW_EXECUTOR_PARTS_H
 #define MILLRACE_FLOW_EXECUTOR_PARTS_H
 
@@ -10,7 +10,7 @@
 
 /* States of a task. RUNNING_AGAIN: woken while it runs. */
 enum { MR_TASK_IDLE, MR_TASK_QUEUED, MR_TASK_RUNNING, MR_TASK_RUNNING_AGAIN };
-enum { MR_EXECUTOR_DEVICES = 64, MR_EXECUTOR_WATCHED = 64 };
+enum { MR_EXECUTOR_DEVICES = 64, MR_EXECUTOR_WATCHED = 64, MR_EXECUTOR_POLLED = 64 };
 
 typedef struct mr_worker {
     mr_executor *executor;
@@ -33,10 +33,10 @@ struct mr_executor {
     int idle;          /* workers waiting for work, those that look out not counted */
     int waking;        /* of them, already signalled, or about to be */
     atomic_int calls;  /* threads that have yet to send the signal, without the lock */
-    int looking;       /* workers that wait in `lookout`, the one that polls it included */
-    bool polling;      /* one of them looks there again and again, and at the timers */
-    bool napping;      /* one that is idle looks now and then whether still anybody polls */
-    int64_t poll_ns;   /* for so long after the last task, before all sleep; 0: nobody polls */
+    int looking;       /* workers that wait in `lookout` */
+    bool polling;      /* one looks at what is polled again and again, and at the timers, and does not sleep */
+    atomic_bool poked; /* it is to look at the queue, too */
+    int64_t poll_ns;   /* for so long after the last task; 0: nobody polls */
     int64_t poll_until_ns;
     bool stopping;
     mr_timers timers;
@@ -56,6 +56,9 @@ struct mr_executor {
     int64_t glanced_ns;
     mr_task *watched[MR_EXECUTOR_WATCHED];
     int watched_count;
+    pthread_mutex_t polls; /* guards what follows; `lock` is not taken by who has it */
+    mr_task *polled[MR_EXECUTOR_POLLED];
+    int polled_count;
 };
 
 /* executor.c */
@@ -77,13 +80,13 @@ int mr_executor_open_lookout(mr_executor *executor);
 void mr_executor_close_lookout(mr_executor *executor);
 /* Waits until a timer is due, a descriptor that is watched is readable, whose task is queued, or mr_executor_ring. */
 void mr_executor_look_out(mr_executor *executor);
-/* Looks there again and again until the last task is long enough ago, and returns whether to look for tasks: some are queued,
- * timers are due, or a task was done meanwhile. */
-bool mr_executor_poll(mr_executor *executor);
 /* Those who look out wait for the timer that is the next one now. */
 void mr_executor_set_alarm(mr_executor *executor);
-/* Where nobody looks out, the same without waiting, if it is some time ago that somebody did. */
-void mr_executor_glance(mr_executor *executor);
+/* Where nobody looks out, the same without waiting, if it is so long ago that somebody did. */
+void mr_executor_glance(mr_executor *executor, int64_t pause_ns);
+/* executor_poll.c, with the lock. Looks at what is polled until that or a timer brings something, the last task is long enough
+ * ago, or the executor is poked. False: it may sleep. */
+bool mr_executor_poll(mr_executor *executor);
 /* Without the lock, too: ends the wait of one who looks out. */
 void mr_executor_ring(mr_executor *executor);
 /* executor_drive.c: adds a task to those that may run next. */

@@ -17,8 +17,6 @@ enum { EVENTS = 16 };
 /* A timer may fire so much late: paced sources that are due at about the same time share one wake-up of a worker. */
 static const int64_t TIMER_SLACK_NS = 1000000;
 static const int64_t NS_PER_S = 1000000000;
-/* Between two glances of workers that have enough to do. */
-static const int64_t GLANCE_NS = 1000000;
 
 /* ---- looking out, with the lock ---------------------------------------------------------------------------------- */
 
@@ -77,34 +75,10 @@ void mr_executor_look_out(mr_executor *executor) {
     heed(executor, events, count);
 }
 
-bool mr_executor_poll(mr_executor *executor) {
-    struct epoll_event events[EVENTS];
-    int64_t now_ns = mr_executor_now_ns(executor), due_ns = INT64_MAX;
-    const int64_t until_ns = executor->poll_until_ns;
-    int count = 0;
-    if (now_ns >= until_ns)
-        return false;
-    executor->looking++;
-    executor->polling = true;
-    pthread_mutex_unlock(&executor->lock);
-    while (!count && now_ns < until_ns && now_ns < due_ns) {
-        count = epoll_wait(executor->lookout, events, EVENTS, 0);
-        now_ns = mr_executor_now_ns(executor);
-        due_ns = atomic_load_explicit(&executor->next_due_ns, memory_order_relaxed);
-    }
-    pthread_mutex_lock(&executor->lock);
-    executor->polling = false;
-    executor->looking--;
-    executor->glanced_ns = now_ns;
-    heed(executor, events, count);
-    return count || now_ns >= due_ns || executor->poll_until_ns > until_ns || executor->queued || executor->called ||
-           executor->stopping;
-}
-
-void mr_executor_glance(mr_executor *executor) {
+void mr_executor_glance(mr_executor *executor, int64_t pause_ns) {
     struct epoll_event events[EVENTS];
     int64_t now_ns = mr_executor_now_ns(executor);
-    if (executor->looking || now_ns - executor->glanced_ns < GLANCE_NS)
+    if (executor->looking || now_ns - executor->glanced_ns < pause_ns)
         return;
     executor->glanced_ns = now_ns;
     heed(executor, events, epoll_wait(executor->lookout, events, EVENTS, 0));

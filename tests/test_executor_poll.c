@@ -1,0 +1,171 @@
+/* Workers that poll: what they look at, whom they wake, and that they sleep in the end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "engine/flow/executor.h"
+#include "millrace/status.h"
+#include "tests/support/patience.h"
+
+static mr_executor *make(int workers, int64_t busy_poll_ns) {
+    mr_executor *executor = NULL;
+    assert_int_equal(mr_executor_create(&executor, workers, 0), MR_OK);
+    mr_executor_busy_poll(executor, busy_poll_ns);
+    assert_int_equal(mr_executor_start(executor), MR_OK);
+    return executor;
+}
+
+static void destroy(mr_executor *executor) {
+    mr_executor_stop(executor);
+    mr_executor_destroy(&executor);
+}
+
+/* Keeps a worker at work until it is to end. */
+typedef struct repeater {
+    mr_task task;
+    atomic_bool ending;
+    atomic_int ran;
+} repeater;
+
+static void run_again(void *context) {
+    repeater *self = context;
+    atomic_fetch_add(&self->ran, 1);
+    if (!atomic_load(&self->ending))
+        mr_task_wake(&self->task);
+}
+
+/* Of whom nobody wants anything: for so long after the last task one looks for work, and then all sleep. */
+static void who_polls_sleeps_in_the_end(void **state) {
+    (void)state;
+    enum { POLL_MS = 20, REST_MS = 999, MOST_MS = 5 * POLL_MS };
+    mr_executor *executor = make(4, POLL_MS * 1000000L);
+    repeater self = {.ending = true};
+    mr_task_init(&self.task, executor, run_again, &self);
+    mr_task_wake(&self.task);
+    await_count(&self.ran, 1);
+    sleep_ms(REST_MS);
+    assert_in_range(mr_executor_cpu_ns(executor), 0, MOST_MS * 1000000L);
+    destroy(executor);
+}
+
+/* Something that work comes from in memory: who brings it wakes the task only where nobody looks. */
+enum { PARCELS = 20000 };
+typedef struct parcels {
+    mr_task task;
+    atomic_int brought, taken, wakes, looks;
+    atomic_bool looked_for;
+} parcels;
+
+static void take_parcels(void *context) {
+    parcels *self = context;
+    atomic_store(&self->taken, atomic_load(&self->brought));
+}
+
+static bool look_for_parcels(void *context, bool last) {
+    parcels *self = context;
+    atomic_fetch_add(&self->looks, 1);
+    atomic_store(&self->looked_for, !last);
+    return atomic_load(&self->brought) != atomic_load(&self->taken);
+}
+
+static void *bring_parcels(void *context) {
+    parcels *self = context;
+    for (int i = 0; i < PARCELS; i++) {
+        atomic_fetch_add(&self->brought, 1);
+        if (!atomic_load(&self->looked_for)) {
+            atomic_fetch_add(&self->wakes, 1);
+            mr_task_wake(&self->task);
+        }
+        if (i % 1000 == 0)
+            sleep_ms(2);
+    }
+    return NULL;
+}
+
+static void bring_and_take(int workers, int64_t busy_poll_ns, bool busy) {
+    mr_executor *executor = make(workers, busy_poll_ns);
+    parcels self = {.taken = 0};
+    repeater other = {.ending = !busy};
+    pthread_t thread;
+    mr_task_init(&self.task, executor, take_parcels, &self);
+    mr_task_init(&other.task, executor, run_again, &other);
+    assert_int_equal(mr_task_poll(&self.task, look_for_parcels), MR_OK);
+    mr_task_wake(&other.task);
+    assert_int_equal(pthread_create(&thread, NULL, bring_parcels, &self), 0);
+    pthread_join(thread, NULL);
+    await_count(&self.taken, PARCELS);
+    atomic_store(&other.ending, true);
+    if (!busy_poll_ns)
+        assert_int_equal(atomic_load(&self.looks), 0);
+    else if (!busy)
+        assert_in_range(atomic_load(&self.wakes), 0, PARCELS - 1);
+    /* What nobody polls any more is not asked. */
+    mr_task_unpoll(&self.task);
+    const int looks = atomic_load(&self.looks);
+    mr_task_wake(&self.task);
+    sleep_ms(5);
+    assert_int_equal(atomic_load(&self.looks), looks);
+    destroy(executor);
+}
+
+/* Also while a task keeps one worker, or the only one, at work. */
+static void what_is_polled_wakes_its_task(void **state) {
+    (void)state;
+    static const int64_t polls_ns[] = {0, 1000000, 200000000};
+    for (size_t i = 0; i < sizeof polls_ns / sizeof *polls_ns; i++)
+        for (int turn = 0; turn < 4; turn++)
+            bring_and_take(1 + turn / 2, polls_ns[i], turn % 2);
+}
+
+/* Who is about to sleep asks once more, so that whoever brings something then knows that he must wake the task. */
+static void the_last_look_is_told(void **state) {
+    (void)state;
+    mr_executor *executor = make(3, 5000000);
+    parcels self = {.taken = 0};
+    mr_task_init(&self.task, executor, take_parcels, &self);
+    assert_int_equal(mr_task_poll(&self.task, look_for_parcels), MR_OK);
+    for (int turn = 1; turn <= 10; turn++) {
+        atomic_store(&self.brought, turn);
+        mr_task_wake(&self.task);
+        await_count(&self.taken, turn);
+        for (int i = 0; i < 12000 && atomic_load(&self.looked_for); i++)
+            sleep_ms(5);
+        assert_false(atomic_load(&self.looked_for));
+    }
+    assert_true(atomic_load(&self.looks) > 0);
+    mr_task_unpoll(&self.task);
+    destroy(executor);
+}
+
+static void too_many_to_poll_are_refused(void **state) {
+    (void)state;
+    enum { MANY = 65 };
+    static parcels many[MANY];
+    mr_executor *executor = make(1, 0);
+    for (int i = 0; i < MANY; i++) {
+        mr_task_init(&many[i].task, executor, take_parcels, &many[i]);
+        assert_int_equal(mr_task_poll(&many[i].task, look_for_parcels), i < MANY - 1 ? MR_OK : MR_ERROR_UNAVAILABLE);
+    }
+    assert_string_equal(mr_message(), "workers poll for 64 tasks already");
+    mr_task_unpoll(&many[3].task);
+    assert_int_equal(mr_task_poll(&many[MANY - 1].task, look_for_parcels), MR_OK);
+    for (int i = 0; i < MANY; i++)
+        mr_task_unpoll(&many[i].task);
+    destroy(executor);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_polls_sleeps_in_the_end),
+        cmocka_unit_test(what_is_polled_wakes_its_task),
+        cmocka_unit_test(the_last_look_is_told),
+        cmocka_unit_test(too_many_to_poll_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
