@@ -67,6 +67,25 @@ static void test_frames_pass_in_order(void **state) {
     cut_check_ledger(&b, 3000, 3000, 0, 0);
 }
 
+/* Frames come less often than a node polls for, more often, or as often: so each end is found asleep and awake. */
+static void test_frames_pass_to_who_polls(void **state) {
+    static const char *const nodes[] = {
+        "  a: {stages: [noted], busy_poll: 1ms}\n  b: {stages: [kept], busy_poll: 20ms}\n",
+        "  a: {stages: [noted], busy_poll: 20ms}\n  b: {stages: [kept], busy_poll: 1ms}\n",
+        "  a: {stages: [noted], busy_poll: 2ms}\n  b: {stages: [kept], busy_poll: 2ms}\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        node_report a, b;
+        run_two(cut_pipeline("  n: {type: count, frames: 300, period: 2ms}\n", "  noted: {type: note, input: n}\n", "noted",
+                             nodes[i]),
+                &a, &b);
+        cut_check_ledger(&a, 300, 300, 0, 0);
+        cut_check_ledger(&b, 300, 300, 0, 0);
+        assert_int_equal(node_count_lines(cut_file), 300);
+        assert_int_equal(unlink(cut_file), 0);
+    }
+}
+
 static void test_frames_pass_over_tcp(void **state) {
     node_report a, b;
     (void)state;
@@ -285,6 +304,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_frames_pass_in_order, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_frames_pass_to_who_polls, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_outcomes_come_back, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_a_loss_is_told, cut_make_folder, cut_remove_folder),

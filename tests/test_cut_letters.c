@@ -94,6 +94,7 @@ static void what_is_no_letter_is_refused(void **state) {
 }
 
 static bool rests(const cut_ends *f) {
+    mr_cut_borrower_hush(f->borrower);
     return mr_cut_borrower_rest(f->borrower);
 }
 
@@ -156,6 +157,41 @@ static void letters_go_to_a_peer_that_is_attached(void **state) {
     expect_letter(&f, 5, 10);
     assert_true(rests(&f));
     assert_false(is_ringing(&f));
+    cut_ends_end(&f);
+}
+
+/* Either side: told from memory while somebody looks, and by the descriptor before and afterwards. */
+static void who_looks_is_not_rung_for(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    assert_false(mr_cut_borrower_look(f.borrower, false));
+    assert_false(mr_cut_lender_look(f.lender, false));
+    cut_ends_join(&f);
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    for (uint64_t number = 1; number < 10; number += 3) {
+        assert_true(rests(&f));
+        assert_false(mr_cut_borrower_look(f.borrower, false));
+        assert_true(post(&f, number, 5));
+        assert_true(mr_cut_borrower_look(f.borrower, false));
+        assert_true(mr_cut_borrower_look(f.borrower, true));
+        assert_false(is_ringing(&f));
+        expect_letter(&f, number, 5);
+        assert_false(mr_cut_borrower_look(f.borrower, false)); /* It does not rest. */
+        assert_true(rests(&f));
+        assert_false(mr_cut_borrower_look(f.borrower, false));
+        assert_false(mr_cut_borrower_look(f.borrower, true));
+        assert_true(post(&f, number + 1, 5));
+        assert_true(is_ringing(&f));
+        expect_letter(&f, number + 1, 5);
+        /* One that waits for its turn is nothing to look for, nor is what comes behind it. */
+        assert_true(post(&f, number + 2, 5));
+        assert_true(mr_cut_borrower_next(f.borrower, 0, &letter));
+        assert_true(rests(&f));
+        assert_false(mr_cut_borrower_look(f.borrower, false));
+        expect_letter(&f, number + 2, 5);
+    }
     cut_ends_end(&f);
 }
 
@@ -243,9 +279,13 @@ static void expect_letter_back(cut_ends *f, uint64_t number, size_t bytes) {
     mr_cut_lender_take(f->lender, place);
 }
 
+static bool is_called(const cut_ends *f) {
+    return poll(&(struct pollfd){.fd = mr_cut_lender_fd(f->lender), .events = POLLIN}, 1, 0) == 1;
+}
+
 static bool calls(cut_ends *f) {
     mr_cut_lender_work(f->lender);
-    return poll(&(struct pollfd){.fd = mr_cut_lender_fd(f->lender), .events = POLLIN}, 1, 0) == 1;
+    return is_called(f);
 }
 
 static void letters_come_back(void **state) {
@@ -274,6 +314,30 @@ static void letters_come_back(void **state) {
     assert_true(calls(&f));
     expect_letter_back(&f, 4, 9);
     assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    cut_ends_end(&f);
+}
+
+static void who_looks_is_not_called(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    cut_ends_join(&f);
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    for (uint64_t number = 1; number < 7; number += 2) {
+        assert_false(calls(&f));
+        assert_false(mr_cut_lender_look(f.lender, false));
+        assert_true(post_back(&f, CUT_ENDS_SESSION, number, 5));
+        assert_true(mr_cut_lender_look(f.lender, false));
+        assert_false(is_called(&f));
+        expect_letter_back(&f, number, 5);
+        assert_false(calls(&f));
+        assert_false(mr_cut_lender_look(f.lender, false));
+        assert_false(mr_cut_lender_look(f.lender, true));
+        assert_true(post_back(&f, CUT_ENDS_SESSION, number + 1, 5));
+        assert_true(is_called(&f));
+        expect_letter_back(&f, number + 1, 5);
+    }
     cut_ends_end(&f);
 }
 
@@ -391,9 +455,11 @@ int main(void) {
         cmocka_unit_test(a_letter_is_read_as_it_was_written),
         cmocka_unit_test(what_is_no_letter_is_refused),
         cmocka_unit_test(letters_go_to_a_peer_that_is_attached),
+        cmocka_unit_test(who_looks_is_not_rung_for),
         cmocka_unit_test(a_full_ring_sends_letters_the_other_way),
         cmocka_unit_test(letters_outlive_their_sender),
         cmocka_unit_test(letters_come_back),
+        cmocka_unit_test(who_looks_is_not_called),
         cmocka_unit_test(a_taker_that_speaks_for_others_is_not_heard),
         cmocka_unit_test(letters_outlive_the_taker),
         cmocka_unit_test(a_note_that_is_no_letter_ends_them),

@@ -75,6 +75,36 @@ static void what_comes_back_wakes_only_who_sleeps(void **state) {
     shm_ends_end(&ends);
 }
 
+static void who_looks_for_what_comes_back_is_not_woken(void **state) {
+    (void)state;
+    shm_ends ends;
+    shm_ends_begin(&ends);
+    assert_false(mr_shm_export_look(ends.export, false));
+    for (int turn = 0; turn < 3; turn++) {
+        mr_buffer *taken[2];
+        for (int i = 0; i < 2; i++) {
+            mr_buffer *sent = shm_ends_acquire(ends.pool);
+            mr_shm_reference reference = shm_ends_lend(&ends, sent);
+            assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken[i]), MR_OK);
+            mr_buffer_unref(&sent);
+        }
+        mr_shm_export_drive(ends.export, true);
+        assert_false(mr_shm_export_look(ends.export, false));
+        mr_buffer_unref(&taken[0]);
+        assert_true(mr_shm_export_look(ends.export, false));
+        assert_false(readable(mr_shm_export_fd(ends.export)));
+        mr_shm_export_drive(ends.export, true);
+        assert_false(mr_shm_export_look(ends.export, false));
+        assert_false(mr_shm_export_look(ends.export, true));
+        mr_buffer_unref(&taken[1]);
+        assert_true(readable(mr_shm_export_fd(ends.export)));
+        mr_shm_export_drive(ends.export, true);
+        assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
+        assert_false(mr_shm_export_look(ends.export, false));
+    }
+    shm_ends_end(&ends);
+}
+
 /* Frames of other memory, and those of before and after the peer was there, travel inline. */
 static void what_cannot_be_lent_is_to_be_sent_inline(void **state) {
     (void)state;
@@ -438,6 +468,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_is_seen_where_it_lies),
         cmocka_unit_test(what_comes_back_wakes_only_who_sleeps),
+        cmocka_unit_test(who_looks_for_what_comes_back_is_not_woken),
         cmocka_unit_test(what_cannot_be_lent_is_to_be_sent_inline),
         cmocka_unit_test(buffers_outlive_the_import_and_the_export),
         cmocka_unit_test(pools_come_and_go),

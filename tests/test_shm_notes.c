@@ -133,6 +133,41 @@ static void who_rests_is_rung_for_once(void **state) {
     end(&p);
 }
 
+static void who_looks_is_not_rung_for(void **state) {
+    (void)state;
+    pair p;
+    size_t got;
+    bool rings = true;
+    begin(&p);
+    assert_false(mr_shm_notes_look(&p.reader, false)); /* It does not rest yet. */
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_true(mr_shm_notes_rest(&p.reader));
+        for (int again = 0; again < 2; again++)
+            assert_false(mr_shm_notes_look(&p.reader, false));
+        assert_int_equal(post(p.writer, i, 1, &rings), MR_OK);
+        assert_false(rings);
+        for (int again = 0; again < 2; again++)
+            assert_true(mr_shm_notes_look(&p.reader, again));
+        assert_int_equal(fetch(&p.reader, i, &got), MR_OK);
+        assert_false(mr_shm_notes_look(&p.reader, false));
+    }
+    /* Behind the last look all is as if nobody had looked. */
+    assert_true(mr_shm_notes_rest(&p.reader));
+    assert_false(mr_shm_notes_look(&p.reader, false));
+    assert_false(mr_shm_notes_look(&p.reader, true));
+    assert_int_equal(post(p.writer, 3, 1, &rings), MR_OK);
+    assert_true(rings);
+    assert_true(mr_shm_notes_look(&p.reader, false));
+    assert_int_equal(fetch(&p.reader, 3, &got), MR_OK);
+    /* One that reads nothing more stays so, however often it is looked for. */
+    mr_shm_notes_close(&p.reader);
+    assert_true(mr_shm_notes_rest(&p.reader));
+    for (int last = 0; last < 2; last++)
+        assert_false(mr_shm_notes_look(&p.reader, last));
+    assert_true(mr_shm_notes_closed(p.writer));
+    end(&p);
+}
+
 /* ---- what cannot be ---------------------------------------------------------------------------------------------- */
 
 static void what_the_reader_cannot_have_read_is_refused(void **state) {
@@ -226,7 +261,18 @@ static void *write_notes(void *context) {
     return NULL;
 }
 
-/* The reader sleeps whenever there is nothing. A wake-up that were lost would stop it for ever. */
+/* Some looks at one that rests, before it sleeps. Whether to sleep. */
+static bool look_for_a_while(mr_shm_notes *reader, unsigned *seed) {
+    for (int looks = rand_r(seed) % 32; looks > 0; looks--) {
+        if (mr_shm_notes_look(reader, looks == 1))
+            return false;
+        pause_now_and_then(seed);
+    }
+    return true;
+}
+
+/* The reader looks for some time, or not, and then sleeps, whenever there is nothing. A wake-up that were lost would stop it for
+ * ever. */
 static void no_ring_of_the_bell_is_lost(void **state) {
     (void)state;
     talk t = {.seed = (unsigned)getpid()};
@@ -240,7 +286,7 @@ static void no_ring_of_the_bell_is_lost(void **state) {
     unsigned seed = t.seed + 1;
     for (uint64_t i = 0; i < NOTES;) {
         int status = fetch(&t.p.reader, i, &got);
-        if (status == MR_ERROR_AGAIN && mr_shm_notes_rest(&t.p.reader)) {
+        if (status == MR_ERROR_AGAIN && mr_shm_notes_rest(&t.p.reader) && look_for_a_while(&t.p.reader, &seed)) {
             uint64_t rings;
             assert_int_equal(poll(&(struct pollfd){.fd = t.bell, .events = POLLIN}, 1, PATIENCE_MS), 1);
             assert_int_equal(read(t.bell, &rings, sizeof rings), sizeof rings);
@@ -261,6 +307,7 @@ int main(void) {
         cmocka_unit_test(every_note_is_read_as_it_was_written),
         cmocka_unit_test(there_is_room_until_it_is_full),
         cmocka_unit_test(who_rests_is_rung_for_once),
+        cmocka_unit_test(who_looks_is_not_rung_for),
         cmocka_unit_test(what_the_reader_cannot_have_read_is_refused),
         cmocka_unit_test(what_the_writer_cannot_have_written_is_refused),
         cmocka_unit_test(a_length_that_cannot_be_is_refused),

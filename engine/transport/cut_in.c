@@ -291,6 +291,8 @@ static bool work(void *context, int64_t *wake_ns) {
     tell_absence(in, now_ns, wake_ns);
     watch_giver(in, now_ns, wake_ns);
     watch_farewell(in, now_ns, wake_ns);
+    if (in->by_carrier)
+        mr_cut_borrower_hush(in->borrower);
     if (!mr_cut_borrower_rest(in->borrower))
         read_on(in);
     return !closing;
@@ -316,12 +318,20 @@ static void take_turn(void *context) {
     mr_carrier_take_turn(in->carrier);
 }
 
+static bool look_for_letters(void *context, bool last) {
+    cut_in *in = context;
+    return mr_cut_borrower_look(in->borrower, last);
+}
+
 /* Where no worker can wait for letters the carrier's thread does. */
 static void watch_letters(cut_in *in) {
     int fd = mr_cut_borrower_fd(in->borrower);
-    in->by_carrier = fd >= 0 && mr_task_watch(&in->letters, fd);
+    if (fd < 0)
+        return;
+    in->by_carrier = mr_task_watch(&in->letters, fd);
     if (in->by_carrier)
         mr_carrier_watch(in->carrier, fd);
+    mr_task_poll(&in->letters, look_for_letters);
 }
 
 static void stop(mr_stage *self) {
@@ -401,6 +411,7 @@ static void close_stage(mr_stage *self) {
     if (!in->has_tasks)
         return;
     mr_task_unwatch(&in->letters);
+    mr_task_unpoll(&in->letters);
     atomic_store(&in->closing, true);
     if (in->carrier)
         mr_carrier_wake(in->carrier);

@@ -299,6 +299,24 @@ static int create_session(cut_out *out) {
     return mr_sender_create(&out->sender, &params);
 }
 
+static void take_turn(void *context) {
+    cut_out *out = context;
+    mr_carrier_take_turn(out->carrier);
+}
+
+static bool look_for_reports(void *context, bool last) {
+    cut_out *out = context;
+    return mr_cut_lender_look(out->lender, last);
+}
+
+/* The carrier's thread waits for what comes through shared memory, unless a worker that polls finds it first. */
+static void watch_reports(cut_out *out) {
+    if (!out->lender)
+        return;
+    mr_carrier_watch(out->carrier, mr_cut_lender_fd(out->lender));
+    mr_task_poll(&out->turn, look_for_reports);
+}
+
 static int open(mr_stage *self) {
     static const mr_compression compressions[] = {
         [MR_CUT_PLAIN] = MR_COMPRESSION_NONE, [MR_CUT_LZ4] = MR_COMPRESSION_LZ4, [MR_CUT_ZSTD] = MR_COMPRESSION_ZSTD};
@@ -311,6 +329,7 @@ static int open(mr_stage *self) {
     out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
     out->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
     mr_lock_init(&out->lock);
+    mr_task_init(&out->turn, out->instance->graph->executor, take_turn, out);
     out->locking = true;
     int status = mr_dead_letter_prepare(out->cut);
     if (!status)
@@ -332,7 +351,7 @@ static int open(mr_stage *self) {
     if (!status)
         status = mr_cut_carrier(&out->carrier, out->cut, true, &carrying);
     if (!status)
-        mr_carrier_watch(out->carrier, mr_cut_lender_fd(out->lender));
+        watch_reports(out);
     if (!status && (status = mr_carrier_begin(out->carrier)))
         mr_carrier_close(&out->carrier, 0);
     return status;
@@ -342,12 +361,14 @@ static void close_stage(mr_stage *self) {
     cut_out *out = self->state;
     if (!out->locking)
         return;
+    mr_task_unpoll(&out->turn);
     pthread_mutex_lock(&out->lock);
     out->closing = true;
     pthread_mutex_unlock(&out->lock);
     if (out->carrier)
         mr_carrier_wake(out->carrier);
     mr_carrier_close(&out->carrier, LINGER_MS);
+    mr_task_fini(&out->turn);
     mr_cut_items_fini(&out->taken, out->next, self->id);
     mr_cut_items_fini(&out->offered, 0, self->id);
     mr_sender_destroy(&out->sender);

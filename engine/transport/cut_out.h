@@ -15,6 +15,7 @@ typedef struct cut_out {
     mr_carrier *carrier;
     size_t ends_left;        /* the entry's: sources that have not ended */
     bool gathered;           /* the entry's: it has given what the carrier is to see to */
+    mr_task turn;            /* run by a worker that polls when something comes through shared memory */
 
     pthread_mutex_t lock;    /* guards what follows, up to the blank line */
     bool locking;            /* it was made */

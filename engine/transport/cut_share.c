@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/transport/shm.h"
 #include "millrace/status.h"
 
@@ -102,6 +103,10 @@ void mr_cut_lender_work(mr_cut_lender *lender) {
             mr_shm_export_heed(lender->export, place->peer, !place->box.here && !place->box.over);
     }
     mr_shm_export_drive(lender->export, true);
+}
+
+bool mr_cut_lender_look(mr_cut_lender *lender, bool last) {
+    return lender && mr_shm_export_look(lender->export, last);
 }
 
 /* The place of a session, or of none. */
@@ -223,6 +228,7 @@ struct mr_cut_borrower {
     char text[MR_SHM_TEXT];
     uint32_t aim;
     size_t count;
+    pthread_mutex_t looks; /* held to look, and to change which imports there are */
     lender_seen lenders[]; /* by route */
 };
 
@@ -235,6 +241,7 @@ int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for %s", cut->name);
     made->cut = cut;
     made->count = cut->connect_count;
+    mr_lock_init(&made->looks);
     if (mr_shm_bell(&made->bell) || mr_shm_guest_make(&made->guest)) {
         tell(cut, &made->told);
         mr_cut_borrower_destroy(&made);
@@ -245,9 +252,20 @@ int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut) {
     return MR_OK;
 }
 
-static void close_lender(lender_seen *from) {
+static void close_lender(mr_cut_borrower *borrower, lender_seen *from) {
+    pthread_mutex_lock(&borrower->looks);
     mr_shm_import_close(&from->import);
+    pthread_mutex_unlock(&borrower->looks);
     from->box.over = from->box.here = false;
+}
+
+static int open_lender(mr_cut_borrower *borrower, lender_seen *from, const mr_shm_offer *offer) {
+    mr_shm_import *import;
+    int status = mr_shm_import_open(&import, offer, &borrower->guest, borrower->bell);
+    pthread_mutex_lock(&borrower->looks);
+    from->import = import;
+    pthread_mutex_unlock(&borrower->looks);
+    return status;
 }
 
 void mr_cut_borrower_destroy(mr_cut_borrower **borrower) {
@@ -256,9 +274,10 @@ void mr_cut_borrower_destroy(mr_cut_borrower **borrower) {
     if (!gone)
         return;
     for (size_t i = 0; i < gone->count; i++)
-        close_lender(&gone->lenders[i]);
+        close_lender(gone, &gone->lenders[i]);
     if (gone->bell >= 0)
         close(gone->bell);
+    pthread_mutex_destroy(&gone->looks);
     mr_free(gone);
 }
 
@@ -303,13 +322,9 @@ bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cu
     return true;
 }
 
-/* The bell is heard first: what rings from then on is not. One whose next letter waits for its turn would keep this end
- * awake, and so would one that is not listened to. */
+/* One whose next letter waits for its turn would keep this end awake, and so would one that is not listened to. */
 bool mr_cut_borrower_rest(mr_cut_borrower *borrower) {
-    uint64_t rings;
     bool quiet = true;
-    if (borrower && read(borrower->bell, &rings, sizeof rings) < 0)
-        rings = 0;
     for (size_t i = 0; borrower && i < borrower->count; i++) {
         lender_seen *from = &borrower->lenders[i];
         if (from->import && !from->box.over && !from->box.here)
@@ -318,16 +333,34 @@ bool mr_cut_borrower_rest(mr_cut_borrower *borrower) {
     return quiet;
 }
 
+void mr_cut_borrower_hush(mr_cut_borrower *borrower) {
+    uint64_t rings;
+    ssize_t got = borrower ? read(borrower->bell, &rings, sizeof rings) : 0;
+    (void)got; /* It may not have rung. */
+}
+
+bool mr_cut_borrower_look(mr_cut_borrower *borrower, bool last) {
+    bool found = false;
+    if (!borrower)
+        return false;
+    pthread_mutex_lock(&borrower->looks);
+    for (size_t i = 0; i < borrower->count; i++)
+        if (borrower->lenders[i].import)
+            found = mr_shm_import_look(borrower->lenders[i].import, last) || found;
+    pthread_mutex_unlock(&borrower->looks);
+    return found;
+}
+
 void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action) {
     if (!borrower || action->peer >= borrower->count)
         return;
     lender_seen *from = &borrower->lenders[action->peer];
     const char *memory = action->of.memory;
     mr_shm_offer offer;
-    close_lender(from);
+    close_lender(borrower, from);
     if (action->of.change != MR_PEER_JOINED || !memory || !*memory)
         return;
-    if (mr_shm_offer_parse(memory, &offer) || mr_shm_import_open(&from->import, &offer, &borrower->guest, borrower->bell))
+    if (mr_shm_offer_parse(memory, &offer) || open_lender(borrower, from, &offer))
         tell(borrower->cut, &borrower->told);
 }
 

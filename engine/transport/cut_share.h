@@ -31,6 +31,9 @@ const char *mr_cut_lender_text(const mr_cut_lender *lender);
 int mr_cut_lender_fd(const mr_cut_lender *lender);
 /* Takes back what has come back, before the descriptor is waited for. */
 void mr_cut_lender_work(mr_cut_lender *lender);
+/* Any thread: whether the descriptor would be readable by now, had this not kept it from that, as it does until the `last`
+ * look. It takes no system call. */
+bool mr_cut_lender_look(mr_cut_lender *lender, bool last);
 /* A peer came or went. */
 void mr_cut_lender_note(mr_cut_lender *lender, const mr_action *action);
 /* Of which session the message is that is written next. */
@@ -66,6 +69,10 @@ bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cu
                           const mr_wire_part *parts, size_t count);
 /* To be called before the descriptor is waited for. False: letters have come meanwhile, so do not wait. */
 bool mr_cut_borrower_rest(mr_cut_borrower *borrower);
+/* Makes the descriptor unreadable, for who would not wait otherwise. Before mr_cut_borrower_rest. */
+void mr_cut_borrower_hush(mr_cut_borrower *borrower);
+/* As mr_cut_lender_look. */
+bool mr_cut_borrower_look(mr_cut_borrower *borrower, bool last);
 void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action);
 /* Whom the message came from that is read next. */
 void mr_cut_borrower_aim(mr_cut_borrower *borrower, uint32_t route);

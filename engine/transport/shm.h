@@ -17,7 +17,8 @@
  * note has arrived when it is posted, and is there also when who posted it is not any more.
  *
  * Bells. Each end has an eventfd, one for all its peers, which it passes them. Who is going to sleep says so in the
- * memory, and only then does what comes ring its bell, once: a lease, or a note. There is no other thread on the way. A
+ * memory, and only then does what comes ring its bell, once: a lease, or a note. There is no other thread on the way. While
+ * somebody looks for what comes, again and again, nothing rings. A
  * hostile peer can ring without need, or keep the bell from being heard, until what else the other end waits for.
  *
  * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the
@@ -120,6 +121,9 @@ void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);
 /* The next note of a peer, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message: none
  * now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
 int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes);
+/* Since mr_shm_export_drive said that it sleeps: whether something has come, told from memory alone. The bell is not rung from
+ * now on, unless this is the last look: then it is again. */
+bool mr_shm_export_look(mr_shm_export *export, bool last);
 /* Whether the export's descriptor is to become readable for notes of this peer: true to begin with. */
 void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed);
 
@@ -150,6 +154,8 @@ int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *
 bool mr_shm_import_gone(const mr_shm_import *import);
 /* Asks for the bell. False: there are notes, or may be, so do not sleep before mr_shm_import_fetch has been asked. */
 bool mr_shm_import_rest(mr_shm_import *import);
+/* As mr_shm_export_look, since mr_shm_import_rest. */
+bool mr_shm_import_look(mr_shm_import *import, bool last);
 /* As mr_shm_export_room and mr_shm_export_post. No room, either, as long as the producer has not said that it is attached,
  * which is heard in mr_shm_import_fetch. */
 size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place);

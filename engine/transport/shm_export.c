@@ -8,6 +8,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/transport/shm_export_parts.h"
 #include "millrace/status.h"
 
@@ -177,7 +178,7 @@ int mr_shm_export_create(mr_shm_export **export, const char *folder) {
     mr_shm_export *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for sharing");
-    pthread_mutex_init(&made->lock, NULL);
+    mr_lock_init(&made->lock);
     made->poll = made->listener.fd = made->bell = -1;
     for (size_t i = 0; i < MR_SHM_STRANGERS; i++)
         made->strangers[i] = -1;

@@ -26,6 +26,7 @@ struct mr_shm_peer {
     int fd, bell; /* -1: not attached */
     bool gone;
     bool heeded;       /* the export's bell is to be rung for its notes */
+    bool armed;        /* and for leases */
     mr_shm_area *area; /* stays for the last notes of one that is gone */
     uint64_t taken;    /* leases, from their ring */
     uint32_t free_count;

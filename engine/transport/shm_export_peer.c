@@ -75,10 +75,26 @@ static size_t room_for(mr_shm_export *self, mr_shm_peer *peer, uint8_t **place) 
 }
 
 void mr_shm_peer_arm(mr_shm_export *self, mr_shm_peer *peer) {
-    while (peer->fd >= 0 && lent_count(peer) && !mr_shm_ring_arm(&peer->area->head->leases, peer->taken))
+    while ((peer->armed = peer->fd >= 0 && lent_count(peer)) &&
+           !mr_shm_ring_arm(&peer->area->head->leases, peer->taken))
         mr_shm_peer_collect(self, peer);
     if (peer->area && peer->heeded && !mr_shm_notes_rest(&peer->area->up))
         mr_shm_ring_bell(self->bell);
+}
+
+static bool look_at(mr_shm_peer *peer, bool last) {
+    bool leases = peer->armed && peer->fd >= 0 && mr_shm_ring_look(&peer->area->head->leases, peer->taken, last);
+    bool notes = peer->area && peer->heeded && mr_shm_notes_look(&peer->area->up, last);
+    return leases || notes;
+}
+
+bool mr_shm_export_look(mr_shm_export *export, bool last) {
+    bool found = false;
+    pthread_mutex_lock(&export->lock);
+    for (mr_shm_peer *peer = export->peers; peer; peer = peer->next)
+        found = look_at(peer, last) || found;
+    pthread_mutex_unlock(&export->lock);
+    return found;
 }
 
 size_t mr_shm_export_room(mr_shm_export *export, mr_shm_peer *peer, uint8_t **place) {

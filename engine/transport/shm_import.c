@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/thread.h"
 #include "engine/data/slab.h"
 #include "engine/transport/shm.h"
 #include "engine/transport/shm_area.h"
@@ -194,7 +195,7 @@ int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const 
         close(fd);
         return mr_fail(MR_ERROR_MEMORY, "no memory for sharing");
     }
-    pthread_mutex_init(&made->lock, NULL);
+    mr_lock_init(&made->lock);
     made->references = 1;
     made->fd = fd;
     made->bell = -1;
@@ -328,6 +329,13 @@ bool mr_shm_import_rest(mr_shm_import *import) {
     bool quiet = import->area ? mr_shm_notes_rest(&import->area->down) : !may_have_rings(import);
     pthread_mutex_unlock(&import->lock);
     return quiet;
+}
+
+bool mr_shm_import_look(mr_shm_import *import, bool last) {
+    pthread_mutex_lock(&import->lock);
+    bool found = import->area && mr_shm_notes_look(&import->area->down, last);
+    pthread_mutex_unlock(&import->lock);
+    return found;
 }
 
 size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place) {

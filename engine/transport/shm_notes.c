@@ -71,6 +71,7 @@ static int look_at_writer(mr_shm_notes *notes) {
 }
 
 int mr_shm_notes_fetch(mr_shm_notes *notes, void *data, size_t room, size_t *bytes) {
+    notes->resting = false;
     int status = notes->theirs == notes->mine ? look_at_writer(notes) : MR_OK;
     if (status || notes->theirs == notes->mine)
         return status ? status : MR_ERROR_AGAIN;
@@ -93,7 +94,17 @@ bool mr_shm_notes_rest(mr_shm_notes *notes) {
         return false;
     if (!mr_shm_notes_closed(notes))
         atomic_store(&notes->channel->reader, MR_SHM_ASLEEP);
-    return atomic_load(&notes->channel->written) == notes->mine;
+    notes->resting = atomic_load(&notes->channel->written) == notes->mine;
+    return notes->resting;
+}
+
+bool mr_shm_notes_look(mr_shm_notes *notes, bool last) {
+    uint32_t from = last ? MR_SHM_AWAKE : MR_SHM_ASLEEP;
+    if (!notes->resting)
+        return false;
+    if (atomic_load_explicit(&notes->channel->reader, memory_order_relaxed) == from)
+        atomic_compare_exchange_strong(&notes->channel->reader, &from, last ? MR_SHM_ASLEEP : MR_SHM_AWAKE);
+    return atomic_load(&notes->channel->written) != notes->mine;
 }
 
 void mr_shm_notes_close(mr_shm_notes *notes) {

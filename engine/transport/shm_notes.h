@@ -8,8 +8,8 @@
  * apart: else MR_ERROR_PROTOCOL.
  *
  * A reader that is going to sleep says so; the next note that is posted finds that and asks for the reader's bell to be
- * rung, once. So while the reader keeps up no system call is needed for a note. A lie about that costs only who tells it:
- * notes that wait longer, or needless calls.
+ * rung, once. So while the reader keeps up no system call is needed for a note, nor where somebody looks for notes in its
+ * place. A lie about that costs only who tells it: notes that wait longer, or needless calls.
  *
  * Each end is used by one thread at a time. */
 #ifndef MILLRACE_TRANSPORT_SHM_NOTES_H
@@ -41,6 +41,7 @@ typedef struct mr_shm_notes {
     uint64_t size;   /* a power of two */
     uint64_t mine;   /* this end's count */
     uint64_t theirs; /* the other's, when last looked */
+    bool resting;    /* the reader has asked for the bell, and read nothing since */
 } mr_shm_notes;
 
 /* The writer. How many bytes a note may have now, at most MR_SHM_NOTE_BYTES, and where they are to lie. *bytes is 0 where
@@ -54,6 +55,9 @@ bool mr_shm_notes_post(mr_shm_notes *notes, size_t bytes);
 int mr_shm_notes_fetch(mr_shm_notes *notes, void *data, size_t room, size_t *bytes);
 /* Asks for the bell. False: there are notes, so do not sleep. */
 bool mr_shm_notes_rest(mr_shm_notes *notes);
+/* Whether a note has come since it rests; false where it does not. The bell is not rung from now on, unless this is the last
+ * look: then it is, as if nobody had looked. */
+bool mr_shm_notes_look(mr_shm_notes *notes, bool last);
 /* It will read nothing more that is not there yet. */
 void mr_shm_notes_close(mr_shm_notes *notes);
 /* Either end: whether the reader has said so. */
