@@ -230,7 +230,7 @@ static void processes_of_one_node_listen_side_by_side(void **state) {
                                  "  c: {stages: [out]}\n";
     mr_plan *plan = load(shared, &(mr_plan_params){.node = "b", .replica = 2});
     const mr_cut *cut = plan->cuts[1].cut;
-    assert_string_equal(cut->node, "b.3");
+    assert_string_equal(cut->node, "b.2");
     assert_string_equal(cut->listen, "tcp://127.0.0.1:7102");
     assert_int_equal(cut->connect_count, 3);
     assert_string_equal(cut->connect[0], "tcp://127.0.0.1:7100");

@@ -220,10 +220,10 @@ static const char *const *list_sources(const mr_plan_builder *b) {
     return ids;
 }
 
-/* What this process is called: "worker", or of several "worker.2". */
+/* What this process is called: "worker", or of several "worker.0", "worker.1" and so on, as --replica counts. */
 static const char *process_name(const mr_plan_builder *b, const mr_plan_cut *entry) {
     const mr_plan_node *node = &b->plan->nodes[b->plan->node < 0 ? entry->from : b->plan->node];
-    return node->replicas == 1 ? node->id : mr_arena_print(b->arena, "%s.%d", node->id, b->plan->replica + 1);
+    return node->replicas == 1 ? node->id : mr_arena_print(b->arena, "%s.%d", node->id, b->plan->replica);
 }
 
 int mr_plan_assign_endpoints(mr_plan_builder *b) {

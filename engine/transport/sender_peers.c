@@ -128,19 +128,22 @@ static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_mes
     copy_text(e->memory, sizeof e->memory, hello->hello.memory);
 }
 
-/* Why a HELLO is not for this cut; MR_REJECT_UNKNOWN where it is. */
-/* Whether a process of the taking node has this name. */
+/* Whether a process of the taking node has this name: "worker", or of several "worker.0" and so on. */
 static bool is_planned(const mr_sender *sender, const char *name) {
     const char *taker = sender->params.taker;
     size_t length = taker ? strlen(taker) : 0;
     char *end = NULL;
     if (!taker || strcmp(name, taker) == 0)
         return true;
-    if (strncmp(name, taker, length) != 0 || name[length] != '.' || name[length + 1] < '1' || name[length + 1] > '9')
+    if (strncmp(name, taker, length) != 0 || name[length] != '.')
         return false;
-    return strtoul(name + length + 1, &end, 10) <= sender->params.receivers && !*end;
+    const char *number = name + length + 1;
+    if (*number < '0' || *number > '9' || (*number == '0' && number[1]))
+        return false;
+    return strtoul(number, &end, 10) < sender->params.receivers && !*end;
 }
 
+/* Why a HELLO is not for this cut; MR_REJECT_UNKNOWN where it is. */
 static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *message, char *text, size_t bytes) {
     const mr_session_self *self = &sender->params.self;
     text[0] = 0;

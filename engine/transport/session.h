@@ -158,8 +158,8 @@ typedef struct mr_sender_params {
     uint64_t run;          /* proto: Welcome.run; 0: not known here, whichever it is */
     bool live;
     bool tells_lost;       /* something behind waits for what may be lost unseen: see mr_sender_miss */
-    const char *taker;     /* the taking node: only its processes are admitted, by the name NODE or NODE.1 to
-                              NODE.`receivers`; NULL: whoever has a name */
+    const char *taker;     /* the taking node: only its processes are admitted, by the name NODE or NODE.0 to
+                              one below NODE.`receivers`; NULL: whoever has a name */
     uint32_t receivers;    /* that are planned: it has finished when so many have seen every END */
     uint32_t most_peers;   /* admitted at once; at most MR_CUT_MOST_PEERS */
     uint32_t window_frames; /* not settled; at least 1 */

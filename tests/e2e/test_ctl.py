@@ -84,7 +84,7 @@ class Control(harness.Case):
     def test_each_process_of_nodes_is_asked_by_itself(self):
         here = self.runtime / "here"
         child = self.start("--control", here, text=NODES)
-        for name, ran in (("near", {"decode"}), ("middle.1", {"small", "large"}), ("middle.2", {"small", "large"}),
+        for name, ran in (("near", {"decode"}), ("middle.0", {"small", "large"}), ("middle.1", {"small", "large"}),
                           ("far", {"results"})):
             with self.subTest(name):
                 # Results come before all of those that work have begun.

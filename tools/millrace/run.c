@@ -76,7 +76,7 @@ static const mr_usage usage = {
             "                     what was changed\n"
             "  --control PATH     where `millrace ctl` reaches this run: a socket in a folder of one's own; \"off\" is\n"
             "                     nowhere. By default $XDG_RUNTIME_DIR/millrace/PID.sock, where there is that folder.\n"
-            "                     Each process of several nodes has its own: PATH.NODE, or PATH.NODE.1 of replicas\n"
+            "                     Each process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
             "  --grace DURATION   how long the run may take once it was asked to end: 10s, unless said; what is in\n"
             "                     flight when most of it has passed is dropped and counted\n"
             "  --log LEVEL        error, warning (the default), info or debug\n"

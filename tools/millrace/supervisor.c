@@ -241,7 +241,7 @@ static int make_children(mr_supervisor *s) {
             mr_child *child = &s->children[s->count++];
             *child = (mr_child){.node = n, .replica = r, .report = -1,
                                 .resumes = s->how->resume ? mr_resume_concerns(plan, n) : mr_resume_serves(plan, n)};
-            snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r + 1);
+            snprintf(child->name, sizeof child->name, node->replicas > 1 ? "%s.%d" : "%s", node->id, r);
         }
     }
     return s->count ? MR_OK : mr_fail(MR_ERROR_CONFIG, "no node of %s is on this machine", plan->spec->file);

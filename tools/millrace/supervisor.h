@@ -25,7 +25,7 @@ typedef struct mr_tally_of_nodes {
 /* One process of a node. */
 typedef struct mr_child {
     int node, replica;
-    char name[80];            /* "worker", or of several "worker.2" */
+    char name[80];            /* "worker", or of several "worker.0", "worker.1", ... */
     pid_t pid;                /* 0: it does not run */
     int report;               /* its pipe, not blocking; -1: none */
     char *text;               /* what came of a line that has not ended */
