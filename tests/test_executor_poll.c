@@ -6,10 +6,13 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "engine/flow/executor.h"
+#include "engine/flow/executor_parts.h"
 #include "millrace/status.h"
 #include "tests/support/patience.h"
 
@@ -143,6 +146,60 @@ static void the_last_look_is_told(void **state) {
     destroy(executor);
 }
 
+/* One that is stopped while it looks for the last time. */
+typedef struct farewell {
+    mr_task task;
+    mr_executor *executor;
+    atomic_int looking, stopped;
+} farewell;
+
+static void do_nothing(void *context) {
+    (void)context;
+}
+
+static bool is_stopping(mr_executor *executor) {
+    pthread_mutex_lock(&executor->lock);
+    const bool stopping = executor->stopping;
+    pthread_mutex_unlock(&executor->lock);
+    return stopping;
+}
+
+static bool look_until_stopped(void *context, bool last) {
+    farewell *self = context;
+    if (last)
+        atomic_store(&self->looking, 1);
+    while (last && !is_stopping(self->executor))
+        sched_yield();
+    return false;
+}
+
+static void *stop_executor(void *context) {
+    farewell *self = context;
+    mr_executor_stop(self->executor);
+    atomic_store(&self->stopped, 1);
+    return NULL;
+}
+
+/* Who was about to sleep ends, too: nobody would wake it. */
+static void who_is_about_to_sleep_is_stopped(void **state) {
+    (void)state;
+    pthread_t thread;
+    mr_executor *executor = make(1, 1000000);
+    farewell self = {.executor = executor};
+    const int fd = eventfd(0, EFD_NONBLOCK);
+    mr_task_init(&self.task, executor, do_nothing, &self);
+    assert_int_equal(mr_task_watch(&self.task, fd), MR_OK); /* for which it would sleep without end */
+    assert_int_equal(mr_task_poll(&self.task, look_until_stopped), MR_OK);
+    mr_task_wake(&self.task);
+    await_count(&self.looking, 1);
+    assert_int_equal(pthread_create(&thread, NULL, stop_executor, &self), 0);
+    await_count(&self.stopped, 1);
+    pthread_join(thread, NULL);
+    mr_task_unwatch(&self.task);
+    mr_executor_destroy(&executor);
+    close(fd);
+}
+
 static void too_many_to_poll_are_refused(void **state) {
     (void)state;
     enum { MANY = 65 };
@@ -165,6 +222,7 @@ int main(void) {
         cmocka_unit_test(who_polls_sleeps_in_the_end),
         cmocka_unit_test(what_is_polled_wakes_its_task),
         cmocka_unit_test(the_last_look_is_told),
+        cmocka_unit_test(who_is_about_to_sleep_is_stopped),
         cmocka_unit_test(too_many_to_poll_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

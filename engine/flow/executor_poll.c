@@ -64,7 +64,7 @@ bool mr_executor_poll(mr_executor *executor) {
     found = peek_all(executor, true) || found;
     pthread_mutex_lock(&executor->lock);
     executor->polling = executor->poked = false;
-    return found || executor->queued || executor->poll_until_ns > until_ns;
+    return found || executor->queued || executor->stopping || executor->poll_until_ns > until_ns;
 }
 
 int mr_task_poll(mr_task *task, mr_task_peek *peek) {
