@@ -175,7 +175,7 @@ static void who_looks_is_not_rung_for(void **state) {
         assert_false(mr_cut_borrower_look(f.borrower, false));
         assert_true(post(&f, number, 5));
         assert_true(mr_cut_borrower_look(f.borrower, false));
-        assert_true(mr_cut_borrower_look(f.borrower, true));
+        assert_false(mr_cut_borrower_look(f.borrower, false)); /* It has been told. */
         assert_false(is_ringing(&f));
         expect_letter(&f, number, 5);
         assert_false(mr_cut_borrower_look(f.borrower, false)); /* It does not rest. */
@@ -329,6 +329,7 @@ static void who_looks_is_not_called(void **state) {
         assert_false(mr_cut_lender_look(f.lender, false));
         assert_true(post_back(&f, CUT_ENDS_SESSION, number, 5));
         assert_true(mr_cut_lender_look(f.lender, false));
+        assert_false(mr_cut_lender_look(f.lender, false));
         assert_false(is_called(&f));
         expect_letter_back(&f, number, 5);
         assert_false(calls(&f));

@@ -92,6 +92,7 @@ static void who_looks_for_what_comes_back_is_not_woken(void **state) {
         assert_false(mr_shm_export_look(ends.export, false));
         mr_buffer_unref(&taken[0]);
         assert_true(mr_shm_export_look(ends.export, false));
+        assert_false(mr_shm_export_look(ends.export, false)); /* It has been told. */
         assert_false(readable(mr_shm_export_fd(ends.export)));
         mr_shm_export_drive(ends.export, true);
         assert_false(mr_shm_export_look(ends.export, false));

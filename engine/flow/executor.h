@@ -25,9 +25,10 @@
 
 typedef struct mr_executor mr_executor;
 typedef void mr_task_function(void *context);
-/* Whether there is something for a task to do, told without a system call. `last`: it is not asked again for some time, so
- * that whoever brings something from now on must wake the task. It must not wait for anybody who calls mr_task_poll or
- * mr_task_unpoll. */
+/* Whether there is something for a task to do, told without a system call and once: were it told again until the task is
+ * done with it, whoever looks would do nothing else, and stand in its way. `last`: it is not asked again for some time,
+ * so that whoever brings something from now on must wake the task. It must not wait for anybody who calls mr_task_poll
+ * or mr_task_unpoll. */
 typedef bool mr_task_peek(void *context, bool last);
 
 /* Embedded in its owner. All fields are the executor's. */

@@ -121,8 +121,9 @@ void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);
 /* The next note of a peer, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message: none
  * now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
 int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes);
-/* Since mr_shm_export_drive said that it sleeps: whether something has come, told from memory alone. The bell is not rung from
- * now on, unless this is the last look: then it is again. */
+/* Since mr_shm_export_drive said that it sleeps: whether something has come, told from memory alone and once for each
+ * peer's notes and leases, until it is driven again. The bell is not rung from now on, unless this is the last look:
+ * then it is again. */
 bool mr_shm_export_look(mr_shm_export *export, bool last);
 /* Whether the export's descriptor is to become readable for notes of this peer: true to begin with. */
 void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed);

@@ -27,6 +27,7 @@ struct mr_shm_peer {
     bool gone;
     bool heeded;       /* the export's bell is to be rung for its notes */
     bool armed;        /* and for leases */
+    bool told;         /* mr_shm_export_look has said since then that leases have come back */
     mr_shm_area *area; /* stays for the last notes of one that is gone */
     uint64_t taken;    /* leases, from their ring */
     uint32_t free_count;

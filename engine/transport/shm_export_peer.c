@@ -75,6 +75,7 @@ static size_t room_for(mr_shm_export *self, mr_shm_peer *peer, uint8_t **place) 
 }
 
 void mr_shm_peer_arm(mr_shm_export *self, mr_shm_peer *peer) {
+    peer->told = false;
     while ((peer->armed = peer->fd >= 0 && lent_count(peer)) &&
            !mr_shm_ring_arm(&peer->area->head->leases, peer->taken))
         mr_shm_peer_collect(self, peer);
@@ -82,8 +83,16 @@ void mr_shm_peer_arm(mr_shm_export *self, mr_shm_peer *peer) {
         mr_shm_ring_bell(self->bell);
 }
 
+static bool look_for_leases(mr_shm_peer *peer, bool last) {
+    if (!peer->armed || peer->fd < 0 || (peer->told && !last))
+        return false;
+    const bool news = mr_shm_ring_look(&peer->area->head->leases, peer->taken, last) && !peer->told;
+    peer->told |= news;
+    return news;
+}
+
 static bool look_at(mr_shm_peer *peer, bool last) {
-    bool leases = peer->armed && peer->fd >= 0 && mr_shm_ring_look(&peer->area->head->leases, peer->taken, last);
+    bool leases = look_for_leases(peer, last);
     bool notes = peer->area && peer->heeded && mr_shm_notes_look(&peer->area->up, last);
     return leases || notes;
 }

@@ -95,16 +95,19 @@ bool mr_shm_notes_rest(mr_shm_notes *notes) {
     if (!mr_shm_notes_closed(notes))
         atomic_store(&notes->channel->reader, MR_SHM_ASLEEP);
     notes->resting = atomic_load(&notes->channel->written) == notes->mine;
+    notes->told = false;
     return notes->resting;
 }
 
 bool mr_shm_notes_look(mr_shm_notes *notes, bool last) {
     uint32_t from = last ? MR_SHM_AWAKE : MR_SHM_ASLEEP;
-    if (!notes->resting)
+    if (!notes->resting || (notes->told && !last))
         return false;
     if (atomic_load_explicit(&notes->channel->reader, memory_order_relaxed) == from)
         atomic_compare_exchange_strong(&notes->channel->reader, &from, last ? MR_SHM_ASLEEP : MR_SHM_AWAKE);
-    return atomic_load(&notes->channel->written) != notes->mine;
+    const bool news = !notes->told && atomic_load(&notes->channel->written) != notes->mine;
+    notes->told |= news;
+    return news;
 }
 
 void mr_shm_notes_close(mr_shm_notes *notes) {

@@ -42,6 +42,7 @@ typedef struct mr_shm_notes {
     uint64_t mine;   /* this end's count */
     uint64_t theirs; /* the other's, when last looked */
     bool resting;    /* the reader has asked for the bell, and read nothing since */
+    bool told;       /* mr_shm_notes_look has said since then that a note has come */
 } mr_shm_notes;
 
 /* The writer. How many bytes a note may have now, at most MR_SHM_NOTE_BYTES, and where they are to lie. *bytes is 0 where
@@ -55,8 +56,8 @@ bool mr_shm_notes_post(mr_shm_notes *notes, size_t bytes);
 int mr_shm_notes_fetch(mr_shm_notes *notes, void *data, size_t room, size_t *bytes);
 /* Asks for the bell. False: there are notes, so do not sleep. */
 bool mr_shm_notes_rest(mr_shm_notes *notes);
-/* Whether a note has come since it rests; false where it does not. The bell is not rung from now on, unless this is the last
- * look: then it is, as if nobody had looked. */
+/* Whether a note has come since it rests, told once; false where it does not rest. The bell is not rung from now on,
+ * unless this is the last look: then it is, as if nobody had looked. */
 bool mr_shm_notes_look(mr_shm_notes *notes, bool last);
 /* It will read nothing more that is not there yet. */
 void mr_shm_notes_close(mr_shm_notes *notes);
