@@ -57,6 +57,44 @@ static void who_polls_sleeps_in_the_end(void **state) {
     destroy(executor);
 }
 
+/* Comes again and again, as what keeps a connection alive does, with or without something to do. */
+typedef struct upkeep {
+    mr_task task;
+    bool brings;
+    atomic_int ran;
+} upkeep;
+
+static void keep_up(void *context) {
+    upkeep *self = context;
+    atomic_fetch_add(&self->ran, 1);
+    if (self->brings)
+        mr_executor_keep_polling();
+    mr_task_wake_at(&self->task, mr_executor_now_ns(self->task.executor) + 5000000);
+}
+
+/* Upkeep that comes sooner than workers cease to poll would have them do so for ever. */
+static void upkeep_alone_keeps_nobody_polling(void **state) {
+    (void)state;
+    enum { POLL_MS = 20, TURNS = 100, MOST_MS = 5 * POLL_MS };
+    for (int brings = 0; brings < 2; brings++) {
+        mr_executor *executor = make(2, POLL_MS * 1000000L);
+        repeater first = {.ending = true};
+        upkeep self = {.brings = brings};
+        mr_task_init(&first.task, executor, run_again, &first);
+        mr_task_init(&self.task, executor, keep_up, &self);
+        mr_task_for_upkeep(&self.task);
+        mr_task_wake(&first.task);
+        mr_task_wake(&self.task);
+        while (atomic_load(&self.ran) < TURNS || (brings && mr_executor_cpu_ns(executor) <= MOST_MS * 1000000L))
+            sleep_ms(5);
+        if (!brings)
+            assert_in_range(mr_executor_cpu_ns(executor), 0, MOST_MS * 1000000L);
+        mr_executor_stop(executor);
+        mr_task_fini(&self.task);
+        mr_executor_destroy(&executor);
+    }
+}
+
 /* Something that work comes from in memory: who brings it wakes the task only where nobody looks. */
 enum { PARCELS = 20000 };
 typedef struct parcels {
@@ -220,6 +258,7 @@ static void too_many_to_poll_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_polls_sleeps_in_the_end),
+        cmocka_unit_test(upkeep_alone_keeps_nobody_polling),
         cmocka_unit_test(what_is_polled_wakes_its_task),
         cmocka_unit_test(the_last_look_is_told),
         cmocka_unit_test(who_is_about_to_sleep_is_stopped),

@@ -84,6 +84,11 @@ int mr_executor_worker_here(void) {
     return this_worker ? (int)(this_worker - this_worker->executor->workers) : 0;
 }
 
+void mr_executor_keep_polling(void) {
+    if (this_worker)
+        this_worker->worked = true;
+}
+
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
 
 /* How an idle worker is called. */
@@ -329,12 +334,14 @@ static void rest(mr_executor *executor) {
 }
 
 /* The next task from the queue; sleeps until there is one. NULL: the executor is stopping. */
-static mr_task *next_queued(mr_executor *executor) {
+static mr_task *next_queued(mr_worker *self) {
+    mr_executor *executor = self->executor;
     mr_task *task = NULL;
     call called = CALL_NOBODY;
     pthread_mutex_lock(&executor->lock);
-    if (executor->poll_ns)
+    if (executor->poll_ns && self->worked)
         executor->poll_until_ns = mr_executor_now_ns(executor) + executor->poll_ns;
+    self->worked = false;
     while (!executor->stopping) {
         if (executor->timers.count)
             fire_timers(executor, mr_executor_now_ns(executor));
@@ -380,10 +387,11 @@ static void *work(void *context) {
             check_timers(executor);
         } else {
             self->chain = 0;
-            task = next_queued(executor);
+            task = next_queued(self);
         }
         if (!task)
             return NULL;
+        self->worked |= !task->upkeep;
         mr_task_run(task);
     }
 }

@@ -42,12 +42,13 @@ typedef struct mr_task {
     size_t heap_position;   /* in the timer heap, from 1; 0: not in it */
     struct mr_task_thread *thread; /* a thread of its own, or NULL */
     int fd;                 /* that is watched */
+    bool upkeep;            /* its runs alone keep nobody polling */
     mr_task_peek *peek;     /* where it is polled */
 } mr_task;
 
 /* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
-/* Before it starts: for so long after the last task an idle worker looks for work again and again, one at a time, so that
+/* Before it starts: for so long after the last task that is not for upkeep an idle worker looks for work again and again, one at a time, so that
  * nobody need wake it: in the queue, at the timers, which are not late then to share a wake-up, and where mr_task_poll
  * says. 0, which is so unless said: it sleeps at once. */
 void mr_executor_busy_poll(mr_executor *executor, int64_t poll_ns);
@@ -87,6 +88,11 @@ void mr_task_unwatch(mr_task *task);
  * at all unless that was asked for: there must be another way to wake the task, beside this. MR_ERROR_UNAVAILABLE: there
  * are too many. */
 int mr_task_poll(mr_task *task, mr_task_peek *peek);
+/* Before its first wake: it is also woken where there is nothing for anybody to do, such as by what keeps a connection alive,
+ * so that workers poll on after it only where it says that there was something. */
+void mr_task_for_upkeep(mr_task *task);
+/* Says so: by whatever this worker does there is something to do, and soon more. Elsewhere it is nothing. */
+void mr_executor_keep_polling(void);
 /* `peek` is not called any more. The task may be woken once more. */
 void mr_task_unpoll(mr_task *task);
 /* Processor nanoseconds of its own thread; 0 where it has none. */

@@ -17,6 +17,7 @@ typedef struct mr_worker {
     pthread_t thread;
     mr_task *next; /* woken by the task that runs now: runs next, here */
     int chain;     /* how many tasks ran like that in a row */
+    bool worked;   /* since it last looked for a task, and not for upkeep alone */
 } mr_worker;
 
 struct mr_task_thread {
@@ -36,7 +37,7 @@ struct mr_executor {
     int looking;       /* workers that wait in `lookout` */
     bool polling;      /* one looks at what is polled again and again, and at the timers, and does not sleep */
     atomic_bool poked; /* it is to look at the queue, too */
-    int64_t poll_ns;   /* for so long after the last task; 0: nobody polls */
+    int64_t poll_ns;   /* for so long after the last task that was no upkeep; 0: nobody polls */
     int64_t poll_until_ns;
     bool stopping;
     mr_timers timers;

@@ -78,6 +78,10 @@ int mr_task_poll(mr_task *task, mr_task_peek *peek) {
     return room ? MR_OK : mr_fail(MR_ERROR_UNAVAILABLE, "workers poll for %d tasks already", MR_EXECUTOR_POLLED);
 }
 
+void mr_task_for_upkeep(mr_task *task) {
+    task->upkeep = true;
+}
+
 void mr_task_unpoll(mr_task *task) {
     mr_executor *executor = task->executor;
     pthread_mutex_lock(&executor->polls);

@@ -75,6 +75,7 @@ static void take_frame(cut_in *in, size_t giver, const mr_cut_item *taken, int64
         refuse(in, taken, "out of memory", now_ns);
         return;
     }
+    mr_executor_keep_polling();
     mr_cut_lanes_put(in->lanes, giver, &thing, now_ns);
 }
 
@@ -391,6 +392,8 @@ static int open(mr_stage *self) {
     mr_task_init(&in->room, in->instance->graph->executor, tell_room, in);
     mr_task_init(&in->letters, in->instance->graph->executor, read_letters, in);
     mr_task_init(&in->turn, in->instance->graph->executor, take_turn, in);
+    mr_task_for_upkeep(&in->letters);
+    mr_task_for_upkeep(&in->turn);
     in->has_tasks = true;
     int status = create_parts(in);
     if (!status) {

@@ -330,6 +330,7 @@ static int open(mr_stage *self) {
     out->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
     mr_lock_init(&out->lock);
     mr_task_init(&out->turn, out->instance->graph->executor, take_turn, out);
+    mr_task_for_upkeep(&out->turn);
     out->locking = true;
     int status = mr_dead_letter_prepare(out->cut);
     if (!status)
