@@ -1,6 +1,7 @@
 """run --resume: what is killed goes on, with no record twice and none missing. The reference is the same pipeline, run
 to its end at once."""
 import json
+import pathlib
 import random
 import shutil
 import signal
@@ -8,6 +9,7 @@ import time
 
 import clips
 from harness import MILLRACE, PICTURES, SAMPLES, TIMEOUT, Case, call, main, start
+from watched import children_of
 
 SEED = random.randrange(1 << 32)
 
@@ -50,6 +52,17 @@ NODES = """nodes:
   reader: {sources: [a]}
   rest: {stages: [decode, phash, results]}
 """
+SEVERAL_NODES = """nodes:
+  reader: {{stages: [decode]}}
+  rest: {{stages: [hog, results]}}
+"""
+
+
+def is_at_work(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except OSError:
+        return False
 
 
 def lines_of(path):
@@ -170,6 +183,29 @@ class Resume(Case):
             self.output.unlink()
             for left in self.folder.glob("checkpoint*"):
                 left.unlink()
+
+    def test_nodes_are_gone_with_who_watches_over_them(self):
+        """At once: what they would do in order to end would be done to files of the next run."""
+        text, audit = SEVERAL + SEVERAL_NODES, self.folder / "audit"
+        expected = self.reference(text.format(samples=SAMPLES, paced=""))
+        pipeline = self.write(text.format(samples=SAMPLES, paced=", realtime: true"))
+        running, until = start([*self.command(pipeline), "--audit", audit], stdout=-3, stderr=-3), time.monotonic() + TIMEOUT
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        while lines_of(self.output) < 10:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+        nodes = children_of(running.pid)
+        self.assertEqual(set(nodes), {"reader", "rest"})
+        running.kill()
+        running.wait()
+        while any(map(is_at_work, nodes.values())):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+        events = {json.loads(line)["event"] for line in audit.read_text().splitlines()}
+        self.assertFalse(events & {"signal", "run ends"}, events)
+        self.assertTrue(self.finish(pipeline)["ledger"]["balanced"])
+        self.assertEqual(sorted(self.output.read_text().splitlines()), expected)
 
     def test_folders_of_pictures(self):
         for i, name in enumerate(("orange.jpg", "baboon.jpg", "squirrel_cls.jpg") * 12):

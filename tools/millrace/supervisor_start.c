@@ -45,7 +45,8 @@ static void leave_terminal(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child; never returns. It ends with who started it. */
+/* In the child; never returns. Where whoever started it is killed it is, too: left alone it would hold files that the next
+ * run writes, and tell of checkpoints that this has taken up. */
 static void become(const mr_supervisor *s, const mr_child *child, int report) {
     char replica[16], fd[16], epoch[16], written[MR_ASIDE + sizeof child->name];
     size_t count = 0;
@@ -66,7 +67,7 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
     if (s->how->control)
         command[count] = of_node("--control", s->how->control, child);
     leave_terminal();
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != s->self)
         _exit(mr_status_exit_code(MR_ERROR_CANCELLED));
     setenv(MR_REPORT_VARIABLE, fd, 1);
