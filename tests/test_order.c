@@ -99,12 +99,35 @@ static void test_nothing_is_proven_after_a_death(void **state) {
     (void)state;
     mr_order *order = make(1);
     mr_order_disturb(order, 0, 0);
+    mr_order_disturb(order, 0, 0);
     for (size_t g = 0; g < GIVERS; g++)
         put(order, g, 0, 1 + g, 0);
     expect_none(order, PATIENCE - 1);
     put(order, 1, 0, 0, PATIENCE - 1);
     for (uint64_t seq = 0; seq <= 3; seq++)
         expect(order, PATIENCE - 1, 0, seq);
+    mr_order_destroy(&order);
+}
+
+/* Nobody could take the first ones when they were given: those that come first are not held for that. */
+static void test_who_comes_first_proves_something(void **state) {
+    mr_order *order;
+    (void)state;
+    assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE), MR_OK);
+    mr_order_disturb(order, 0, 0);
+    mr_order_disturb(order, 1, 5);
+    put(order, 0, 0, 10, 10);
+    expect_none(order, 10);
+    put(order, 1, 0, 9, 11);
+    expect(order, 11, 0, 9);
+    expect(order, 11, 0, 10);
+    mr_order_disturb(order, 1, 12);
+    put(order, 0, 0, 13, 13);
+    put(order, 1, 0, 14, 13);
+    expect_none(order, 14);
+    mr_order_end(order, 0);
+    expect(order, 15, 0, 13);
+    expect(order, 15, 0, 14);
     mr_order_destroy(&order);
 }
 
@@ -155,6 +178,7 @@ int main(void) {
         cmocka_unit_test(test_an_epoch_ends_where_it_is_said),
         cmocka_unit_test(test_gaps_end),
         cmocka_unit_test(test_nothing_is_proven_after_a_death),
+        cmocka_unit_test(test_who_comes_first_proves_something),
         cmocka_unit_test(test_ends_let_go),
         cmocka_unit_test(test_random_shares),
     };

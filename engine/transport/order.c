@@ -32,6 +32,7 @@ struct mr_order {
     int64_t patience_ns, calm_ns; /* before calm_ns what processes have given proves nothing */
     lane *lanes;
     mark *marks;                  /* sources x givers */
+    bool *seen;                   /* by giver: it has come once */
     held *free;
 };
 
@@ -56,7 +57,8 @@ int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t pat
     made->patience_ns = patience_ns;
     made->lanes = mr_calloc(sources, sizeof *made->lanes);
     made->marks = mr_calloc(sources * givers, sizeof *made->marks);
-    if (!made->lanes || !made->marks)
+    made->seen = mr_calloc(givers, sizeof *made->seen);
+    if (!made->lanes || !made->marks || !made->seen)
         goto fail;
     *order = made;
     return MR_OK;
@@ -77,6 +79,7 @@ void mr_order_destroy(mr_order **order) {
     }
     mr_free(gone->lanes);
     mr_free(gone->marks);
+    mr_free(gone->seen);
     mr_free(gone);
 }
 
@@ -156,7 +159,9 @@ void mr_order_end(mr_order *order, uint32_t source) {
 }
 
 void mr_order_disturb(mr_order *order, size_t giver, int64_t now_ns) {
-    order->calm_ns = now_ns + order->patience_ns;
+    if (order->seen[giver])
+        order->calm_ns = now_ns + order->patience_ns;
+    order->seen[giver] = true;
     for (size_t s = 0; s < order->sources; s++)
         order->marks[s * order->givers + giver].known = false;
 }
