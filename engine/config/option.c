@@ -350,7 +350,7 @@ static void offer_key(mr_nearest *nearest, const char *key, char *keys, size_t b
 
 static int unknown_key(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
                        const mr_yaml *entry) {
-    enum { LISTED = 8 };
+    enum { LISTED = 9 };
     char hint[MR_OPTION_TEXT], meant[MR_OPTION_TEXT], keys[MR_OPTION_TEXT] = "its keys are ";
     size_t count = 0;
     mr_nearest nearest = {.wanted = entry->key};

@@ -48,8 +48,8 @@ static const char *hint_part(const mr_yaml *found, char *text, size_t bytes) {
 
 static const char *hint_unit(const mr_yaml *found, char *text, size_t bytes) {
     double value;
-    if (found->kind != MR_YAML_SCALAR || !mr_value_double(found->text, &value))
-        return NULL;
+    if (found->kind != MR_YAML_SCALAR || !mr_value_double(found->text, &value) || value < 0)
+        return NULL; /* No duration is less than nothing, with whatever unit. */
     snprintf(text, bytes, "write the unit too, as in %sms or %ss", found->text, found->text);
     return text;
 }
