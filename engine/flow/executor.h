@@ -48,9 +48,9 @@ typedef struct mr_task {
 
 /* `workers` threads are started by mr_executor_start; `seed` not 0: deterministic, no threads. */
 int mr_executor_create(mr_executor **executor, int workers, uint64_t seed);
-/* Before it starts: for so long after the last task that is not for upkeep an idle worker looks for work again and again, one at a time, so that
- * nobody need wake it: in the queue, at the timers, which are not late then to share a wake-up, and where mr_task_poll
- * says. 0, which is so unless said: it sleeps at once. */
+/* Before it starts: for so long after the last task that is not for upkeep an idle worker looks for work again and
+ * again, one at a time, so that nobody need wake it: in the queue, at the timers, which are not late then to share a
+ * wake-up, and where mr_task_poll says. 0, which is so unless said: it sleeps at once. */
 void mr_executor_busy_poll(mr_executor *executor, int64_t poll_ns);
 int mr_executor_start(mr_executor *executor);
 /* What the system shows of the worker thread of that index; writes into `name` and returns it. A task's own thread
@@ -88,8 +88,8 @@ void mr_task_unwatch(mr_task *task);
  * at all unless that was asked for: there must be another way to wake the task, beside this. MR_ERROR_UNAVAILABLE: there
  * are too many. */
 int mr_task_poll(mr_task *task, mr_task_peek *peek);
-/* Before its first wake: it is also woken where there is nothing for anybody to do, such as by what keeps a connection alive,
- * so that workers poll on after it only where it says that there was something. */
+/* Before its first wake: it is also woken where there is nothing for anybody to do, such as by what keeps a connection
+ * alive, so that workers poll on after it only where it says that there was something. */
 void mr_task_for_upkeep(mr_task *task);
 /* Says so: by whatever this worker does there is something to do, and soon more. Elsewhere it is nothing. */
 void mr_executor_keep_polling(void);

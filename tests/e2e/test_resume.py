@@ -189,7 +189,8 @@ class Resume(Case):
         text, audit = SEVERAL + SEVERAL_NODES, self.folder / "audit"
         expected = self.reference(text.format(samples=SAMPLES, paced=""))
         pipeline = self.write(text.format(samples=SAMPLES, paced=", realtime: true"))
-        running, until = start([*self.command(pipeline), "--audit", audit], stdout=-3, stderr=-3), time.monotonic() + TIMEOUT
+        running = start([*self.command(pipeline), "--audit", audit], stdout=-3, stderr=-3)
+        until = time.monotonic() + TIMEOUT
         self.addCleanup(running.wait)
         self.addCleanup(running.kill)
         while lines_of(self.output) < 10:

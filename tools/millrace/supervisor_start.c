@@ -45,8 +45,8 @@ static void leave_terminal(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the child; never returns. Where whoever started it is killed it is, too: left alone it would hold files that the next
- * run writes, and tell of checkpoints that this has taken up. */
+/* In the child; never returns. Where whoever started it is killed it is, too: left alone it would hold files that the
+ * next run writes, and write checkpoints that this has taken up. */
 static void become(const mr_supervisor *s, const mr_child *child, int report) {
     char replica[16], fd[16], epoch[16], written[MR_ASIDE + sizeof child->name];
     size_t count = 0;
