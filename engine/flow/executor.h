@@ -93,7 +93,8 @@ int mr_task_poll(mr_task *task, mr_task_peek *peek);
 void mr_task_for_upkeep(mr_task *task);
 /* Says so: by whatever this worker does there is something to do, and soon more. Elsewhere it is nothing. */
 void mr_executor_keep_polling(void);
-/* `peek` is not called any more. The task may be woken once more. */
+/* `peek` is not called any more, nor for the last time where somebody looks just now: who brings something may still
+ * rely on that, so the caller sees to what there is itself. The task may be woken once more. */
 void mr_task_unpoll(mr_task *task);
 /* Processor nanoseconds of its own thread; 0 where it has none. */
 int64_t mr_task_cpu_ns(const mr_task *task);

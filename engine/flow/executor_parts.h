@@ -36,7 +36,7 @@ struct mr_executor {
     atomic_int calls;  /* threads that have yet to send the signal, without the lock */
     int looking;       /* workers that wait in `lookout` */
     bool polling;      /* one looks at what is polled again and again, and at the timers, and does not sleep */
-    atomic_bool poked; /* it is to look at the queue, too */
+    atomic_bool poked; /* it is to look at the queue, or to stop */
     int64_t poll_ns;   /* for so long after the last task that was no upkeep; 0: nobody polls */
     int64_t poll_until_ns;
     bool stopping;
