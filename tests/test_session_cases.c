@@ -418,25 +418,67 @@ static uint64_t welcome_of(mr_sender *sender) {
     return session;
 }
 
+/* Lets receivers come on routes 1 and 2, each of which grants as much; `granted[i]` is the report that does so. */
+static void let_two_come(pair *p, bool live, uint64_t frames, uint64_t bytes, mr_cut_message granted[2]) {
+    mr_sender_params sending = pair_sender_params();
+    const mr_receiver_params receiving = pair_receiver_params("b");
+    const char *const names[] = {"b", "c"};
+    sending.live = live;
+    pair_open(p, &sending, &receiving);
+    for (uint32_t i = 0; i < 2; i++) {
+        const mr_cut_message hello = {.kind = MR_MESSAGE_HELLO,
+                                      .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, names[i], 10, 1, {7}, "a->b",
+                                                "pictures", ""}};
+        assert_int_equal(mr_sender_receive(p->sender, i + 1, &hello, S), MR_OK);
+        granted[i] = (mr_cut_message){.kind = MR_MESSAGE_REPORT, .session = welcome_of(p->sender), .number = 1,
+                                      .report = {.granted_frames = frames, .granted_bytes = bytes, .progress = 1}};
+        assert_int_equal(mr_sender_receive(p->sender, i + 1, &granted[i], S), MR_OK);
+        assert_true(mr_sender_has_room(p->sender, 10));
+    }
+}
+
+/* Gives a frame to whoever is to have it, who grants one more at once. Which of the two it was. */
+static int give_one(pair *p, mr_cut_message granted[2], uint32_t source, uint64_t seq) {
+    mr_cut_item frame = pair_frame(seq);
+    mr_action action;
+    frame.identity.source = source;
+    assert_int_equal(mr_sender_offer(p->sender, &frame, S), MR_OK);
+    assert_true(mr_sender_next(p->sender, S, &action));
+    assert_int_equal(action.message.kind, MR_MESSAGE_ITEMS);
+    const mr_settled done = {action.message.items.item[0].position, 1, MR_NOTE_DELIVERED, NULL, NULL};
+    mr_cut_message *report = &granted[action.peer - 1];
+    report->number++;
+    report->report.granted_frames++;
+    report->report.granted_bytes += frame.bytes;
+    report->report.progress++;
+    report->report.settled = &done;
+    report->report.settled_count = 1;
+    assert_int_equal(mr_sender_receive(p->sender, action.peer, report, S), MR_OK);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    return report != granted;
+}
+
+/* However little there is to do, and in whatever rhythm sources take turns. */
+static void test_all_get_of_each_source(void **state) {
+    pair *p = *state;
+    for (int sources = 1; sources <= 2; sources++) {
+        mr_cut_message granted[2];
+        int given[2][2] = {{0}};
+        let_two_come(p, false, 4, 400, granted);
+        for (uint64_t i = 0; i < 16; i++) {
+            const uint32_t source = (uint32_t)(i % (uint64_t)sources);
+            given[source][give_one(p, granted, source, i)]++;
+        }
+        for (int source = 0; source < sources; source++)
+            assert_int_equal(given[source][0], given[source][1]);
+    }
+}
+
 /* Two receivers grant so much that the sum of it has no room in 64 bits: it must not come out as little. */
 static void test_credit_without_end(void **state) {
     pair *p = *state;
-    mr_sender_params sending = pair_sender_params();
-    const mr_receiver_params receiving = pair_receiver_params("b");
-    sending.live = true;
-    pair_open(p, &sending, &receiving);
-    const char *const names[] = {"b", "c"};
-    for (uint32_t i = 0; i < 2; i++) {
-        const mr_cut_message hello = {
-            .kind = MR_MESSAGE_HELLO, .hello = {MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST, names[i], 10, 1,
-                                                {7}, "a->b", "pictures", ""}};
-        assert_int_equal(mr_sender_receive(p->sender, i + 1, &hello, S), MR_OK);
-        const mr_cut_message report = {
-            .kind = MR_MESSAGE_REPORT, .session = welcome_of(p->sender), .number = 1,
-            .report = {.granted_frames = UINT64_C(1) << 63, .granted_bytes = UINT64_MAX, .progress = 1}};
-        assert_int_equal(mr_sender_receive(p->sender, i + 1, &report, S), MR_OK);
-        assert_true(mr_sender_has_room(p->sender, 10));
-    }
+    mr_cut_message granted[2];
+    let_two_come(p, true, UINT64_C(1) << 63, UINT64_MAX, granted);
     assert_int_equal(mr_sender_counts(p->sender).malformed, 0);
     pair_offer(p->sender, 0);
     mr_action action;
@@ -452,7 +494,8 @@ int main(void) {
         TEST(test_only_the_node_of_the_plan), TEST(test_old_sessions),
         TEST(test_which_message_is_next), TEST(test_which_report_is_next), TEST(test_windows),
         TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),
-        TEST(test_runs), TEST(test_leaving), TEST(test_live), TEST(test_credit_without_end),
+        TEST(test_runs), TEST(test_leaving), TEST(test_live), TEST(test_all_get_of_each_source),
+        TEST(test_credit_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

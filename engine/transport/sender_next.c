@@ -62,11 +62,14 @@ static bool may_take(const mr_sender *sender, const peer *p, const slot *s) {
            has_credit_for(p, s) && !(p->suspects && sender->now_ns < p->alone_until_ns);
 }
 
-/* Who has the most credit left of those that may take it. */
+/* Who has the most credit left of those that may take it; of several, who comes next behind the one that had the source's
+ * item before. So none gets all of a source as long as another might: what brings frames in order again behind them all
+ * knows that one is missing only once each of them has given later ones. */
 static peer *choose(mr_sender *sender, const slot *s, bool only_idle) {
+    const uint32_t before = sender->lanes[s->item.identity.source].taker;
     peer *best = NULL;
-    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
-        peer *p = &sender->peers[i];
+    for (uint32_t i = 1; i <= sender->params.most_peers; i++) {
+        peer *p = &sender->peers[(before + i) % sender->params.most_peers];
         if (may_take(sender, p, s) && !(only_idle && p->leased) &&
             (!best || p->granted_frames - p->used_frames > best->granted_frames - best->used_frames))
             best = p;
@@ -84,6 +87,7 @@ static uint32_t takers(const mr_sender *sender, const slot *s) {
 static void put(mr_sender *sender, peer *p, uint64_t position, mr_cut_message *message) {
     slot *s = slot_at(sender, position);
     sender_lease(sender, position, p);
+    sender->lanes[s->item.identity.source].taker = (uint32_t)(p - sender->peers);
     if (s->item.kind == MR_CUT_FRAME) {
         p->used_frames++;
         p->used_bytes += s->item.bytes;

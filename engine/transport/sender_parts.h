@@ -60,6 +60,7 @@ typedef struct lane {
     mr_identity gone;           /* the last of what is settled, as a mark `lost` (sender_lost.c) */
     bool known, owes;           /* there is that; it may be news to receivers */
     bool away;                  /* the last that was offered says that nothing comes for now */
+    uint32_t taker;             /* who was sent its last item, by place among the peers */
 } lane;
 
 /* An action that waits to be taken, where it is not found by looking: PEER, and all messages but items and beats. */
