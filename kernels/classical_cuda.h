@@ -3,8 +3,8 @@
  *
  * `work` is as for the _enqueue functions, except that src, dst and changed point to memory of the device, and that the
  * layout of gradients is given in the place of work->hog; it is copied. `stream` is a cudaStream_t of the calling
- * thread's current device. `scratch` is device memory of so many bytes, undefined content, that must stay until the work
- * is done; streams do not share it. Nothing waits.
+ * thread's current device. `scratch` is device memory of so many bytes, undefined content, that must stay until the
+ * work is done; streams do not share it. Nothing waits.
  *
  * Results are equal to those of the processor, bit for bit: the code is compiled without contraction
  * (-fmad=false), and with IEEE quotients and square roots, as nvcc does unless told otherwise. Errors:

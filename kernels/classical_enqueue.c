@@ -47,8 +47,8 @@ static int run_change(void *arguments) {
     return MR_OK;
 }
 
-/* On a CUDA device work is launched, by so many calls, in memory of the stream where `bytes` asks for it; elsewhere it is
- * submitted. */
+/* On a CUDA device work is launched, by so many calls, in memory of the stream where `bytes` asks for it; elsewhere it
+ * is submitted. */
 #define ENQUEUE(name, bytes, calls, arguments)                                                                         \
     typedef struct name##_launch {                                                                                     \
         mr_##name##_work work;                                                                                         \

@@ -1,6 +1,6 @@
-/* Pixels of the small picture to R, G and B, for vectors of any width: once for the variants that have wide ones. It is no header
- * of functions but a part of each variant, which says before how its vectors are: `wide`, of WIDE_LANES floats; WIDE_INTEGERS, of
- * as many; WIDE(operation), the intrinsic; WIDE_LOAD_I16, which loads as many int16. */
+/* Pixels of the small picture to R, G and B, for vectors of any width: once for the variants that have wide ones. It is
+ * no header of functions but a part of each variant, which says before how its vectors are: `wide`, of WIDE_LANES
+ * floats; WIDE_INTEGERS, of as many; WIDE(operation), the intrinsic; WIDE_LOAD_I16, which loads as many int16. */
 #ifndef MILLRACE_KERNELS_CONVERT_WIDE_H
 #define MILLRACE_KERNELS_CONVERT_WIDE_H
 

@@ -1,6 +1,7 @@
-/* cuBLAS, opened at run time. Linked statically its libraries are many times as large as all else that millrace needs; linked
- * dynamically the program would not start on machines without them, and few machines that only run pipelines have them.
- * Its functions are few and their signatures have been the same since version 4, so no header of it is needed either. */
+/* cuBLAS, opened at run time. Linked statically its libraries are many times as large as all else that millrace needs;
+ * linked dynamically the program would not start on machines without them, and few machines that only run pipelines
+ * have them. Its functions are few and their signatures have been the same since version 4, so no header of it is
+ * needed either. */
 #ifndef MILLRACE_KERNELS_CUBLAS_H
 #define MILLRACE_KERNELS_CUBLAS_H
 
@@ -8,17 +9,17 @@
 
 #include "kernels/vector.h"
 
-/* Whether the library is there: MILLRACE_CUBLAS, a path, or else the loader's libcublas.so.13 or .12. Looked for once; that
- * it is missing is logged once. Any thread. */
+/* Whether the library is there: MILLRACE_CUBLAS, a path, or else the loader's libcublas.so.13 or .12. Looked for once;
+ * that it is missing is logged once. Any thread. */
 bool mr_cublas_found(void);
 
 /* Bytes of device memory that a call works in. */
 enum { MR_CUBLAS_WORKSPACE_BYTES = 4 << 20 };
 
-/* dst = src times the transpose of the weights, plus `keep` times what is in dst, by cublasSgemm in pedantic mode: single
- * precision throughout, never TF32. `device` is the index of the thread's current device, `stream` one of its
- * cudaStream_t, and `workspace` memory that work of this stream alone uses. One handle is kept for each device, made at its
- * first call. Only where the library was found. MR_ERROR_DEVICE. */
+/* dst = src times the transpose of the weights, plus `keep` times what is in dst, by cublasSgemm in pedantic mode:
+ * single precision throughout, never TF32. `device` is the index of the thread's current device, `stream` one of its
+ * cudaStream_t, and `workspace` memory that work of this stream alone uses. One handle is kept for each device, made at
+ * its first call. Only where the library was found. MR_ERROR_DEVICE. */
 int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *workspace, void *stream);
 
 #endif

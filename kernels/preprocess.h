@@ -89,13 +89,12 @@ size_t mr_preprocess_scratch_bytes(const mr_preprocess *plan);
 void mr_preprocess_run(const mr_preprocess *plan, const mr_kernels *kernels, const mr_picture *source, void *dst,
                        void *scratch);
 
-/* What a stage calls: enqueues the runs of `count` pictures on `stream`, which a CUDA device does by one launch for up to
- * MR_PREPROCESS_LAUNCH pictures of one plan that follow each other. Until the work is done `plan`, the planes and `dst` must
- * stay valid; the structs themselves are copied. Planes and `dst` are in memory that the device of the stream reads.
- * Scratch memory belongs to the thread that does the work and is kept by it.
- * `done`, where given, is called with `context` when the work has run, from the thread that finds it done: a cache can
- * tell which plans are idle. It may not be called for work that a failed device never runs, nor where this function
- * fails. */
+/* What a stage calls: enqueues the runs of `count` pictures on `stream`, which a CUDA device does by one launch for up
+ * to MR_PREPROCESS_LAUNCH pictures of one plan that follow each other. Until the work is done `plan`, the planes and
+ * `dst` must stay valid; the structs themselves are copied. Planes and `dst` are in memory that the device of the
+ * stream reads. Scratch memory belongs to the thread that does the work and is kept by it. `done`, where given, is
+ * called with `context` when the work has run, from the thread that finds it done: a cache can tell which plans are
+ * idle. It may not be called for work that a failed device never runs, nor where this function fails. */
 typedef struct mr_preprocess_work {
     const mr_preprocess *plan;
     mr_picture source;

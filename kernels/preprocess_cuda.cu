@@ -17,7 +17,7 @@ typedef struct view {
     void *dst;
 } view;
 
-/* ---- results ------------------------------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 __device__ static void store(mr_dtype dtype, void *dst, size_t at, float value) {
     if (dtype == MR_DTYPE_U8)
@@ -60,7 +60,7 @@ __device__ static void fill_padding(const view *v, int block, int blocks) {
     }
 }
 
-/* ---- samples ------------------------------------------------------------------------------------------------------ */
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 /* Source rows of one plane that make one small row. */
 typedef struct rows {
@@ -112,8 +112,8 @@ __device__ static int32_t dot_high(uint32_t weights, uint32_t bytes, int32_t sum
 #endif
 }
 
-/* Four neighbouring samples of one byte, the first of them at a whole word in every row: the sums of mr_weigh8, two rows at
- * a time. */
+/* Four neighbouring samples of one byte, the first of them at a whole word in every row: the sums of mr_weigh8, two
+ * rows at a time. */
 __device__ static void weigh_word(const rows *r, int sample, int16_t four[4]) {
     int32_t sum[4];
     for (int k = 0; k < 4; k++)
@@ -144,7 +144,7 @@ __device__ static void weigh_four(const rows *r, int sample, int end, bool words
         four[k] = sample + k < end ? weigh(r, sample + k) : (int16_t)0;
 }
 
-/* ---- three ways to the samples of a pixel ------------------------------------------------------------------------- */
+/* ---- three ways to the samples of a pixel ------------------------------------------------------------------------ */
 
 __device__ static int16_t nearest(const view *v, int p, int c, int column, int row) {
     const mr_preprocess *plan = v->plan;
@@ -192,7 +192,7 @@ __device__ static int16_t along(const view *v, int p, int c, int column, int row
                           v->plan->limit);
 }
 
-/* ---- the kernel --------------------------------------------------------------------------------------------------- */
+/* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
 template <mr_grid_mode MODE>
 __device__ static void make_pixel(const view *v, int column, int row, const int16_t *room) {

@@ -15,7 +15,7 @@ struct mr_preprocess_places {
     mr_resident *resident;
 };
 
-/* ---- tiles -------------------------------------------------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 static int least(int a, int b) {
     return a < b ? a : b;
@@ -106,7 +106,7 @@ static void choose(mr_preprocess_grid *grid) {
     grid->blocks = grid->tiles + (int32_t)((padding + of_block - 1) / of_block);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* A block that is filled from its beginning; without memory it only measures. */
 typedef struct block {
@@ -200,7 +200,7 @@ static void move_grid(mr_preprocess_grid *grid, const void *from, const void *to
     move(&grid->plan.nearest_y, from, to);
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 int mr_preprocess_places_create(mr_preprocess_places **places) {
     mr_preprocess_places *made = mr_calloc(1, sizeof *made);

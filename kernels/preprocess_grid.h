@@ -1,9 +1,9 @@
 /* A preprocess plan as a grid of threads works through it, and its tables on the devices that use it.
  *
  * The small picture, as stored, is cut into tiles; a block of threads makes one tile of one picture. Where neighbouring
- * results share source columns, the block first weighs the rows of the columns that the tile needs into memory of its own,
- * then weighs along them; else each thread weighs all that its own pixel needs. Both give the bits of the C reference. Blocks
- * behind those of the tiles fill the padding.
+ * results share source columns, the block first weighs the rows of the columns that the tile needs into memory of its
+ * own, then weighs along them; else each thread weighs all that its own pixel needs. Both give the bits of the C
+ * reference. Blocks behind those of the tiles fill the padding.
  *
  * Threads: any. Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_GRID_H

@@ -1,10 +1,10 @@
 /* Arithmetic on vectors of floats: linear layers, scores and the best classes, normalising, pooling.
  *
- * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces of it, which a
- * CUDA device does in one launch. The structs given to _enqueue are copied; what their pointers name must stay valid until
- * the work is done, in memory that the device of the stream reads and writes. They have no gaps, since what is the same byte
- * by byte may be launched as a CUDA graph (engine/device/cuda.h). All memory belongs to the caller. Arrays are
- * dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the stream. */
+ * Each operation is a pure function on the calling thread and, with _enqueue, work on a stream: `count` pieces of it,
+ * which a CUDA device does in one launch. The structs given to _enqueue are copied; what their pointers name must stay
+ * valid until the work is done, in memory that the device of the stream reads and writes. They have no gaps, since what
+ * is the same byte by byte may be launched as a CUDA graph (engine/device/cuda.h). All memory belongs to the caller.
+ * Arrays are dense unless a stride, in floats, is given. Any thread; errors of _enqueue are those of the stream. */
 #ifndef MILLRACE_KERNELS_VECTOR_H
 #define MILLRACE_KERNELS_VECTOR_H
 

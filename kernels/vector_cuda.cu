@@ -8,7 +8,7 @@
 
 enum { PIECE = 32, TOP_K_THREADS = 256, NORMALIZE_THREADS = 128, POOL_CHANNELS = 16, LINEAR_SIDE = 16, BIAS_THREADS = 256 };
 
-/* ---- scores and best classes -------------------------------------------------------------------------------------- */
+/* ---- scores and best classes ------------------------------------------------------------------------------------- */
 
 typedef struct top_k_works {
     mr_top_k_work work[PIECE];
@@ -115,7 +115,7 @@ int mr_top_k_cuda(const mr_top_k_work *works, int count, void *stream) {
     return mr_launched("the best classes", cudaSuccess);
 }
 
-/* ---- normalising -------------------------------------------------------------------------------------------------- */
+/* ---- normalising ------------------------------------------------------------------------------------------------- */
 
 typedef struct normalize_works {
     mr_normalize_work work[PIECE];
@@ -151,7 +151,7 @@ int mr_normalize_cuda(const mr_normalize_work *works, int count, void *stream) {
     return mr_launched("vectors of length 1", cudaSuccess);
 }
 
-/* ---- pooling ------------------------------------------------------------------------------------------------------ */
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
 typedef struct pool_works {
     mr_pool_work work[PIECE];
@@ -204,7 +204,7 @@ int mr_pool_mean_cuda(const mr_pool_work *works, int count, void *stream) {
     return mr_launched("means", cudaSuccess);
 }
 
-/* ---- linear layers ------------------------------------------------------------------------------------------------ */
+/* ---- linear layers ----------------------------------------------------------------------------------------------- */
 
 __device__ static float bias_of(const mr_linear_work *work, int32_t output) {
     return work->bias && output < work->outputs ? work->bias[(size_t)output * work->bias_stride] : 0.0f;

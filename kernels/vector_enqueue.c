@@ -49,8 +49,8 @@ ENQUEUE(pool_mean, mr_pool_work)
 RUN(linear)
 #undef RUN
 
-/* workspace: NULL without cuBLAS, which works in memory of the stream, so that products on several streams do not disturb
- * each other. */
+/* workspace: NULL without cuBLAS, which works in memory of the stream, so that products on several streams do not
+ * disturb each other. */
 typedef struct linear_launch {
     mr_linear_work work;
     void *workspace;

@@ -1,10 +1,10 @@
 /* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers where the decoder can.
  *
  * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not
- * selected", "not shown": an edit list, "second field" of a picture, "no picture"); it is dropped ("corrupt",
- * "no key frame": sent before the first picture could be decoded; "stopped": which number its picture has is open, since
- * packets of pictures that are shown before it were not read any more). Packets and pictures are matched by a number that
- * goes through the decoder. */
+ * selected", "not shown": an edit list, "second field" of a picture, "no picture"); it is dropped ("corrupt", "no key
+ * frame": sent before the first picture could be decoded; "stopped": which number its picture has is open, since
+ * packets of pictures that are shown before it were not read any more). Packets and pictures are matched by a number
+ * that goes through the decoder. */
 #include <errno.h>
 #include <string.h>
 

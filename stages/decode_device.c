@@ -43,8 +43,8 @@ void mr_decode_device_widen(mr_format_set *pictures) {
         pictures->pixels |= MR_IN_SET(MR_PIXEL_P010);
 }
 
-/* CUVIDDECODECREATEINFO: as many surfaces as a decoder may be made with, and as many to give pictures out in, which FFmpeg
- * asks for alike; rows and columns are rounded up. */
+/* CUVIDDECODECREATEINFO: as many surfaces as a decoder may be made with, and as many to give pictures out in, which
+ * FFmpeg asks for alike; rows and columns are rounded up. */
 enum { CODEC_SURFACES = 32, COLUMNS = 256, ROWS = 32 };
 
 int64_t mr_decode_device_bytes(const mr_format_set *pictures) {
@@ -145,8 +145,8 @@ static void say_why(mr_decode_device *device, const char *why) {
     device->told = true;
 }
 
-/* Which layouts NVDEC's pictures have here: those of 8 bits NV12 or three planes, those of 10 bits P010. FFmpeg takes deeper
- * ones, and 4:4:4 of more bits, as 16 bits of which the lower ones are nothing: no layout of ours. */
+/* Which layouts NVDEC's pictures have here: those of 8 bits NV12 or three planes, those of 10 bits P010. FFmpeg takes
+ * deeper ones, and 4:4:4 of more bits, as 16 bits of which the lower ones are nothing: no layout of ours. */
 static bool is_carried(const AVPixFmtDescriptor *about) {
     bool halved = about->log2_chroma_w == 1 && about->log2_chroma_h == 1, whole = !about->log2_chroma_w && !about->log2_chroma_h;
     int depth = about->comp[0].depth;
@@ -163,8 +163,8 @@ static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum A
     device->refused |= device->hardware == MR_HARDWARE_REQUIRE;
 }
 
-/* Asked by the decoder for each new kind of picture. What the hardware refuses when it is set up is taken off the list, and
- * the decoder asks again. */
+/* Asked by the decoder for each new kind of picture. What the hardware refuses when it is set up is taken off the list,
+ * and the decoder asks again. */
 static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixelFormat *formats) {
     mr_decode_device *device = codec->opaque;
     enum AVPixelFormat software = AV_PIX_FMT_NONE;
@@ -252,8 +252,8 @@ static held *find_place(mr_decode_device *device, int most) {
     return place;
 }
 
-/* Without a free surface NVDEC fails, and of pinned memory there is only so much. Copies take microseconds, and the decoder is
- * waited for on this thread anyway. MR_ERROR_CANCELLED where the run is to end at once. */
+/* Without a free surface NVDEC fails, and of pinned memory there is only so much. Copies take microseconds, and the
+ * decoder is waited for on this thread anyway. MR_ERROR_CANCELLED where the run is to end at once. */
 static int await_place(mr_decode_device *device, int most, held **place) {
     while (!(*place = find_place(device, most))) {
         if (mr_stage_cancelled(device->self))
@@ -305,8 +305,8 @@ static int copy(mr_stream *stream, const AVFrame *picture, const mr_frame *to) {
     return status;
 }
 
-/* Tells the picture when its copy is done. A failure is told to one event alone, and the frame's, which comes later, must
- * have it too. */
+/* Tells the picture when its copy is done. A failure is told to one event alone, and the frame's, which comes later,
+ * must have it too. */
 static int end_copy(mr_stream *stream, held *place) {
     int status = mr_stream_record(stream, place->event);
     if (status) {

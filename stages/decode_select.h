@@ -16,8 +16,8 @@ void mr_selection_begin(mr_selection *selection);
  * decide, then every, of what is left the first of so many, then fps: time from start on is cut into slots of
  * 1/fps seconds, and the first picture in each is wanted. */
 bool mr_selection_wants(mr_selection *selection, const mr_media *media, int64_t time_ns);
-/* Whether all that is shown before the packet's picture has come, where no packet comes behind the one that is decoded at
- * `last_dts_ns`: those that are missing are decoded later, and shown no sooner than that. */
+/* Whether all that is shown before the packet's picture has come, where no packet comes behind the one that is decoded
+ * at `last_dts_ns`: those that are missing are decoded later, and shown no sooner than that. */
 bool mr_selection_can_count(const mr_frame *packet, int64_t last_dts_ns);
 
 #endif

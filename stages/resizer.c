@@ -31,8 +31,8 @@ static size_t table_bytes(const mr_preprocess_params *params, mr_format source, 
     return bytes;
 }
 
-/* The more a picture is made smaller, the longer its tables are, so that the largest has most. Where sizes are open, what
- * pictures take is not known either, which the plan says. */
+/* The more a picture is made smaller, the longer its tables are, so that the largest has most. Where sizes are open,
+ * what pictures take is not known either, which the plan says. */
 void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     const mr_format_set *set = &n->inputs[0].set;
     mr_format source = mr_format_set_common(set);

@@ -1,6 +1,6 @@
-/* Buffers on devices are made when a pipeline starts, as many as are planned: what is missing shows there, and nothing is
- * allocated while frames pass. What has no planned size is made as it comes, and where there is no memory for it then, frames
- * are dropped and the run goes on. */
+/* Buffers on devices are made when a pipeline starts, as many as are planned: what is missing shows there, and nothing
+ * is allocated while frames pass. What has no planned size is made as it comes, and where there is no memory for it
+ * then, frames are dropped and the run goes on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,8 +79,8 @@ static void a_run_takes_what_is_planned_from_its_start(void **state) {
 
 /* ---- what is not there ----------------------------------------------------------------------------------------- */
 
-/* The allocations of sim:0 in the order of the graph: six pinned buffers of `make`, in the place of which plain memory does, 21
- * of the copy and 15 of `one`. Nothing has run. */
+/* The allocations of sim:0 in the order of the graph: six pinned buffers of `make`, in the place of which plain memory
+ * does, 21 of the copy and 15 of `one`. Nothing has run. */
 static void refuse_start(int allocation, const char *wanted) {
     char parameters[32];
     snprintf(parameters, sizeof parameters, "?fail_allocation=%d", allocation);

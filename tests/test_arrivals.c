@@ -1,5 +1,5 @@
-/* When outcomes of what came over a cut are to be reported: by themselves where they come one by one, together where they
- * come thick. */
+/* When outcomes of what came over a cut are to be reported: by themselves where they come one by one, together where
+ * they come thick. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -239,8 +239,8 @@ static void test_messages_pass_both_ways(void **state) {
     end_send(&dealer, 0, MESSAGES);
     await(&dealer, &dealer.large, MESSAGES);
     end_close(&router);
-    /* What came back is what was sent, and stays as long as somebody refers to it. How often it said hello before it was
-     * heard is open, and more of that may still come. */
+    /* What came back is what was sent, and stays as long as somebody refers to it. How often it said hello before it
+     * was heard is open, and more of that may still come. */
     pthread_mutex_lock(&dealer.lock);
     assert_non_null(dealer.kept);
     assert_int_equal(dealer.kept->bytes, LARGE);

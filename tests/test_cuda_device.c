@@ -1,5 +1,5 @@
-/* What only CUDA devices have to do: reach each other, and wait for each other's events. On two of them, or on those that the
- * host plays. */
+/* What only CUDA devices have to do: reach each other, and wait for each other's events. On two of them, or on those
+ * that the host plays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* Whole pipelines on CUDA devices: what comes out is what the processors give, bit for bit; while frames pass nothing is
- * allocated and nobody waits; memory that is not pinned goes through memory that is; and a device that fails takes no more
- * than its frames along. On GPUs, or on devices that the host plays, which break on demand and count. */
+/* Whole pipelines on CUDA devices: what comes out is what the processors give, bit for bit; while frames pass nothing
+ * is allocated and nobody waits; memory that is not pinned goes through memory that is; and a device that fails takes
+ * no more than its frames along. On GPUs, or on devices that the host plays, which break on demand and count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -267,8 +267,9 @@ static void count_calls(int frame) {
     *(frame <= WARM ? &warm : &late) = mr_host_count();
 }
 
-/* Nobody waits, and nothing is copied from memory that is not pinned, but for tables before the first frame. What is allocated
- * with each frame would be so many times; buffers that are in use a little longer than those before are fewer. */
+/* Nobody waits, and nothing is copied from memory that is not pinned, but for tables before the first frame. What is
+ * allocated with each frame would be so many times; buffers that are in use a little longer than those before are
+ * fewer. */
 static void nothing_is_allocated_while_frames_pass(void **state) {
     (void)state;
     static const char *const firsts[] = {"cuda:0", "[cuda:0, cuda:1]"};

@@ -14,7 +14,7 @@
 
 enum { REPLICAS = 3 };
 
-/* ---- several processes -------------------------------------------------------------------------------------------- */
+/* ---- several processes ------------------------------------------------------------------------------------------- */
 
 static const char *shared_work(int frames, const char *stages) {
     char source[64];
@@ -77,7 +77,7 @@ static void test_replicas_are_killed(void **state) {
     assert_int_equal(c.status, 0);
 }
 
-/* ---- a frame that kills ------------------------------------------------------------------------------------------- */
+/* ---- a frame that kills ------------------------------------------------------------------------------------------ */
 
 /* All of a file of the test's folder of dead letters. */
 static size_t read_letter(const char *name, char *bytes, size_t room) {
@@ -139,7 +139,7 @@ static void test_poison_is_set_aside(void **state) {
     check_letter();
 }
 
-/* ---- a slow consumer ---------------------------------------------------------------------------------------------- */
+/* ---- a slow consumer --------------------------------------------------------------------------------------------- */
 
 static const char *slow_work(int frames, const char *mode) {
     char source[64], stages[256];

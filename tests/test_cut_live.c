@@ -1,5 +1,5 @@
-/* Live cuts as one of the ways to a join: whatever they drop, and whoever is not there, the other way goes on, and every
- * frame is accounted for. */
+/* Live cuts as one of the ways to a join: whatever they drop, and whoever is not there, the other way goes on, and
+ * every frame is accounted for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Formats of decoded pictures: what streams say of colour and rotation, and what is taken where they do not; every pixel
- * layout of FFmpeg; which pictures are selected. */
+/* Formats of decoded pictures: what streams say of colour and rotation, and what is taken where they do not; every
+ * pixel layout of FFmpeg; which pictures are selected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

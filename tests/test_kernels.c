@@ -1,5 +1,5 @@
-/* Operations on vectors: linear layers on devices, scores and best classes, normalising, pooling; and the parity of their
- * variants. Expected values are computed here in double precision, or were computed with NumPy and SciPy as the
+/* Operations on vectors: linear layers on devices, scores and best classes, normalising, pooling; and the parity of
+ * their variants. Expected values are computed here in double precision, or were computed with NumPy and SciPy as the
  * comments say. */
 #include <math.h>
 #include <setjmp.h>
@@ -165,7 +165,7 @@ static void work_on_a_stream(void **state) {
     mr_device_destroy(&device);
 }
 
-/* ---- devices against the C reference ------------------------------------------------------------------------------ */
+/* ---- devices against the C reference ----------------------------------------------------------------------------- */
 
 /* Room for results on a device, filled with NaN, so that what is not written shows. */
 static float *put_poison(on_device *d, size_t count) {

@@ -1,4 +1,5 @@
-/* What a GPU's decoder takes is asked before anything is decoded. The driver and the decoder's library are the tests' own. */
+/* What a GPU's decoder takes is asked before anything is decoded. The driver and the decoder's library are the tests'
+ * own. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

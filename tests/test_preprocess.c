@@ -1,6 +1,6 @@
-/* The preprocess kernel: every variant against the C reference, bit for bit, and that against the whole chain in
- * double precision, on random pictures, sizes and parameters; and batches on devices against the C reference, bit for bit
- * too (skipped where there is no such device). MILLRACE_SEED repeats a run. */
+/* The preprocess kernel: every variant against the C reference, bit for bit, and that against the whole chain in double
+ * precision, on random pictures, sizes and parameters; and batches on devices against the C reference, bit for bit too
+ * (skipped where there is no such device). MILLRACE_SEED repeats a run. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* Providers: models that compute on a device themselves. Sessions on devices are shown with a runtime made for the purpose,
- * whose work the simulated devices watch; what is missing where a provider cannot be had, with a library that stands in for
- * ONNX Runtime. */
+/* Providers: models that compute on a device themselves. Sessions on devices are shown with a runtime made for the
+ * purpose, whose work the simulated devices watch; what is missing where a provider cannot be had, with a library that
+ * stands in for ONNX Runtime. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -151,8 +151,8 @@ static void a_session_on_another_device_is_caught(void **state) {
 
 static const char *const home = BINARY_DIR "/test-provider";
 
-/* Runs the check in a process of its own, since a process keeps its runtime, with the fake one in a folder as pip makes it.
- * `environment` is "NAME=value" up to NULL. */
+/* Runs the check in a process of its own, since a process keeps its runtime, with the fake one in a folder as pip makes
+ * it. `environment` is "NAME=value" up to NULL. */
 static int check_in_child(mr_provider provider, const char *const *environment, char *words, size_t bytes) {
     int ends[2], outcome = 0;
     assert_int_equal(pipe(ends), 0);

@@ -45,8 +45,8 @@ static uint64_t run(const char *text, uint64_t seed, uint64_t stages) {
 
 static const char *const reserves[] = {"cpu", "sim:2"};
 
-/* `format` holds the reserve, up to twice. `shared`: how much is done on the device that fails hangs on the time that threads
- * have, and may be less than it fails after. */
+/* `format` holds the reserve, up to twice. `shared`: how much is done on the device that fails hangs on the time that
+ * threads have, and may be less than it fails after. */
 static void run_each(const char *format, uint64_t stages, bool shared) {
     char text[2048];
     for (int r = 0; r < 2; r++)

@@ -212,8 +212,8 @@ static void notes_come_in_order(void **state) {
     shm_ends_end(&ends);
 }
 
-/* A consumer that does not fetch fills the ring; what then goes the other way is not lost. Over and over again, so that notes
- * lie across the ring's end. */
+/* A consumer that does not fetch fills the ring; what then goes the other way is not lost. Over and over again, so that
+ * notes lie across the ring's end. */
 static void a_full_ring_has_no_room(void **state) {
     (void)state;
     shm_ends ends;

@@ -250,8 +250,8 @@ static mr_shm_area *attach_by_hand(shm_ends *ends, int *fd) {
     return area;
 }
 
-/* Nothing of what the consumer writes into the ring of leases is believed that is not so; it loses what it held and is told
- * no more. */
+/* Nothing of what the consumer writes into the ring of leases is believed that is not so; it loses what it held and is
+ * told no more. */
 static void a_ring_that_lies_costs_the_peer_its_place(void **state) {
     (void)state;
     for (int lie = 0; lie < 4; lie++) {

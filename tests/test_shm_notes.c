@@ -276,8 +276,8 @@ static bool look_for_a_while(mr_shm_notes *reader, unsigned *seed) {
     return true;
 }
 
-/* The reader looks for some time, or not, and then sleeps, whenever there is nothing. A wake-up that were lost would stop it for
- * ever. */
+/* The reader looks for some time, or not, and then sleeps, whenever there is nothing. A wake-up that were lost would
+ * stop it for ever. */
 static void no_ring_of_the_bell_is_lost(void **state) {
     (void)state;
     talk t = {.seed = (unsigned)getpid()};

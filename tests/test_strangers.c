@@ -1,5 +1,5 @@
-/* Sockets that anybody on this machine can reach: who connects and does not shake hands, or does and says nothing, keeps
- * nobody out who is known, and is cut off, counted. */
+/* Sockets that anybody on this machine can reach: who connects and does not shake hands, or does and says nothing,
+ * keeps nobody out who is known, and is cut off, counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -195,8 +195,8 @@ static int connect_to(const mr_zmq *listening, size_t bytes) {
     return fd;
 }
 
-/* Connections of strangers: some that say nothing, some that stop in the middle of a handshake, and some that shake hands
- * and say nothing then. */
+/* Connections of strangers: some that say nothing, some that stop in the middle of a handshake, and some that shake
+ * hands and say nothing then. */
 typedef struct strangers {
     int fd[3 * STRANGERS + 2 * QUESTIONS];
     size_t count;

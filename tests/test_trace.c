@@ -202,7 +202,8 @@ static size_t count_in_file(const char *phase) {
     return count;
 }
 
-/* A stopped process is done with the call that it was in, which the system gives up in the middle of one that is killed. */
+/* A stopped process is done with the call that it was in, which the system gives up in the middle of one that is
+ * killed. */
 static void stop_and_kill(pid_t child) {
     int state;
     assert_int_equal(kill(child, SIGSTOP), 0);

@@ -1,5 +1,5 @@
-/* Bytes that are no messages: damage in every part, what would take more memory than is allowed; and that reading allocates
- * nothing for a frame. */
+/* Bytes that are no messages: damage in every part, what would take more memory than is allowed; and that reading
+ * allocates nothing for a frame. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

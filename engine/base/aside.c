@@ -14,7 +14,8 @@
 
 #include "millrace/status.h"
 
-/* Others may have folders of such names; with this file in it, which is locked by who uses the folder, it is one of ours. */
+/* Others may have folders of such names; with this file in it, which is locked by who uses the folder, it is one of
+ * ours. */
 static const char prefix[] = "millrace-", pattern[] = "millrace-XXXXXX", mark[] = ".held";
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {

@@ -1,5 +1,5 @@
-/* Folders for what must be written somewhere and nobody wants: gone with who made them. One that is killed cannot take its
- * own away, so whoever makes the next takes away those beside it that nobody holds any more. */
+/* Folders for what must be written somewhere and nobody wants: gone with who made them. One that is killed cannot take
+ * its own away, so whoever makes the next takes away those beside it that nobody holds any more. */
 #ifndef MILLRACE_BASE_ASIDE_H
 #define MILLRACE_BASE_ASIDE_H
 

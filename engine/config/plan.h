@@ -22,21 +22,21 @@
  * it hold no more than its queue and its slots. On several devices the pool of each is as large: while the others fail,
  * are disabled or are slow, all of these frames may lie on one of them.
  *
- * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a
- * copy reads it, and else shared where a cut to another process of this host does, be it through stages that send
- * frames on in the buffers they came in; the same holds of pinned memory. What a library or the program has lent goes through
- * pinned memory of the copy. Several devices: one instance, each of whose calls goes to one of them: to that on which its first
- * frame lies, else to that which will be done with it first (flow/shares.c). What lies elsewhere the call brings into
- * that device's memory itself, as its first work (`staging`): only then is it known where a frame goes, and a batch
- * stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings each
- * frame home from where it lies.
+ * Memory. What a stage reads and writes lies in the memory of its device; what host stages write is pinned where a copy
+ * reads it, and else shared where a cut to another process of this host does, be it through stages that send frames on
+ * in the buffers they came in; the same holds of pinned memory. What a library or the program has lent goes through
+ * pinned memory of the copy. Several devices: one instance, each of whose calls goes to one of them: to that on which
+ * its first frame lies, else to that which will be done with it first (flow/shares.c). What lies elsewhere the call
+ * brings into that device's memory itself, as its first work (`staging`): only then is it known where a frame goes, and
+ * a batch stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings
+ * each frame home from where it lies.
  *
  * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
  * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
  *
- * Buffers in memory of devices, and pinned ones, are made when the pipeline starts where their size is known: what is too
- * much shows before the first frame, and nothing is allocated there while frames pass. Plain and shared memory is taken as it
- * is needed.
+ * Buffers in memory of devices, and pinned ones, are made when the pipeline starts where their size is known: what is
+ * too much shows before the first frame, and nothing is allocated there while frames pass. Plain and shared memory is
+ * taken as it is needed.
  *
  * Totals are upper bounds; what is too much to count stands as UINT64_MAX. */
 #ifndef MILLRACE_CONFIG_PLAN_H

@@ -143,8 +143,8 @@ bool mr_plan_is_auto(const mr_spec_vertex *spec);
 /* Whether the device is there, where that can be known, and how much memory it has; a message where it is not. */
 int mr_plan_probe(mr_plan_builder *builder, mr_plan_device *device);
 /* Diagnoses why the stage cannot compute on that device, which it names at `place`. */
-/* What the type has against what comes into the vertex, on a device that is there: MR_OK, or the status of mr_fail. What it does
- * otherwise is added to the vertex's remark where `remarks` is set. */
+/* What the type has against what comes into the vertex, on a device that is there: MR_OK, or the status of mr_fail.
+ * What it does otherwise is added to the vertex's remark where `remarks` is set. */
 int mr_plan_check_inputs(mr_plan_builder *builder, int vertex, const char *device, bool remarks);
 void mr_plan_check_device(mr_plan_builder *builder, const mr_spec_vertex *spec, mr_place place, int device);
 void mr_plan_name_device(mr_plan_builder *builder, mr_plan_vertex *vertex);

@@ -1,5 +1,5 @@
-/* Cuts: where a link goes from one node to another, the planner puts the two ends of a cut. There is one for each output
- * port and node that reads it. */
+/* Cuts: where a link goes from one node to another, the planner puts the two ends of a cut. There is one for each
+ * output port and node that reads it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -126,8 +126,8 @@ static bool is_ahead(const mr_plan_pool *pool) {
     return pool->count && pool->bytes && (pool->memory == MR_MEMORY_DEVICE || pool->memory == MR_MEMORY_PINNED);
 }
 
-/* What comes over a cut lies in memory of the other process, or of its message. Where sizes are open, frames of many sizes may
- * come, and the most that one may have would be far too much. */
+/* What comes over a cut lies in memory of the other process, or of its message. Where sizes are open, frames of many
+ * sizes may come, and the most that one may have would be far too much. */
 static void find_ahead(mr_plan_vertex *vertex) {
     bool unsized = vertex->type == &mr_cut_in_stage;
     for (size_t port = 0; port < vertex->output_count; port++) {
@@ -232,10 +232,10 @@ static void add_others(mr_plan *plan, const mr_plan_vertex *vertex) {
 enum { MESSAGE_BYTES = 1024 };
 
 /* What libzmq holds of a cut beside pools. At the giving end it is what was sent and is not settled, of all takers
- * together: one window, whose payload is copied where it is compressed or not in one piece. Payload in shared memory does
- * not come there. At the taking end it is what
- * was granted to each giving process (transport/cut_in.c: credit for MR_CUT_CREDIT windows) beyond the window that the
- * pool of the cut's end has. A peer's message of which an end never comes is not in this, see README. */
+ * together: one window, whose payload is copied where it is compressed or not in one piece. Payload in shared memory
+ * does not come there. At the taking end it is what was granted to each giving process (transport/cut_in.c: credit for
+ * MR_CUT_CREDIT windows) beyond the window that the pool of the cut's end has. A peer's message of which an end never
+ * comes is not in this, see README. */
 static void add_queues(mr_plan *plan, const mr_plan_cut *entry, int node) {
     const mr_cut *cut = entry->cut;
     bool known = cut->shared_memory || cut->window_bytes > 0;

@@ -1,5 +1,5 @@
-/* Where frames go in the buffers that they lie in, as far as memory is chosen by it: into the memory of a device, into another
- * process, or from memory that was lent. */
+/* Where frames go in the buffers that they lie in, as far as memory is chosen by it: into the memory of a device, into
+ * another process, or from memory that was lent. */
 #include "engine/config/plan_builder.h"
 #include "millrace/status.h"
 
@@ -10,8 +10,8 @@ int mr_plan_accelerator(const mr_plan_vertex *vertex) {
     return 0;
 }
 
-/* The device whose copies read a port (-1: any) in host memory, perhaps behind stages that send frames on in the buffers they
- * came in, so that it is pinned; 0: none. Those behind the vertex have been looked at. */
+/* The device whose copies read a port (-1: any) in host memory, perhaps behind stages that send frames on in the
+ * buffers they came in, so that it is pinned; 0: none. Those behind the vertex have been looked at. */
 static int pinned_for(const mr_plan_builder *b, const int *pinned, int v, int port) {
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];

@@ -68,8 +68,8 @@ static bool check_id(mr_spec_parser *p, const mr_yaml *node) {
     return false;
 }
 
-/* What mr_device_check_name said of a name, where that is more than that there is no such device: a wrong parameter of a
- * simulated one; else NULL. */
+/* What mr_device_check_name said of a name, where that is more than that there is no such device: a wrong parameter of
+ * a simulated one; else NULL. */
 static const char *why_not(const char *name) {
     return strncmp(name, "sim:", 4) == 0 && strchr(name, '?') ? mr_message() : NULL;
 }

@@ -26,9 +26,9 @@ size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device);
 bool mr_copy_is_lent(const mr_frame *frame, mr_device *device);
 /* A pinned buffer of the call for a frame that is lent; NULL where it is not, or where the plan knew of none that are. */
 int mr_io_passage(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer);
-/* Makes the copy in `buffer` by work on the call's stream; with `passage`, by way of that: what lies on the host is there
- * when this returns. Of `buffer` it takes references of its own; both are as large as mr_copy_bytes says. *copy is
- * written last. MR_ERROR_MEMORY, or what the stream answers. */
+/* Makes the copy in `buffer` by work on the call's stream; with `passage`, by way of that: what lies on the host is
+ * there when this returns. Of `buffer` it takes references of its own; both are as large as mr_copy_bytes says. *copy
+ * is written last. MR_ERROR_MEMORY, or what the stream answers. */
 int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_buffer *passage,
                   mr_frame **copy);
 

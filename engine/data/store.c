@@ -55,8 +55,8 @@ static void free_room(mr_class *classes) {
         mr_free(room);
 }
 
-/* Of a device that works; of plain memory where all have failed: what devices write is then written no more. NULL where there
- * is no memory. */
+/* Of a device that works; of plain memory where all have failed: what devices write is then written no more. NULL where
+ * there is no memory. */
 static mr_class *take_room(mr_store *store, size_t capacity) {
     size_t bytes = sizeof(head) + capacity * sizeof(mr_class);
     mr_device *from = NULL;

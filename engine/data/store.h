@@ -11,9 +11,9 @@ typedef struct mr_store mr_store;
 
 int mr_store_create(mr_store **store);
 void mr_store_release(mr_store **store);
-/* From now on the room of results is pinned memory, so that work of devices reads and writes there without anybody waiting.
- * It is had from the first device that is named and has not failed, and serves the others as well; where all have failed,
- * plain memory does. The store holds references to the first eight. Before the first result is made. */
+/* From now on the room of results is pinned memory, so that work of devices reads and writes there without anybody
+ * waiting. It is had from the first device that is named and has not failed, and serves the others as well; where all
+ * have failed, plain memory does. The store holds references to the first eight. Before the first result is made. */
 void mr_store_pin(mr_store *store, mr_device *device);
 
 /* A zeroed frame with one reference; times unknown. MR_ERROR_MEMORY. */

@@ -1,5 +1,5 @@
-/* CUDA devices, through the runtime, which is linked statically: a program starts with and without a driver. The primary
- * context is used as it is and never reset: libraries share it. */
+/* CUDA devices, through the runtime, which is linked statically: a program starts with and without a driver. The
+ * primary context is used as it is and never reset: libraries share it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ int mr_cuda_failed(const mr_device *device, cudaError_t error, const char *what)
     return mr_fail(status, "%s: cannot %s: %s", device->name, what, cudaGetErrorString(error));
 }
 
-/* A library that records a graph on one thread may forbid to all others what could disturb that, even to ask for an event;
- * what a thread does here is about streams of its own. */
+/* A library that records a graph on one thread may forbid to all others what could disturb that, even to ask for an
+ * event; what a thread does here is about streams of its own. */
 static void leave_others_alone(void) {
     static _Thread_local bool done;
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;

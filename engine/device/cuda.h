@@ -17,8 +17,8 @@ static inline bool mr_stream_is_cuda(const mr_stream *stream) {
 typedef int mr_cuda_launch_function(const void *arguments, void *handle);
 
 /* Adds to the work of the stream what function(arguments, handle) launches, by so many `calls` of the runtime. It is
- * called later, when something else is asked of the stream, at the latest when an event is recorded, which then fails in
- * its place. The arguments are copied; so that they are found to be the same, what fills them up must be zero too.
+ * called later, when something else is asked of the stream, at the latest when an event is recorded, which then fails
+ * in its place. The arguments are copied; so that they are found to be the same, what fills them up must be zero too.
  * MR_ERROR_MEMORY. */
 int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes, int calls);
 
@@ -38,9 +38,9 @@ int mr_cuda_enter(mr_stream *stream, void **handle);
  * Of two calls only the later one's is valid. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
 int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data);
 
-/* Calls function(context) when the next event recorded on the stream is done or has failed, before those who wait for it
- * are told; where none is recorded any more, when the stream is destroyed. The function must be short, and must not call
- * the device. MR_ERROR_MEMORY: it will not be called. */
+/* Calls function(context) when the next event recorded on the stream is done or has failed, before those who wait for
+ * it are told; where none is recorded any more, when the stream is destroyed. The function must be short, and must not
+ * call the device. MR_ERROR_MEMORY: it will not be called. */
 int mr_cuda_after(mr_stream *stream, void (*function)(void *context), void *context);
 
 #endif

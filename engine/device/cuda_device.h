@@ -2,8 +2,8 @@
  * cuda_record.c (events, and the thread that finds out when they are done).
  *
  * An event of ours is a CUDA event that a thread of the device asks for, so that a device that fails still completes
- * what was recorded on it (host functions are not called any more once a context has failed). Work on the host is a host
- * function of the stream; it and what was waited for belong to the next record, which takes its status from them.
+ * what was recorded on it (host functions are not called any more once a context has failed). Work on the host is a
+ * host function of the stream; it and what was waited for belong to the next record, which takes its status from them.
  *
  * Threads: a stream is used by one thread at a time; of a device all that changes is guarded by its lock. */
 #ifndef MILLRACE_DEVICE_CUDA_DEVICE_H

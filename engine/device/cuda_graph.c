@@ -127,7 +127,8 @@ static cudaError_t capture(const mr_cuda_launches *self, cudaStream_t handle, cu
     return error;
 }
 
-/* Makes the graph of a series that has come before. The first time all that is launched was loaded, which a graph cannot. */
+/* Makes the graph of a series that has come before. The first time all that is launched was loaded, which a graph
+ * cannot. */
 static void make_graph(mr_cuda_launches *self, const mr_device *device, cudaStream_t handle, mr_cuda_series *series) {
     cudaError_t error = capture(self, handle, &series->graph);
     if (error) {

@@ -1,13 +1,13 @@
 /* Launches of a stream that come again and again in the same way, as CUDA graphs.
  *
  * What kernels are launched with is put off until something else is asked of the stream. A series of launches that has
- * been seen before, argument for argument, is then recorded as a graph, and from the next time on given to the device by
- * one call in place of one for each kernel, memset and product. Pools and slots hand out the same memory again and again,
- * so that the same few series recur. Arguments are compared byte by byte, and a launch does nothing but what follows from
- * them, so a graph does what its launches would.
+ * been seen before, argument for argument, is then recorded as a graph, and from the next time on given to the device
+ * by one call in place of one for each kernel, memset and product. Pools and slots hand out the same memory again and
+ * again, so that the same few series recur. Arguments are compared byte by byte, and a launch does nothing but what
+ * follows from them, so a graph does what its launches would.
  *
- * A stream keeps MR_CUDA_GRAPHS series, and forgets that which came last the longest ago. It goes back to plain launches
- * for good where the device refuses to record, which is said once, or where series recur too seldom.
+ * A stream keeps MR_CUDA_GRAPHS series, and forgets that which came last the longest ago. It goes back to plain
+ * launches for good where the device refuses to record, which is said once, or where series recur too seldom.
  *
  * Threads: those of the stream. */
 #ifndef MILLRACE_DEVICE_CUDA_GRAPH_H

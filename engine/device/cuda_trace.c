@@ -54,8 +54,8 @@ static void recycle(mr_cuda_piece *piece) {
 
 /* ---- times ------------------------------------------------------------------------------------------------------ */
 
-/* The device comes to the event between two looks at the clock. Where the thread lost its processor in between, they are
- * too far apart to say when, and it is tried again. */
+/* The device comes to the event between two looks at the clock. Where the thread lost its processor in between, they
+ * are too far apart to say when, and it is tried again. */
 static bool compare_clocks(mr_cuda_timeline *self, cudaStream_t handle) {
     int64_t apart_ns = INT64_MAX;
     for (int i = 0; i < TRIES && apart_ns > CLOSE_NS; i++) {

@@ -1,7 +1,8 @@
 /* What CUDA devices tell those who look: a trace (device.h) and NVIDIA's profilers. Only for cuda.c.
  *
- * A stream is at one piece of work at a time, or at none. Between the two events around a piece lies all that was given to
- * the stream in the meantime. It is told when the next record of the stream is done. What cannot be timed is not told.
+ * A stream is at one piece of work at a time, or at none. Between the two events around a piece lies all that was given
+ * to the stream in the meantime. It is told when the next record of the stream is done. What cannot be timed is not
+ * told.
  *
  * A copy that waits for its engine counts as copying, since a stream does not tell when it got there. */
 #ifndef MILLRACE_DEVICE_CUDA_TRACE_H

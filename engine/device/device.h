@@ -107,8 +107,8 @@ mr_device *mr_device_ref(mr_device *device);
 void mr_device_destroy(mr_device **device);
 int mr_device_allocate(mr_device *device, mr_memory memory, size_t bytes, void **data);
 void mr_device_free(mr_device *device, mr_memory memory, void *data);
-/* Whether the device copies from there while the host goes on. The device that pinned it tells, and CUDA devices of memory
- * that the program has pinned too. */
+/* Whether the device copies from there while the host goes on. The device that pinned it tells, and CUDA devices of
+ * memory that the program has pinned too. */
 bool mr_device_is_pinned(mr_device *device, const void *data);
 /* Pools say that nobody uses a block any more and that it is about to be given to others. */
 void mr_device_reuse(mr_device *device, void *data);

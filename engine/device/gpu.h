@@ -151,8 +151,8 @@ typedef struct mr_gpu_decoders {
     mr_gpu_decoder of[MR_GPU_CODECS][MR_GPU_CHROMAS][MR_GPU_DEPTHS];
 } mr_gpu_decoders;
 
-/* Asks the decoder of cuda:index for all of them; its primary context is made for as long as that takes. MR_ERROR_UNAVAILABLE
- * where it cannot be asked. */
+/* Asks the decoder of cuda:index for all of them; its primary context is made for as long as that takes.
+ * MR_ERROR_UNAVAILABLE where it cannot be asked. */
 int mr_gpu_read_decoders(const mr_gpu_access *access, int index, mr_gpu_decoders *found);
 /* A codec as libavcodec calls it; NULL where that has no decoder of its own name for it. */
 const char *mr_gpu_codec_name(int codec);
@@ -161,8 +161,8 @@ const mr_gpu_decoder *mr_gpu_decoder_for(const mr_gpu_decoders *decoders, const 
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
-/* "GPU-..." or, of an instance of a divided one, "MIG-...", as nvidia-smi -L writes them: eight, four, four, four and twelve
- * hexadecimal digits. */
+/* "GPU-..." or, of an instance of a divided one, "MIG-...", as nvidia-smi -L writes them: eight, four, four, four and
+ * twelve hexadecimal digits. */
 bool mr_gpu_is_uuid(const char *text);
 /* The N of cuda:N for a UUID; letters of either case are alike. MR_ERROR_UNAVAILABLE where there is no such GPU, or
  * no GPU can be asked. */

@@ -1,7 +1,7 @@
 /* Constant data that devices have copies of: tables and weights, uploaded once to each device that uses them.
  *
- * Threads: any. Ownership: the owner keeps the data itself, which never changes; the copies belong to the resident, which
- * holds a reference to each device that has one. It must outlive the work that reads them. */
+ * Threads: any. Ownership: the owner keeps the data itself, which never changes; the copies belong to the resident,
+ * which holds a reference to each device that has one. It must outlive the work that reads them. */
 #ifndef MILLRACE_DEVICE_RESIDENT_H
 #define MILLRACE_DEVICE_RESIDENT_H
 

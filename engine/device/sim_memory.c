@@ -356,7 +356,7 @@ int mr_sim_host_reads(mr_device *device, const void *data, const mr_stage *stage
     return wrong ? mr_sim_misuse(device, stage, frame, wrong) : MR_OK;
 }
 
-/* ---- being wrong -------------------------------------------------------------------------------------------------------- */
+/* ---- being wrong ------------------------------------------------------------------------------------------------- */
 
 static bool is_output(const sim_block *block) {
     return block->memory == MR_MEMORY_DEVICE && !block->freed;

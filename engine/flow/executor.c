@@ -322,8 +322,8 @@ static void wait_for_work(mr_executor *executor) {
         executor->waking--;
 }
 
-/* Sleeps until there may be work, or polls for it, while others look out: who polls may find work that takes long. Called with
- * the lock. */
+/* Sleeps until there may be work, or polls for it, while others look out: who polls may find work that takes long.
+ * Called with the lock. */
 static void rest(mr_executor *executor) {
     if (executor->poll_ns && !executor->polling && mr_executor_poll(executor))
         return;
@@ -351,8 +351,8 @@ static mr_task *next_queued(mr_worker *self) {
             break;
         rest(executor);
     }
-    /* Whoever leaves with work while more is queued, or nobody is left to look out, sees to it that somebody does. Where
-     * workers poll, an alarm may be too early until they do so again: to set it takes longer than most work. */
+    /* Whoever leaves with work while more is queued, or nobody is left to look out, sees to it that somebody does.
+     * Where workers poll, an alarm may be too early until they do so again: to set it takes longer than most work. */
     if (executor->looking && !executor->poll_ns)
         mr_executor_set_alarm(executor);
     if (task && executor->queued)

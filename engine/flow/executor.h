@@ -25,10 +25,10 @@
 
 typedef struct mr_executor mr_executor;
 typedef void mr_task_function(void *context);
-/* Whether there is something for a task to do, told without a system call and once: were it told again until the task is
- * done with it, whoever looks would do nothing else, and stand in its way. `last`: it is not asked again for some time,
- * so that whoever brings something from now on must wake the task. It must not wait for anybody who calls mr_task_poll
- * or mr_task_unpoll. */
+/* Whether there is something for a task to do, told without a system call and once: were it told again until the task
+ * is done with it, whoever looks would do nothing else, and stand in its way. `last`: it is not asked again for some
+ * time, so that whoever brings something from now on must wake the task. It must not wait for anybody who calls
+ * mr_task_poll or mr_task_unpoll. */
 typedef bool mr_task_peek(void *context, bool last);
 
 /* Embedded in its owner. All fields are the executor's. */
@@ -77,16 +77,16 @@ bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
 void mr_task_init(mr_task *task, mr_executor *executor, mr_task_function *function, void *context);
 /* Gives the task a thread of its own; not in deterministic mode. Before its first wake. */
 int mr_task_detach(mr_task *task, const char *name);
-/* Wakes the task each time that descriptor, which stays its owner's, becomes readable or has more to read: an idle worker waits
- * for it and runs the task itself, while others that all have enough to do look every millisecond. What was there before and
- * is not read wakes nobody again. Not for tasks with threads of their own, nor in deterministic mode, and for some
- * descriptors at a time: else MR_ERROR_UNAVAILABLE. */
+/* Wakes the task each time that descriptor, which stays its owner's, becomes readable or has more to read: an idle
+ * worker waits for it and runs the task itself, while others that all have enough to do look every millisecond. What
+ * was there before and is not read wakes nobody again. Not for tasks with threads of their own, nor in deterministic
+ * mode, and for some descriptors at a time: else MR_ERROR_UNAVAILABLE. */
 int mr_task_watch(mr_task *task, int fd);
 /* Before the descriptor is closed. It may be woken once more. */
 void mr_task_unwatch(mr_task *task);
-/* Whoever polls (mr_executor_busy_poll) asks this, too, and wakes the task where it says so. Nobody does so all the time, or
- * at all unless that was asked for: there must be another way to wake the task, beside this. MR_ERROR_UNAVAILABLE: there
- * are too many. */
+/* Whoever polls (mr_executor_busy_poll) asks this, too, and wakes the task where it says so. Nobody does so all the
+ * time, or at all unless that was asked for: there must be another way to wake the task, beside this.
+ * MR_ERROR_UNAVAILABLE: there are too many. */
 int mr_task_poll(mr_task *task, mr_task_peek *peek);
 /* Before its first wake: it is also woken where there is nothing for anybody to do, such as by what keeps a connection
  * alive, so that workers poll on after it only where it says that there was something. */
@@ -104,8 +104,8 @@ void mr_task_fini(mr_task *task);
 bool mr_task_wake(mr_task *task);
 /* The same in the shape of a callback (events, pools). */
 void mr_task_waker(void *task);
-/* The same, behind all that is queued and what the running task has woken. `quietly`: it has time until this worker comes to
- * it, or another that looks for work, and none is woken for it, nor by waking it once more. */
+/* The same, behind all that is queued and what the running task has woken. `quietly`: it has time until this worker
+ * comes to it, or another that looks for work, and none is woken for it, nor by waking it once more. */
 void mr_task_wake_behind(mr_task *task, bool quietly);
 /* The same as mr_task_wake, but only if it is idle. */
 bool mr_task_wake_idle(mr_task *task);

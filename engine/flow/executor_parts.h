@@ -85,8 +85,8 @@ void mr_executor_look_out(mr_executor *executor);
 void mr_executor_set_alarm(mr_executor *executor);
 /* Where nobody looks out, the same without waiting, if it is so long ago that somebody did. */
 void mr_executor_glance(mr_executor *executor, int64_t pause_ns);
-/* executor_poll.c, with the lock. Looks at what is polled until that or a timer brings something, the last task is long enough
- * ago, or the executor is poked. False: it may sleep. */
+/* executor_poll.c, with the lock. Looks at what is polled until that or a timer brings something, the last task is long
+ * enough ago, or the executor is poked. False: it may sleep. */
 bool mr_executor_poll(mr_executor *executor);
 /* Without the lock, too: ends the wait of one who looks out. */
 void mr_executor_ring(mr_executor *executor);

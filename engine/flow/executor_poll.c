@@ -1,7 +1,7 @@
-/* Workers that do not sleep for some time after the last task (mr_executor_busy_poll): one looks again and again where work may
- * come from, in memory alone, so that neither it nor who brings work needs the system. Others look out meanwhile
- * (executor_watch.c), and go on doing so when it has found work. What is polled tells who brings something whether there is
- * anybody who looks. */
+/* Workers that do not sleep for some time after the last task (mr_executor_busy_poll): one looks again and again where
+ * work may come from, in memory alone, so that neither it nor who brings work needs the system. Others look out
+ * meanwhile (executor_watch.c), and go on doing so when it has found work. What is polled tells who brings something
+ * whether there is anybody who looks. */
 #include <sched.h>
 
 #include "engine/flow/executor_parts.h"

@@ -1,8 +1,9 @@
-/* Descriptors that idle workers look out for: who waits for one runs the task itself, so that nobody is woken on the way.
+/* Descriptors that idle workers look out for: who waits for one runs the task itself, so that nobody is woken on the
+ * way.
  *
  * Two idle workers do so, and wait for the timers as well: when one of them has found work, the other is there already,
- * and who leaves need not wake anybody, which would come before the work. Each of what there is to hear of a descriptor is
- * heard by one of them, once (EPOLLET). While all workers are at work they glance at what there is now and then. */
+ * and who leaves need not wake anybody, which would come before the work. Each of what there is to hear of a descriptor
+ * is heard by one of them, once (EPOLLET). While all workers are at work they glance at what there is now and then. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -34,8 +35,8 @@ static bool is_watched(const mr_executor *executor, const mr_task *task) {
     return i < executor->watched_count;
 }
 
-/* A task that is watched no more may have been among what was seen. Of an alarm nothing is left to do: who looks out looks
- * at the timers first of all. */
+/* A task that is watched no more may have been among what was seen. Of an alarm nothing is left to do: who looks out
+ * looks at the timers first of all. */
 static void heed(mr_executor *executor, const struct epoll_event *events, int count) {
     for (int i = 0; i < count; i++) {
         mr_task *task = events[i].data.ptr;

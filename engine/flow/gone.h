@@ -3,9 +3,9 @@
  * What comes over a live cut may be lost where nobody sees it: while a connection is broken, or with the process that
  * was giving it. So that joins behind need not wait for it, two marks tell of what is not known one by one:
  *
- * - **lost**, once a connection is there again: nothing of the source up to this number, which has not come, is on its way
- *   any more. It stands behind all that is. Nobody knows how many frames are missing, so a batch that counts those that
- *   are gone (mr_instance_gather) leaves with it.
+ * - **lost**, once a connection is there again: nothing of the source up to this number, which has not come, is on its
+ *   way any more. It stands behind all that is. Nobody knows how many frames are missing, so a batch that counts those
+ *   that are gone (mr_instance_gather) leaves with it.
  * - **away**, while there is none: nothing comes for now. A join passes over whatever else it has of the source, until
  *   anything follows this mark, which takes its place (mr_link_put): so it is always the last of its lane.
  *

@@ -279,7 +279,8 @@ void mr_instance_release_abandoned(mr_instance *instance);
 mr_frame *mr_io_take(mr_io *io, size_t index);
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
-/* pools.c: a buffer of a pool, by output port or behind them. MR_ERROR_AGAIN: there is none, and the entry will be woken. */
+/* pools.c: a buffer of a pool, by output port or behind them. MR_ERROR_AGAIN: there is none, and the entry will be
+ * woken. */
 int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
 /* Makes the buffers that are planned for that part ahead. MR_ERROR_MEMORY, and how much is missing. */
 int mr_instance_fill_pools(mr_instance *instance, size_t part);

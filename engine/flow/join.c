@@ -2,9 +2,9 @@
  *
  * Within a source every port's frames come in the order of their identities, so it is enough to compare the first of
  * each lane: if all are equal they go together; otherwise the smallest can find no partner any more. A gone mark says
- * so before a later frame arrives, and an end says it for all that could follow. A port whose lane is `away` (gone.h) has
- * no partner for anything as long as that mark stands there: what comes to the others is passed over at once, and the
- * mark stays until something takes its place. */
+ * so before a later frame arrives, and an end says it for all that could follow. A port whose lane is `away` (gone.h)
+ * has no partner for anything as long as that mark stands there: what comes to the others is passed over at once, and
+ * the mark stays until something takes its place. */
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 

@@ -1,7 +1,7 @@
 /* Links: bounded queues between stages, one lane for each source, served round-robin.
  *
- * A lane holds frames, at most `capacity` of them, and marks, which take no room: gone (a frame that will not come,
- * so that joins need not wait for it; see gone.h for marks that say more) and end (nothing more comes from that source).
+ * A lane holds frames, at most `capacity` of them, and marks, which take no room: gone (a frame that will not come, so
+ * that joins need not wait for it; see gone.h for marks that say more) and end (nothing more comes from that source).
  * Order within a lane is kept.
  *
  * When a lane is full, the policy decides: block leaves the frame with the producer, who is woken when enough of the

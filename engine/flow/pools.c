@@ -1,6 +1,6 @@
-/* The pools of an instance: one for each output port and for what calls work in, on each of its devices, and for each size of
- * buffers that was asked for lately. Those of device and pinned memory whose size is planned are full before the instance
- * runs, so that nothing is allocated there while frames pass; others grow as they are needed. */
+/* The pools of an instance: one for each output port and for what calls work in, on each of its devices, and for each
+ * size of buffers that was asked for lately. Those of device and pinned memory whose size is planned are full before
+ * the instance runs, so that nothing is allocated there while frames pass; others grow as they are needed. */
 #include <string.h>
 
 #include "engine/config/value.h"

@@ -45,7 +45,7 @@ struct mr_tracing {
     atomic_bool told;             /* that it cannot be written */
 };
 
-/* ---- calls -------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* One arrow for each source frame, however many come of it. */
 static void note_frame(mr_call_trace *traced, const mr_frame *frame) {
@@ -120,7 +120,7 @@ void mr_tracing_end_call(mr_entry_task *entry, const mr_slot *slot, int answer) 
         mr_trace_arrow(traced->trace, track, step_of(instance), traced->called_ns, &traced->arrows[i]);
 }
 
-/* ---- waits -------------------------------------------------------------------------------------------------------- */
+/* ---- waits ------------------------------------------------------------------------------------------------------- */
 
 /* The queue that has no room for what comes next. */
 static const char *full_queue(mr_instance *instance) {
@@ -154,7 +154,7 @@ void mr_tracing_note_wait(mr_instance *instance) {
     traced->since_ns = now_ns;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------------ */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 static mr_track *add_row(mr_trace *trace, const mr_device *device, mr_engine engine, engine_rows *rows) {
     char name[64];
@@ -234,7 +234,7 @@ static void leave_devices(mr_graph *graph) {
             graph->devices[d]->trace = NULL;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 enum { LABEL = 512 };
 
@@ -311,7 +311,7 @@ static int add_instances(mr_graph *graph) {
     return status;
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 static int create_names(mr_graph *graph) {
     const mr_plan *plan = graph->plan;

@@ -17,7 +17,7 @@ static _Thread_local struct {
     mr_trace_ring *ring;
 } here;
 
-/* ---- rings -------------------------------------------------------------------------------------------------------- */
+/* ---- rings ------------------------------------------------------------------------------------------------------- */
 
 static mr_trace_ring *find_ring(mr_trace *trace) {
     for (mr_trace_ring *ring = trace->rings; ring; ring = ring->next)
@@ -90,7 +90,7 @@ static void put(mr_trace *trace, const mr_trace_event *event) {
     atomic_store_explicit(&ring->written, written + 1, memory_order_release);
 }
 
-/* ---- what is told ------------------------------------------------------------------------------------------------- */
+/* ---- what is told ------------------------------------------------------------------------------------------------ */
 
 void mr_trace_span(mr_trace *trace, mr_track *track, const char *name, int64_t begin_ns, int64_t end_ns,
                    const mr_trace_about *about) {
@@ -130,7 +130,7 @@ uint64_t mr_trace_lost(mr_trace *trace) {
     return lost;
 }
 
-/* ---- tracks ------------------------------------------------------------------------------------------------------- */
+/* ---- tracks ------------------------------------------------------------------------------------------------------ */
 
 /* The newest group is the first in the list. */
 static mr_trace_group *take_group(mr_trace *trace, const char *name) {
@@ -167,7 +167,7 @@ int mr_trace_add_track(mr_trace *trace, const char *group, const char *name, mr_
     return *track ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a track of the trace");
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 static void *write_on(void *context) {
     mr_trace *trace = context;

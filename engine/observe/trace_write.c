@@ -16,7 +16,7 @@
 enum { FLUSH_BYTES = 1 << 18, PATIENCE_MS = 10000 };
 static const char head[] = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
 
-/* ---- events as text ----------------------------------------------------------------------------------------------- */
+/* ---- events as text ---------------------------------------------------------------------------------------------- */
 
 /* Microseconds, exactly. */
 static void put_time(yajl_gen json, const char *key, int64_t time_ns) {
@@ -149,7 +149,7 @@ void mr_trace_file_add(mr_trace *trace, const mr_trace_event *event) {
         mr_trace_file_flush(trace, false);
 }
 
-/* ---- the file ----------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 static void fail(mr_trace_file *file) {
     file->status = mr_file_fail("write to", file->path);

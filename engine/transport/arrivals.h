@@ -20,8 +20,9 @@ typedef struct mr_arrival {
     const char *stage, *reason;
 } mr_arrival;
 
-/* Closings wake `carrier`, which is there until mr_arrivals_close: at once where none came for gather_ns, else once there
- * are `many`, or half of them and no other receipt is open; those that are fewer are to be looked for after gather_ns. */
+/* Closings wake `carrier`, which is there until mr_arrivals_close: at once where none came for gather_ns, else once
+ * there are `many`, or half of them and no other receipt is open; those that are fewer are to be looked for after
+ * gather_ns. */
 int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns);
 void mr_arrivals_attach(mr_arrivals *arrivals, mr_carrier *carrier);
 /* Nobody listens any more; all else is freed with the last receipt. Sets *arrivals to NULL; NULL is allowed. */
@@ -32,8 +33,8 @@ int mr_arrivals_open(mr_arrivals *arrivals, mr_ledger *ledger, const mr_identity
                      mr_receipt **receipt);
 /* mr_arrivals_take is going to be called soon, so that nobody needs to be woken before, unless there are many. */
 void mr_arrivals_expect(mr_arrivals *arrivals);
-/* Those that have closed, the first first, where it would have been woken for them, or where `all` are wanted; NULL: none.
- * To be given back. *wake_ns becomes earlier where others are to be looked for. */
+/* Those that have closed, the first first, where it would have been woken for them, or where `all` are wanted; NULL:
+ * none. To be given back. *wake_ns becomes earlier where others are to be looked for. */
 mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, int64_t *wake_ns);
 void mr_arrivals_give_back(mr_arrivals *arrivals, mr_arrival *first);
 

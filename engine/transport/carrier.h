@@ -6,8 +6,8 @@
  * which the protocol above is made for; it has credit, so that queues need no limit of their own.
  *
  * All of the owner's functions are called by whoever has the carrier's duty: its thread or, of `listen` and `work` and
- * what they bring about, whoever takes a turn while that sleeps. It is one thread at a time. mr_carrier_wake may be called
- * by any thread; it costs a system call only where the carrier sleeps. */
+ * what they bring about, whoever takes a turn while that sleeps. It is one thread at a time. mr_carrier_wake may be
+ * called by any thread; it costs a system call only where the carrier sleeps. */
 #ifndef MILLRACE_TRANSPORT_CARRIER_H
 #define MILLRACE_TRANSPORT_CARRIER_H
 
@@ -45,14 +45,14 @@ void mr_carrier_wake(mr_carrier *carrier);
 /* The same, but where it sleeps the caller does the work itself, at once, and lets it sleep on. Any thread but its own
  * that holds no lock which `work` may take. */
 void mr_carrier_take_turn(mr_carrier *carrier);
-/* As that, but where it sleeps the caller only listens, so as to go on with what has come at once: true, and it is to take
- * a turn soon. */
+/* As that, but where it sleeps the caller only listens, so as to go on with what has come at once: true, and it is to
+ * take a turn soon. */
 bool mr_carrier_listen(mr_carrier *carrier);
-/* By whoever has its duty: sends a message, whose parts with buffers are referred to until they are out. Where the route is gone,
- * `lost` is called by the way. */
+/* By whoever has its duty: sends a message, whose parts with buffers are referred to until they are out. Where the
+ * route is gone, `lost` is called by the way. */
 void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);
-/* By whoever has its duty, of a ROUTER: the route is that peer's, below MR_ZMQ_MOST_KNOWN, and any that was its before is
- * a stranger's again, see mr_zmq_know. */
+/* By whoever has its duty, of a ROUTER: the route is that peer's, below MR_ZMQ_MOST_KNOWN, and any that was its before
+ * is a stranger's again, see mr_zmq_know. */
 void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer);
 /* By whoever has its duty: closes the connection of a DEALER, and makes another. What was under way is lost. */
 void mr_carrier_renew(mr_carrier *carrier, uint32_t route);

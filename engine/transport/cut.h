@@ -40,8 +40,8 @@ typedef enum mr_cut_mode {
 
 typedef enum mr_cut_compression { MR_CUT_PLAIN, MR_CUT_LZ4, MR_CUT_ZSTD } mr_cut_compression;
 
-/* The window of the giving side bounds what comes. Credit for as much would run out with it, and would have to be told of
- * before outcomes are, which make room there: with more windows than one, both go back in one message. */
+/* The window of the giving side bounds what comes. Credit for as much would run out with it, and would have to be told
+ * of before outcomes are, which make room there: with more windows than one, both go back in one message. */
 enum { MR_CUT_CREDIT = 2 };
 
 /* The plan's; immutable, and the same on both sides but for what is said to differ. */

@@ -146,11 +146,11 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
 /* Of a part that says nothing of how large frames are. */
 static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
 /* Connections to each taker that is admitted: those that have not said HELLO yet, and those that are gone but not
- * forgotten. Beyond that strangers are cut off, and try again; so many to spare that a taker has time for its HELLO also
- * where hundreds come in a second. */
+ * forgotten. Beyond that strangers are cut off, and try again; so many to spare that a taker has time for its HELLO
+ * also where hundreds come in a second. */
 enum { ROUTES_PER_PEER = 4, SPARE_ROUTES = 128 };
-/* So many times as long as a handshake may take a connection may be open without a session: what libzmq gives up before is
- * told of with its reason. */
+/* So many times as long as a handshake may take a connection may be open without a session: what libzmq gives up before
+ * is told of with its reason. */
 enum { HANDSHAKES = 2 };
 /* Messages of one peer that wait here, until TCP holds it back: it has credit for no more in good faith, or reports in
  * vain. What is sent has credit, and needs no limit. */

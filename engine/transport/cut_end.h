@@ -18,8 +18,8 @@ typedef struct mr_cut_times {
 } mr_cut_times;
 mr_cut_times mr_cut_times_of(const mr_cut *cut);
 
-/* What this process's end says of itself. Of formats only what is the same in all nodes: the one that opens a source knows
- * more of it than the others, and frames carry their own. */
+/* What this process's end says of itself. Of formats only what is the same in all nodes: the one that opens a source
+ * knows more of it than the others, and frames carry their own. */
 mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex);
 /* The run's number: that of MILLRACE_RUN, else this process's own; but 0, not known, where it only passes on what other
  * nodes read: when it is started again, its frames are the same. */
@@ -36,16 +36,16 @@ bool mr_cut_ends_are_told(void);
 /* How codecs pass between processes, as some source of the pipeline knows; NULL where none does. */
 const mr_media_codec *mr_cut_codec(const mr_plan *plan);
 
-/* One wire reader for what comes; words are kept by the graph. `borrower`: where payloads in shared memory are found; NULL:
- * there are none. */
+/* One wire reader for what comes; words are kept by the graph. `borrower`: where payloads in shared memory are found;
+ * NULL: there are none. */
 int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower);
 
 /* Opens the carrier: with a ROUTER where the cut goes out, else with a DEALER for each giving node. `params` without
  * id and sockets. */
 int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_carrier_params *params);
 
-/* Tells the log and the audit log; since anybody may connect, not of everything where much comes at once. What strangers
- * do is counted apart, so that it keeps nobody from being told of peers. */
+/* Tells the log and the audit log; since anybody may connect, not of everything where much comes at once. What
+ * strangers do is counted apart, so that it keeps nobody from being told of peers. */
 typedef struct mr_cut_teller {
     const mr_cut *cut;
     mr_audit_allowance peers, strangers;

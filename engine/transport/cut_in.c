@@ -170,8 +170,8 @@ static void lost(void *context, uint32_t route) {
 
 /* ---- what is to be done ------------------------------------------------------------------------------------------ */
 
-/* What is dropped because the run is being ended is dropped for no fault of its own: the giving side keeps it. Where all is
- * stopped at once that is so of whatever had not closed before. */
+/* What is dropped because the run is being ended is dropped for no fault of its own: the giving side keeps it. Where
+ * all is stopped at once that is so of whatever had not closed before. */
 static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
     bool cancelled = atomic_load(&in->instance->graph->cancelled);
@@ -234,8 +234,8 @@ static void watch_giver(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     *wake_ns = mr_earlier_ns(*wake_ns, in->look_ns);
 }
 
-/* Once all has ended here, the giving side's last word is waited for; not for ever, since it may have been lost, and not
- * where the run is being stopped. */
+/* Once all has ended here, the giving side's last word is waited for; not for ever, since it may have been lost, and
+ * not where the run is being stopped. */
 static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     int64_t until_ns = in->heard_ns + FAREWELL_SILENCES * mr_cut_times_of(in->cut).session.silence_ns;
     bool ended = mr_cut_lanes_ended(in->lanes) && mr_receiver_held(in->receiver) == 0;

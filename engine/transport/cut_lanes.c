@@ -3,8 +3,8 @@
 #include "engine/base/memory.h"
 #include "engine/transport/cut_end.h"
 
-/* A frame that a process had when it died is sent to another once that process was silent for so long; what comes behind
- * it waits for it for some times as long. */
+/* A frame that a process had when it died is sent to another once that process was silent for so long; what comes
+ * behind it waits for it for some times as long. */
 enum { PATIENT_SILENCES = 3 };
 
 /* What waits for room in the inlet. */

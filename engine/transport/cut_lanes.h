@@ -1,10 +1,11 @@
 /* Where frames enter a node that they come to over a cut: source by source into the inlet, the link of the cut's taking
- * side. What that has no room for waits, within the credit that was given for it. Where several processes share the work
- * of the giving node and all of it comes here, each source is put in order again (order.h).
+ * side. What that has no room for waits, within the credit that was given for it. Where several processes share the
+ * work of the giving node and all of it comes here, each source is put in order again (order.h).
  *
- * Behind a live cut nobody is to wait for a giving process that is not there. Where a join is behind, and one of them has
- * been missing for as long as it takes to be thought lost, and for as long nothing has come of a source, the mark `away`
- * (engine/flow/gone.h) enters for it. What a process has lost of what it was given it says itself once it is back.
+ * Behind a live cut nobody is to wait for a giving process that is not there. Where a join is behind, and one of them
+ * has been missing for as long as it takes to be thought lost, and for as long nothing has come of a source, the mark
+ * `away` (engine/flow/gone.h) enters for it. What a process has lost of what it was given it says itself once it is
+ * back.
  *
  * Used by whoever has the carrier's duty. Internal to engine/transport. */
 #ifndef MILLRACE_TRANSPORT_CUT_LANES_H
@@ -36,8 +37,8 @@ void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, bool cut_short, int6
 void mr_cut_lanes_tell(mr_cut_lanes *lanes);
 /* Nothing more of any source will come. */
 void mr_cut_lanes_end_all(mr_cut_lanes *lanes, bool cut_short, int64_t now_ns);
-/* Lets in what may enter now, and what is to be said while processes are missing; *wake_ns becomes earlier where that is to
- * be asked again. */
+/* Lets in what may enter now, and what is to be said while processes are missing; *wake_ns becomes earlier where that
+ * is to be asked again. */
 void mr_cut_lanes_work(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns);
 /* That process has come or gone. */
 void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t giver, int64_t now_ns);

@@ -1,10 +1,10 @@
 /* The giving side of a cut: a sink, as far as this node is concerned.
  *
  * The stage's entry puts frames into a list, as long as there is room in the window, and parks where there is none. The
- * carrier feeds them to the session, sends what that says, and, when it hears what became of a frame, notes
- * it on the receipt. Waking its thread costs more than that: at the end of a run, in which there may have been one frame or
- * many, the entry takes its turn. The entry lets the end of the last source pass only once all is settled and the other
- * side knows of the end, since the graph ends then. */
+ * carrier feeds them to the session, sends what that says, and, when it hears what became of a frame, notes it on the
+ * receipt. Waking its thread costs more than that: at the end of a run, in which there may have been one frame or many,
+ * the entry takes its turn. The entry lets the end of the last source pass only once all is settled and the other side
+ * knows of the end, since the graph ends then. */
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -25,7 +25,8 @@ _Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each taker's c
 
 /* ---- with the carrier's duty: what the session asks for --------------------------------------------------------- */
 
-/* The taking node has ended, and has told the process that was here before what became of this frame: if it is the same. */
+/* The taking node has ended, and has told the process that was here before what became of this frame: if it is the
+ * same. */
 static void note_done_before(const cut_out *out, const mr_frame *frame) {
     const mr_plan *plan = out->instance->graph->plan;
     const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
@@ -265,8 +266,8 @@ static int create_shares(cut_out *out) {
     return out->of_source ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %s", out->self->id);
 }
 
-/* Where there is a live cut anywhere, what a process knew to be lost may be lost with it, whichever cuts it has. Packets are
- * numbered otherwise than what comes of them, so that nothing behind waits for their numbers. */
+/* Where there is a live cut anywhere, what a process knew to be lost may be lost with it, whichever cuts it has.
+ * Packets are numbered otherwise than what comes of them, so that nothing behind waits for their numbers. */
 static bool tells_lost(const cut_out *out) {
     const mr_plan *plan = out->instance->graph->plan;
     bool live = false;

@@ -1,5 +1,5 @@
-/* What the files of the giving side of a cut share: cut_out_entry.c, which frames come into, and cut_out.c, which has the
- * carrier's duty and opens and closes it all. */
+/* What the files of the giving side of a cut share: cut_out_entry.c, which frames come into, and cut_out.c, which has
+ * the carrier's duty and opens and closes it all. */
 #ifndef MILLRACE_TRANSPORT_CUT_OUT_H
 #define MILLRACE_TRANSPORT_CUT_OUT_H
 

@@ -1,5 +1,5 @@
-/* The entry of the giving side of a cut: puts frames and marks into a list, as long as there is room, and parks where there
- * is none, or until the end may pass. */
+/* The entry of the giving side of a cut: puts frames and marks into a list, as long as there is room, and parks where
+ * there is none, or until the end may pass. */
 #include "engine/transport/cut_out.h"
 
 /* Frames of a live cut that wait for credit outside the queue, which cannot drop them: as few as keep it moving. */
@@ -42,8 +42,8 @@ static int give(cut_out *out, const mr_cut_item *item) {
     return status;
 }
 
-/* Where ways meet again in a join, a source of a live cut that has its share of the window does not keep others waiting, which
- * the join may need before it lets go of any of that. */
+/* Where ways meet again in a join, a source of a live cut that has its share of the window does not keep others
+ * waiting, which the join may need before it lets go of any of that. */
 static bool exceeds_share(cut_out *out, uint32_t source) {
     if (out->cut->mode != MR_CUT_LIVE || !out->of_source)
         return false;

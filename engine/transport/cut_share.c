@@ -24,8 +24,8 @@ typedef struct inbox {
     _Alignas(8) uint8_t note[MR_SHM_NOTE_BYTES];
 } inbox;
 
-/* Makes a letter of the note that was fetched, where it was. That the other end is gone, its session tells; one that breaks
- * the rules here is not listened to here any more. */
+/* Makes a letter of the note that was fetched, where it was. That the other end is gone, its session tells; one that
+ * breaks the rules here is not listened to here any more. */
 static bool open_note(inbox *box, const mr_cut *cut, int status, size_t bytes) {
     if (!status)
         status = mr_letter_read(box->note, bytes, &box->letter);
@@ -308,8 +308,8 @@ void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route) {
     borrower->lenders[route].box.here = false;
 }
 
-/* Where the giver's process was killed, the one that has come in its place is reached through ZeroMQ, and answers that it knows
- * of no such session. There is one report for many frames, so that to ask costs little. */
+/* Where the giver's process was killed, the one that has come in its place is reached through ZeroMQ, and answers that
+ * it knows of no such session. There is one report for many frames, so that to ask costs little. */
 bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cut_message *message,
                           const mr_wire_part *parts, size_t count) {
     uint8_t *place;

@@ -11,11 +11,11 @@
 #include "engine/transport/cut.h"
 #include "engine/transport/message.h"
 
-/* Before there is any: makes the folder where it is not there, so that one which cannot be written to is known at the start.
- * MR_ERROR_IO, MR_ERROR_PERMISSION. Nothing to do where the cut names none. */
+/* Before there is any: makes the folder where it is not there, so that one which cannot be written to is known at the
+ * start. MR_ERROR_IO, MR_ERROR_PERMISSION. Nothing to do where the cut names none. */
 int mr_dead_letter_prepare(const mr_cut *cut);
-/* Writes the files of a frame, whose payload is in host memory. MR_ERROR_IO or MR_ERROR_PERMISSION, which is logged too: the
- * frame is dropped either way. */
+/* Writes the files of a frame, whose payload is in host memory. MR_ERROR_IO or MR_ERROR_PERMISSION, which is logged
+ * too: the frame is dropped either way. */
 int mr_dead_letter_write(const mr_cut *cut, const mr_cut_item *item, const mr_settled *settled);
 
 #endif

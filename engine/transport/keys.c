@@ -43,8 +43,8 @@ void mr_key_pair_forget(mr_key_pair *pair) {
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* Opens a file to read; as mr_file_fail, but a file that is not there is an input that is missing. What is no file, such
- * as a FIFO that nobody writes to, is not waited for. */
+/* Opens a file to read; as mr_file_fail, but a file that is not there is an input that is missing. What is no file,
+ * such as a FIFO that nobody writes to, is not waited for. */
 static int open_file(const char *path, FILE **file) {
     struct stat found;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

@@ -3,8 +3,8 @@
  *
  * A key is 32 bytes, or 40 characters in ZeroMQ's Z85 (https://rfc.zeromq.org/spec/32). Files are those of ZeroMQ's own
  * certificates (ZPL), so that czmq's zcert and pyzmq's zmq.auth.load_certificate read them: lines `public-key = "..."`
- * and, in private files, `secret-key = "..."`; what begins with # is a comment. An allow-list has one public key a line,
- * and may have comments behind them as well.
+ * and, in private files, `secret-key = "..."`; what begins with # is a comment. An allow-list has one public key a
+ * line, and may have comments behind them as well.
  *
  * A private file that others than its owner may read or write is refused: its secret is none. Functions here may be
  * called from any thread; a list is changed by one at a time. Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,

@@ -1,12 +1,12 @@
 /* Puts what several processes give back into the order of each source: replicas of a node share its work, and are done
  * with it in any order.
  *
- * Frames of a source follow each other by epoch and number, and those that were dropped or filtered leave a mark, so that
- * what comes next is known, mostly. What comes early is held. Since each process gives what it has in order, one that is
- * missing will not come any more once all of them have given later ones; where some have nothing to give, what is held
- * waits no longer than `patience`. What comes too late for its place passes at once. After a process went or came again,
- * which is when frames are sent again to others, only patience counts for as long: not after it came for the first time,
- * since the first frames of all may have been lost by a live cut that had nobody to give them to.
+ * Frames of a source follow each other by epoch and number, and those that were dropped or filtered leave a mark, so
+ * that what comes next is known, mostly. What comes early is held. Since each process gives what it has in order, one
+ * that is missing will not come any more once all of them have given later ones; where some have nothing to give, what
+ * is held waits no longer than `patience`. What comes too late for its place passes at once. After a process went or
+ * came again, which is when frames are sent again to others, only patience counts for as long: not after it came for
+ * the first time, since the first frames of all may have been lost by a live cut that had nobody to give them to.
  *
  * It holds as many frames as windows let come. One thread. */
 #ifndef MILLRACE_TRANSPORT_ORDER_H

@@ -77,8 +77,8 @@ struct mr_receiver {
     mr_session_counts counts;
 };
 
-/* Whether HELLO is said from time to time. Where one has left, or has refused it, another process may come in its place; but
- * whoever is replaced is not to come back. */
+/* Whether HELLO is said from time to time. Where one has left, or has refused it, another process may come in its
+ * place; but whoever is replaced is not to come back. */
 static inline bool receiver_asks(const origin *from) {
     return from->state == SENDER_AWAY || from->state == SENDER_LEFT ||
            (from->state == SENDER_REFUSED && from->refused_for != MR_REJECT_REPLACED);

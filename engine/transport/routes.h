@@ -1,6 +1,6 @@
 /* Who speaks to a ROUTER: a number for each routing id, which libzmq gives to connections (or peers to themselves; ids
- * are any 1 to 255 bytes). Bounded, since anybody may come: whoever was not heard of for longest is forgotten, and none of
- * those that are known before all others. One thread. */
+ * are any 1 to 255 bytes). Bounded, since anybody may come: whoever was not heard of for longest is forgotten, and none
+ * of those that are known before all others. One thread. */
 #ifndef MILLRACE_TRANSPORT_ROUTES_H
 #define MILLRACE_TRANSPORT_ROUTES_H
 
@@ -30,8 +30,8 @@ typedef struct mr_routes {
 /* MR_ERROR_MEMORY. */
 int mr_routes_init(mr_routes *routes, size_t most);
 void mr_routes_fini(mr_routes *routes);
-/* The number of that id, of which a message has come over that connection. Where it is new and there is no room, another's is forgotten, and
- * *forgotten says which; else MR_NO_ROUTE. */
+/* The number of that id, of which a message has come over that connection. Where it is new and there is no room,
+ * another's is forgotten, and *forgotten says which; else MR_NO_ROUTE. */
 uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten);
 /* That one is that peer's from now on, and no other is. Its entry; NULL where it was forgotten. */
 const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_t peer);

@@ -1,8 +1,8 @@
 /* What is gone without anybody on the other side knowing: what a live cut has dropped for want of a taker or when a
  * connection was lost, and what a process knew that another one has come in place of. Joins behind may wait for it, and
- * so may the whole pipeline. Of each source it is remembered how far it is settled; and where that may be news over there,
- * one mark says so (engine/flow/gone.h), behind all that is queued. It takes no credit, as no mark does, and is owed until
- * somebody is there. */
+ * so may the whole pipeline. Of each source it is remembered how far it is settled; and where that may be news over
+ * there, one mark says so (engine/flow/gone.h), behind all that is queued. It takes no credit, as no mark does, and is
+ * owed until somebody is there. */
 #include "engine/flow/gone.h"
 #include "engine/transport/sender_parts.h"
 

@@ -62,9 +62,9 @@ static bool may_take(const mr_sender *sender, const peer *p, const slot *s) {
            has_credit_for(p, s) && !(p->suspects && sender->now_ns < p->alone_until_ns);
 }
 
-/* Who has the most credit left of those that may take it; of several, who comes next behind the one that had the source's
- * item before. So none gets all of a source as long as another might: what brings frames in order again behind them all
- * knows that one is missing only once each of them has given later ones. */
+/* Who has the most credit left of those that may take it; of several, who comes next behind the one that had the
+ * source's item before. So none gets all of a source as long as another might: what brings frames in order again behind
+ * them all knows that one is missing only once each of them has given later ones. */
 static peer *choose(mr_sender *sender, const slot *s, bool only_idle) {
     const uint32_t before = sender->lanes[s->item.identity.source].taker;
     peer *best = NULL;

@@ -31,8 +31,8 @@
  * Two frames of one identity that one sender's process offers are two frames.
  *
  * **Connections** may be open and of no use: what goes in does not come out, or only a part of it, so that nothing that
- * follows is what was sent. A receiver that hears garbage, is told that its own messages are, or hears nothing at all for
- * silence_ns, has its connection renewed.
+ * follows is what was sent. A receiver that hears garbage, is told that its own messages are, or hears nothing at all
+ * for silence_ns, has its connection renewed.
  *
  * **Live.** Nothing is sent again: what was in hand is dropped, as "connection lost", and of packets all up to the
  * next key frame, as "gop". Nothing is queued: there is room only where there is credit, so that the link before the
@@ -185,7 +185,8 @@ int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns);
 void mr_sender_miss(mr_sender *sender, const mr_identity *gone);
 /* A message has come; `route` is the transport's number for who sent it. */
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns);
-/* As mr_receiver_may_hear; true also says at which *route that peer is reached. False where there is no such session, too. */
+/* As mr_receiver_may_hear; true also says at which *route that peer is reached. False where there is no such session,
+ * too. */
 bool mr_sender_may_hear(const mr_sender *sender, uint64_t session, uint64_t number, uint32_t *route);
 /* What has come is no message; counted and answered. */
 void mr_sender_malformed(mr_sender *sender, uint32_t route);
@@ -202,8 +203,8 @@ bool mr_sender_has_peer(const mr_sender *sender);
 bool mr_sender_waits(const mr_sender *sender);
 /* Frames that are not settled. */
 uint32_t mr_sender_unsettled(const mr_sender *sender);
-/* Every source has ended, everything is settled, `receivers` of them have seen it, and all that are there have been told
- * so and have answered: none of them waits for anything more. Who was not heard for long is not waited for. */
+/* Every source has ended, everything is settled, `receivers` of them have seen it, and all that are there have been
+ * told so and have answered: none of them waits for anything more. Who was not heard for long is not waited for. */
 bool mr_sender_finished(const mr_sender *sender);
 /* Says BYE to all. What follows is only actions of that; receivers that come are rejected. */
 void mr_sender_close(mr_sender *sender, const char *text);
@@ -253,8 +254,8 @@ uint32_t mr_receiver_held(const mr_receiver *receiver);
 bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender);
 /* Whether one that may have something to give is not there. */
 bool mr_receiver_lacks(const mr_receiver *receiver);
-/* All senders have said that they need nothing more. Before that a receiver must not leave: what it has told of outcomes
- * may have been lost, and nobody else could say it again. */
+/* All senders have said that they need nothing more. Before that a receiver must not leave: what it has told of
+ * outcomes may have been lost, and nobody else could say it again. */
 bool mr_receiver_finished(const mr_receiver *receiver);
 /* Takes no more than what was granted already, of which most is on its way back once the senders know; says BYE once
  * nothing is held. Senders give what they still have in hand to others, or wait for another process. */

@@ -17,9 +17,9 @@
  * note has arrived when it is posted, and is there also when who posted it is not any more.
  *
  * Bells. Each end has an eventfd, one for all its peers, which it passes them. Who is going to sleep says so in the
- * memory, and only then does what comes ring its bell, once: a lease, or a note. There is no other thread on the way. While
- * somebody looks for what comes, again and again, nothing rings. A
- * hostile peer can ring without need, or keep the bell from being heard, until what else the other end waits for.
+ * memory, and only then does what comes ring its bell, once: a lease, or a note. There is no other thread on the way.
+ * While somebody looks for what comes, again and again, nothing rings. A hostile peer can ring without need, or keep
+ * the bell from being heard, until what else the other end waits for.
  *
  * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the
  * peer held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each
@@ -118,8 +118,8 @@ size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer);
 size_t mr_shm_export_room(mr_shm_export *export, mr_shm_peer *peer, uint8_t **place);
 /* Sends so many bytes, at least 1, of what was written there, with no call for that peer between. */
 void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);
-/* The next note of a peer, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message: none
- * now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
+/* The next note of a peer, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message:
+ * none now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
 int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes);
 /* Since mr_shm_export_drive said that it sleeps: whether something has come, told from memory alone and once for each
  * peer's notes and leases, until it is driven again. The bell is not rung from now on, unless this is the last look:
@@ -132,8 +132,8 @@ void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed);
 
 typedef struct mr_shm_import mr_shm_import;
 
-/* A bell for any number of imports: an eventfd that does not block, which is the caller's to wait for, to read and to close.
- * MR_ERROR_UNAVAILABLE. */
+/* A bell for any number of imports: an eventfd that does not block, which is the caller's to wait for, to read and to
+ * close. MR_ERROR_UNAVAILABLE. */
 int mr_shm_bell(int *fd);
 
 /* `bell`, which is borrowed, is written to when there are notes and mr_shm_import_rest was called before.
@@ -150,15 +150,15 @@ int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference,
  * MR_ERROR_AGAIN, without a message: none now; MR_ERROR_UNAVAILABLE: the producer was gone before it knew who has come;
  * MR_ERROR_PROTOCOL. That a producer with which notes were exchanged is gone is not told. */
 int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes);
-/* Whether the producer has closed its end of the socket, or was killed. One that was is not heard of otherwise, and its ring still
- * takes notes. */
+/* Whether the producer has closed its end of the socket, or was killed. One that was is not heard of otherwise, and its
+ * ring still takes notes. */
 bool mr_shm_import_gone(const mr_shm_import *import);
 /* Asks for the bell. False: there are notes, or may be, so do not sleep before mr_shm_import_fetch has been asked. */
 bool mr_shm_import_rest(mr_shm_import *import);
 /* As mr_shm_export_look, since mr_shm_import_rest. */
 bool mr_shm_import_look(mr_shm_import *import, bool last);
-/* As mr_shm_export_room and mr_shm_export_post. No room, either, as long as the producer has not said that it is attached,
- * which is heard in mr_shm_import_fetch. */
+/* As mr_shm_export_room and mr_shm_export_post. No room, either, as long as the producer has not said that it is
+ * attached, which is heard in mr_shm_import_fetch. */
 size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place);
 void mr_shm_import_post(mr_shm_import *import, size_t bytes);
 

@@ -1,6 +1,6 @@
-/* The memory that the two ends of a link both have mapped and both write: a memfd of its own for each peer, sealed against
- * shrinking and growing, so that neither end can make the other's accesses fail. In it lie the ring of leases that come
- * back, and the notes of either direction. */
+/* The memory that the two ends of a link both have mapped and both write: a memfd of its own for each peer, sealed
+ * against shrinking and growing, so that neither end can make the other's accesses fail. In it lie the ring of leases
+ * that come back, and the notes of either direction. */
 #ifndef MILLRACE_TRANSPORT_SHM_AREA_H
 #define MILLRACE_TRANSPORT_SHM_AREA_H
 
@@ -33,8 +33,8 @@ void mr_shm_area_unmap(mr_shm_area **area);
 
 /* Of any memfd from the other end: whether it has these seals and that size. MR_ERROR_PROTOCOL. */
 int mr_shm_check_file(int fd, int seals, uint64_t bytes);
-/* Whether a descriptor from the other end is an eventfd: whatever else it were, who writes to it might have to wait, or be
- * sent a signal. MR_ERROR_PROTOCOL. */
+/* Whether a descriptor from the other end is an eventfd: whatever else it were, who writes to it might have to wait, or
+ * be sent a signal. MR_ERROR_PROTOCOL. */
 int mr_shm_check_bell(int fd);
 /* Wakes whoever waits for it. Any thread. */
 void mr_shm_ring_bell(int fd);

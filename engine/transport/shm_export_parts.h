@@ -1,5 +1,5 @@
-/* What the files of the producer's end share: shm_export.c, where peers come and go, and shm_export_peer.c, what each of them
- * is lent and told. All with the export's lock. */
+/* What the files of the producer's end share: shm_export.c, where peers come and go, and shm_export_peer.c, what each
+ * of them is lent and told. All with the export's lock. */
 #ifndef MILLRACE_TRANSPORT_SHM_EXPORT_PARTS_H
 #define MILLRACE_TRANSPORT_SHM_EXPORT_PARTS_H
 

@@ -150,8 +150,8 @@ void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed) {
 
 /* ---- pools ----------------------------------------------------------------------------------------------------- */
 
-/* Tells a peer that a pool is no more, and by an empty note that it was told something. Where there is no room for that now,
- * another time will do. */
+/* Tells a peer that a pool is no more, and by an empty note that it was told something. Where there is no room for that
+ * now, another time will do. */
 static bool withdraw(mr_shm_export *self, mr_shm_peer *peer, passed_pool *pool) {
     const mr_shm_message gone = {.kind = MR_SHM_GONE, .number = pool->number};
     uint8_t *place;

@@ -48,8 +48,8 @@ int mr_shm_notes_room(mr_shm_notes *notes, uint8_t **place, size_t *bytes) {
     return MR_OK;
 }
 
-/* Of the two that write `written` and `reader` and then read the other's, at least one sees what the other wrote: all four
- * are sequentially consistent. */
+/* Of the two that write `written` and `reader` and then read the other's, at least one sees what the other wrote: all
+ * four are sequentially consistent. */
 bool mr_shm_notes_post(mr_shm_notes *notes, size_t bytes) {
     const uint64_t length = bytes;
     uint32_t asleep = MR_SHM_ASLEEP;

@@ -1,15 +1,15 @@
 /* Notes, small messages, from one process to another through memory that both have mapped: a ring of bytes for each
  * direction, with one writer and one reader.
  *
- * A note lies in one piece behind its length, at a multiple of 8 bytes; the ring is mapped twice in a row, so that none is
- * cut in two at its end. The writer fills the room that there is and then posts what it has filled; the reader copies a
- * note out before anything in it is looked at, since the other end could still change it. Each end counts the bytes that
- * it has written or read in all. The other's count is believed only where it has not gone back, and is at most one ring
- * apart: else MR_ERROR_PROTOCOL.
+ * A note lies in one piece behind its length, at a multiple of 8 bytes; the ring is mapped twice in a row, so that none
+ * is cut in two at its end. The writer fills the room that there is and then posts what it has filled; the reader
+ * copies a note out before anything in it is looked at, since the other end could still change it. Each end counts the
+ * bytes that it has written or read in all. The other's count is believed only where it has not gone back, and is at
+ * most one ring apart: else MR_ERROR_PROTOCOL.
  *
  * A reader that is going to sleep says so; the next note that is posted finds that and asks for the reader's bell to be
- * rung, once. So while the reader keeps up no system call is needed for a note, nor where somebody looks for notes in its
- * place. A lie about that costs only who tells it: notes that wait longer, or needless calls.
+ * rung, once. So while the reader keeps up no system call is needed for a note, nor where somebody looks for notes in
+ * its place. A lie about that costs only who tells it: notes that wait longer, or needless calls.
  *
  * Each end is used by one thread at a time. */
 #ifndef MILLRACE_TRANSPORT_SHM_NOTES_H
@@ -45,14 +45,14 @@ typedef struct mr_shm_notes {
     bool told;       /* mr_shm_notes_look has said since then that a note has come */
 } mr_shm_notes;
 
-/* The writer. How many bytes a note may have now, at most MR_SHM_NOTE_BYTES, and where they are to lie. *bytes is 0 where
- * there is no room, or the reader will read nothing more. MR_ERROR_PROTOCOL. */
+/* The writer. How many bytes a note may have now, at most MR_SHM_NOTE_BYTES, and where they are to lie. *bytes is 0
+ * where there is no room, or the reader will read nothing more. MR_ERROR_PROTOCOL. */
 int mr_shm_notes_room(mr_shm_notes *notes, uint8_t **place, size_t *bytes);
 /* Posts so many bytes of what was filled. Whether the reader's bell is to be rung. */
 bool mr_shm_notes_post(mr_shm_notes *notes, size_t bytes);
 
-/* The reader. Copies the next note out. MR_ERROR_AGAIN, without a message: there is none; MR_ERROR_PROTOCOL: what is there
- * is none, or is longer than `room`. */
+/* The reader. Copies the next note out. MR_ERROR_AGAIN, without a message: there is none; MR_ERROR_PROTOCOL: what is
+ * there is none, or is longer than `room`. */
 int mr_shm_notes_fetch(mr_shm_notes *notes, void *data, size_t room, size_t *bytes);
 /* Asks for the bell. False: there are notes, so do not sleep. */
 bool mr_shm_notes_rest(mr_shm_notes *notes);

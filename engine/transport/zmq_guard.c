@@ -112,7 +112,8 @@ static void note_end(mr_zmq_guard *guard, int fd, const char *address) {
     guard->failed = false;
 }
 
-/* An event is 16 bits of what and 32 of how, which of one that comes or goes is its descriptor, and behind it the address. */
+/* An event is 16 bits of what and 32 of how, which of one that comes or goes is its descriptor, and behind it the
+ * address. */
 static int hear(mr_zmq_guard *guard, int flags) {
     part parts[PARTS] = {0};
     uint16_t what = 0;

@@ -3,10 +3,10 @@
  * audit log; of many refusals not every one does, but all are counted, and entries tell how many they are. Internal to
  * engine/transport.
  *
- * Whoever can reach the socket can connect, also without ever shaking hands; so what is limited are those that have. Where
- * the socket's owner learns whose connections are, it says so, and all others are strangers: they are cut off when their
- * time is over, and before that where there are too many, any of them in turn. So they keep nobody out who is known, and
- * whoever is about to introduce itself only for a while, which libzmq's next attempt ends. */
+ * Whoever can reach the socket can connect, also without ever shaking hands; so what is limited are those that have.
+ * Where the socket's owner learns whose connections are, it says so, and all others are strangers: they are cut off
+ * when their time is over, and before that where there are too many, any of them in turn. So they keep nobody out who
+ * is known, and whoever is about to introduce itself only for a while, which libzmq's next attempt ends. */
 #ifndef MILLRACE_TRANSPORT_ZMQ_GUARD_H
 #define MILLRACE_TRANSPORT_ZMQ_GUARD_H
 

@@ -71,9 +71,9 @@ bool mr_zmq_peers_go(mr_zmq_peers *peers, int fd, bool failed) {
     return !cut;
 }
 
-/* Who was never asked about may go without that libzmq says it has failed, as if it had shaken hands. So those are counted
- * as well that must have by now, since they are still there; and no more were asked about than there are others beside the
- * one that is now. */
+/* Who was never asked about may go without that libzmq says it has failed, as if it had shaken hands. So those are
+ * counted as well that must have by now, since they are still there; and no more were asked about than there are others
+ * beside the one that is now. */
 static void correct(mr_zmq_peers *peers, int64_t now_ns) {
     int old = 0;
     for (const mr_zmq_connection *one = peers->first; one; one = one->next)

@@ -1,9 +1,9 @@
-/* Who is connected to a ZeroMQ socket that binds, as libzmq tells of it: how many there are, who is too many, and who has
- * been a stranger for too long. Of the guard's thread, but for mr_zmq_peers_know. Internal to engine/transport.
+/* Who is connected to a ZeroMQ socket that binds, as libzmq tells of it: how many there are, who is too many, and who
+ * has been a stranger for too long. Of the guard's thread, but for mr_zmq_peers_know. Internal to engine/transport.
  *
- * libzmq names connections by descriptors, which are its own and may be another's by the time that one hears of them. So
- * each is kept by a descriptor beside libzmq's, which stays that of this connection, whatever libzmq's means later. What is
- * kept of one that had ended before is found out once all that libzmq has told so far was heard; only then may
+ * libzmq names connections by descriptors, which are its own and may be another's by the time that one hears of them.
+ * So each is kept by a descriptor beside libzmq's, which stays that of this connection, whatever libzmq's means later.
+ * What is kept of one that had ended before is found out once all that libzmq has told so far was heard; only then may
  * mr_zmq_peers_cut be asked. */
 #ifndef MILLRACE_TRANSPORT_ZMQ_PEERS_H
 #define MILLRACE_TRANSPORT_ZMQ_PEERS_H
@@ -43,8 +43,9 @@ bool mr_zmq_peers_ask(mr_zmq_peers *peers, int64_t now_ns);
 /* As mr_zmq_know. Any thread. */
 void mr_zmq_peers_know(mr_zmq_peers *peers, uint32_t peer, int fd);
 
-/* Cuts the connection of a stranger who has no time left, or is one too many. Why, and whence it came: an address without
- * a port, "" where there is none. `stranger`: false where it was a peer's, who has another one since. NULL: all may stay. */
+/* Cuts the connection of a stranger who has no time left, or is one too many. Why, and whence it came: an address
+ * without a port, "" where there is none. `stranger`: false where it was a peer's, who has another one since. NULL: all
+ * may stay. */
 const char *mr_zmq_peers_cut(mr_zmq_peers *peers, int64_t now_ns, char address[MR_ZMQ_ADDRESS], bool *stranger);
 /* When that is to be asked again; INT64_MAX: once something has happened. */
 int64_t mr_zmq_peers_wake_ns(const mr_zmq_peers *peers);

@@ -9,11 +9,11 @@
  * who may connect; made where it is missing), and not where another process listens already. A file that a process left
  * which is gone is nobody's. MR_ERROR_PERMISSION, MR_ERROR_UNAVAILABLE, MR_ERROR_IO. Others than ipc: MR_OK. */
 int mr_zmq_place_check(const mr_zmq_params *params);
-/* The port of tcp://localhost:PORT, which is 127.0.0.1 at both ends: libzmq binds to addresses, not to names, and may find
- * [::1] under that one. Of other endpoints NULL. */
+/* The port of tcp://localhost:PORT, which is 127.0.0.1 at both ends: libzmq binds to addresses, not to names, and may
+ * find [::1] under that one. Of other endpoints NULL. */
 const char *mr_zmq_place_localhost(const char *endpoint);
-/* Takes the file of an ipc endpoint away that this process has bound, before it ends to listen there: from then on the path is
- * free for others. Others than ipc: nothing. */
+/* Takes the file of an ipc endpoint away that this process has bound, before it ends to listen there: from then on the
+ * path is free for others. Others than ipc: nothing. */
 void mr_zmq_place_leave(const char *endpoint);
 /* Whether so many file descriptors are free as a socket and its peers may take. MR_ERROR_UNAVAILABLE. */
 int mr_zmq_room_check(const mr_zmq_params *params);

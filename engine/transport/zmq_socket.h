@@ -56,8 +56,8 @@ void mr_zmq_renew(mr_zmq *socket);
 void *mr_zmq_handle(const mr_zmq *socket);
 /* Where it listens, with the port that the system chose for "tcp://127.0.0.1:*"; or what it connects to. */
 const char *mr_zmq_endpoint(const mr_zmq *socket);
-/* That connection (ZMQ_SRCFD of what came over it) is now that peer's, below MR_ZMQ_MOST_KNOWN, and the one which was before
- * is a stranger's. Any thread. */
+/* That connection (ZMQ_SRCFD of what came over it) is now that peer's, below MR_ZMQ_MOST_KNOWN, and the one which was
+ * before is a stranger's. Any thread. */
 void mr_zmq_know(const mr_zmq *socket, uint32_t peer, int fd);
 /* Peers that were refused so far. Any thread. */
 uint64_t mr_zmq_refused(const mr_zmq *socket);

@@ -34,12 +34,13 @@ bool mr_call_is_batched(const mr_model *model, const mr_planned_input *first);
 mr_format_set mr_call_item_set(const mr_model_tensor *tensor, bool batched);
 /* Says for each input of the stage what the model takes. MR_ERROR_CONFIG where no frame can hold that. */
 int mr_call_take(mr_negotiation *negotiation, const mr_model *model, const size_t *port);
-/* After mr_call_take: true where it is known, or must be by now, what will come; `known` (one for each of the stage's inputs)
- * is then what to plan with. */
+/* After mr_call_take: true where it is known, or must be by now, what will come; `known` (one for each of the stage's
+ * inputs) is then what to plan with. */
 bool mr_call_foresees(const mr_negotiation *negotiation, mr_planned_input *known);
 
-/* `inputs` are the stage's, as planned, and fit what the model takes; port[] says which feeds which. Outputs by position in the model's list. On
- * failure (MR_ERROR_CONFIG, or as mr_model_bind) the message names the model, the tensor and both shapes. */
+/* `inputs` are the stage's, as planned, and fit what the model takes; port[] says which feeds which. Outputs by
+ * position in the model's list. On failure (MR_ERROR_CONFIG, or as mr_model_bind) the message names the model, the
+ * tensor and both shapes. */
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count);
 

@@ -27,7 +27,7 @@ static bool same(const mr_pb_span *a, const mr_pb_span *b) {
     return bytes == (size_t)(b->end - b->at) && (bytes == 0 || memcmp(a->at, b->at, bytes) == 0);
 }
 
-/* ---- one input or output ------------------------------------------------------------------------------------------ */
+/* ---- one input or output ----------------------------------------------------------------------------------------- */
 
 static bool read_dimension(mr_pb_span dimension, int64_t *size, mr_pb_span *symbol) {
     mr_pb_field f;
@@ -122,7 +122,7 @@ static bool add_value(mr_pb_span from, mr_onnx_value *values, size_t *count) {
     return typed && bytes && !memchr(value->name.at, 0, bytes);
 }
 
-/* ---- the graph ---------------------------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
 
 /* Walks through the fields of a message whose value is itself a message; stops, and answers false, where `visit` does. */
 typedef bool visitor(const mr_pb_field *field, mr_onnx_signature *signature);

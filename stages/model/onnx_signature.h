@@ -1,5 +1,5 @@
-/* What goes into a network and what comes out of it, as its ONNX file declares it (onnx.proto of ONNX 1.x): known without a
- * runtime, which needs some hundred times as long to load the network. Pure functions; any thread. */
+/* What goes into a network and what comes out of it, as its ONNX file declares it (onnx.proto of ONNX 1.x): known
+ * without a runtime, which needs some hundred times as long to load the network. Pure functions; any thread. */
 #ifndef MILLRACE_STAGES_MODEL_ONNX_SIGNATURE_H
 #define MILLRACE_STAGES_MODEL_ONNX_SIGNATURE_H
 

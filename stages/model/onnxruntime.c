@@ -1,5 +1,6 @@
-/* Models run by ONNX Runtime: on the processor by one thread, one node after the other; what is concurrent is millrace's
- * affair: several workers are inside one session at a time, and each runs its own frames. On a CUDA device see ort_device.c. */
+/* Models run by ONNX Runtime: on the processor by one thread, one node after the other; what is concurrent is
+ * millrace's affair: several workers are inside one session at a time, and each runs its own frames. On a CUDA device
+ * see ort_device.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -291,7 +292,8 @@ static void close_model(mr_model *model) {
     mr_free(m);
 }
 
-/* Where models are run with that provider: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG where the device is another. */
+/* Where models are run with that provider: 0 the processors, 1 a CUDA device. MR_ERROR_CONFIG where the device is
+ * another. */
 static int works_on_cuda(const mr_model_params *params, const char *device) {
     mr_provider provider = provider_on(params->provider, device);
     bool is_cuda = strncmp(device, "cuda", 4) == 0;

@@ -1,8 +1,8 @@
-/* Runs of ONNX Runtime on a CUDA device. The session works on the model's stream, inputs and outputs are bound where they lie,
- * and a run returns once all is enqueued.
+/* Runs of ONNX Runtime on a CUDA device. The session works on the model's stream, inputs and outputs are bound where
+ * they lie, and a run returns once all is enqueued.
  *
- * A CUDA graph has the addresses of what it was recorded with. Inputs and outputs are therefore copied to and from one block
- * that stays, which costs two copies within the device's memory for each of them. */
+ * A CUDA graph has the addresses of what it was recorded with. Inputs and outputs are therefore copied to and from one
+ * block that stays, which costs two copies within the device's memory for each of them. */
 #include "engine/device/cuda.h"
 #include "millrace/status.h"
 #include "stages/model/ort_model.h"

@@ -1,5 +1,5 @@
-/* A model as ONNX Runtime's two files know it: onnxruntime.c, which loads it and runs it on the host, and ort_device.c, which
- * runs it on a CUDA device. */
+/* A model as ONNX Runtime's two files know it: onnxruntime.c, which loads it and runs it on the host, and ort_device.c,
+ * which runs it on a CUDA device. */
 #ifndef MILLRACE_STAGES_MODEL_ORT_MODEL_H
 #define MILLRACE_STAGES_MODEL_ORT_MODEL_H
 

@@ -89,8 +89,8 @@ static void any_version(const char *name, char *pattern) {
     snprintf(pattern, NAME_BYTES, "%.*s.[0-9]*", suffix ? (int)(suffix - name + 3) : (int)strlen(name), name);
 }
 
-/* Loads a library from beside the runtime, and what it needs in its turn. It stays, as the provider does, and whoever needs
- * it finds it by its name. Where something is missing, `name` is then what. */
+/* Loads a library from beside the runtime, and what it needs in its turn. It stays, as the provider does, and whoever
+ * needs it finds it by its name. Where something is missing, `name` is then what. */
 static bool load_beside(const char *folder, char *name, int depth) {
     char path[PATH_MAX], needed[NAME_BYTES], before[NAME_BYTES] = "";
     if (depth == MOST_DEPTH || !find_beside(folder, name, path))
@@ -168,8 +168,8 @@ static int try_to_load(const ort_runtime *runtime, mr_provider provider) {
     return status;
 }
 
-/* cuDNN is opened by the provider itself, when it is first needed: too late to tell. A provider that is linked with an older
- * one has loaded that by now. */
+/* cuDNN is opened by the provider itself, when it is first needed: too late to tell. A provider that is linked with an
+ * older one has loaded that by now. */
 static int load_cudnn(const char *folder, mr_provider provider) {
     char name[NAME_BYTES] = "libcudnn.so.9";
     if (dlopen("libcudnn.so.8", RTLD_LAZY | RTLD_NOLOAD) || dlopen(name, RTLD_LAZY | RTLD_GLOBAL) ||

@@ -1,9 +1,9 @@
 /* The providers of ONNX Runtime that compute on CUDA devices: whether they can be had, and adding them to a session.
  *
- * A provider is a library beside the runtime's own, and needs others: CUDA's, cuDNN, TensorRT. These are taken from where the
- * loader finds them, else from the packages that pip has installed beside the runtime, else from the toolkit's folder.
- * Threads: any. Errors: MR_ERROR_UNAVAILABLE, with the library that is missing, where it was looked for, and what to
- * install. */
+ * A provider is a library beside the runtime's own, and needs others: CUDA's, cuDNN, TensorRT. These are taken from
+ * where the loader finds them, else from the packages that pip has installed beside the runtime, else from the
+ * toolkit's folder. Threads: any. Errors: MR_ERROR_UNAVAILABLE, with the library that is missing, where it was looked
+ * for, and what to install. */
 #ifndef MILLRACE_STAGES_MODEL_ORT_PROVIDER_H
 #define MILLRACE_STAGES_MODEL_ORT_PROVIDER_H
 

@@ -1,5 +1,5 @@
-/* Reading protobuf's encoding (protobuf.dev, "Encoding") where it lies: fields one by one, nothing copied. Pure functions;
- * any thread. */
+/* Reading protobuf's encoding (protobuf.dev, "Encoding") where it lies: fields one by one, nothing copied. Pure
+ * functions; any thread. */
 #ifndef MILLRACE_STAGES_MODEL_PROTOBUF_H
 #define MILLRACE_STAGES_MODEL_PROTOBUF_H
 

@@ -1,19 +1,19 @@
 /* Neural networks behind one small table: open a model, ask what goes in and comes out, bind it to shapes, run it.
  *
  * Most often a run is work on the host, whatever device asks for it. A runtime that computes on a device itself (its
- * provider) is opened for that device, and a run is then enqueued: inputs and outputs lie in the device's memory, and nobody
- * waits for anything. Such a model has a stream of its own, which the runtime holds for as long as the model is open; calls
- * of several streams take turns on it.
+ * provider) is opened for that device, and a run is then enqueued: inputs and outputs lie in the device's memory, and
+ * nobody waits for anything. Such a model has a stream of its own, which the runtime holds for as long as the model is
+ * open; calls of several streams take turns on it.
  *
  * A model is one network loaded by one runtime; a binding fixes the shapes of its inputs and which outputs are
  * wanted. Tensors are named by position in the model's lists of inputs and outputs.
  *
  * Ownership: a binding belongs to its model and is destroyed before it. Names and shapes live as long as the model.
- * Threads: a model is opened, bound and closed by one thread at a time; unless it is brief, mr_model_enqueue
- * may be called on one binding by several threads at once. Nothing here starts a thread.
- * Errors: MR_ERROR_NO_INPUT (no such file), MR_ERROR_DATA (the file is no network that the runtime can load, or a run
- * failed), MR_ERROR_UNAVAILABLE (no runtime or provider on this machine), MR_ERROR_CONFIG (no such tensor, shapes that do
- * not fit, a provider for another kind of device), MR_ERROR_DEVICE (the device failed). */
+ * Threads: a model is opened, bound and closed by one thread at a time; unless it is brief, mr_model_enqueue may be
+ * called on one binding by several threads at once. Nothing here starts a thread. Errors: MR_ERROR_NO_INPUT (no such
+ * file), MR_ERROR_DATA (the file is no network that the runtime can load, or a run failed), MR_ERROR_UNAVAILABLE (no
+ * runtime or provider on this machine), MR_ERROR_CONFIG (no such tensor, shapes that do not fit, a provider for another
+ * kind of device), MR_ERROR_DEVICE (the device failed). */
 #ifndef MILLRACE_STAGES_MODEL_RUNTIME_H
 #define MILLRACE_STAGES_MODEL_RUNTIME_H
 
@@ -81,9 +81,9 @@ struct mr_binding {
 };
 
 /* One runtime. `open` fills the lists of inputs and outputs in, and calls mr_model_take_device where it computes on
- * params->device itself. `run` reads the inputs and writes the outputs where the caller has them; with `measure` set it leaves
- * `outputs` alone and stores in it what shapes come out. `enqueue` does the same on model->stream, in the memory of its device,
- * and is called by one thread at a time. */
+ * params->device itself. `run` reads the inputs and writes the outputs where the caller has them; with `measure` set it
+ * leaves `outputs` alone and stores in it what shapes come out. `enqueue` does the same on model->stream, in the memory
+ * of its device, and is called by one thread at a time. */
 struct mr_model_runtime {
     const char *name;
     int (*open)(mr_model **model, const mr_model_params *params);
@@ -96,8 +96,8 @@ extern const mr_model_runtime mr_onnxruntime;
 /* Another one opens models from now on; NULL: ONNX Runtime again. For tests. */
 void mr_model_use_runtime(const mr_model_runtime *runtime);
 
-/* Whether models can be run with that provider on the device of that name ("cuda:0"), as far as it can be known before one is
- * opened: MR_OK, or a message of what is missing, where it was looked for, and what to do. */
+/* Whether models can be run with that provider on the device of that name ("cuda:0"), as far as it can be known before
+ * one is opened: MR_OK, or a message of what is missing, where it was looked for, and what to do. */
 int mr_model_check(const mr_model_params *params, const char *device);
 
 int mr_model_open(mr_model **model, const mr_model_params *params);
@@ -111,9 +111,9 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
                   size_t output_count);
 /* Makes the model's stream, on `device`. For runtimes. */
 int mr_model_take_device(mr_model *model, mr_device *device);
-/* Adds a run to the work of `stream`, which is one of the device that the model was opened for. inputs: one dense array for
- * each input; outputs: one for each chosen output; none may overlap, all lie in the device's memory and must stay until the
- * work is done. */
+/* Adds a run to the work of `stream`, which is one of the device that the model was opened for. inputs: one dense array
+ * for each input; outputs: one for each chosen output; none may overlap, all lie in the device's memory and must stay
+ * until the work is done. */
 int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs);
 
 /* Position of the input or output of that name; -1 where there is none. */

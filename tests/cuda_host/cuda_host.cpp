@@ -33,7 +33,7 @@ static std::atomic<int> peers[DEVICES][DEVICES];
 static std::atomic<bool> held, lacking;
 static std::atomic<unsigned long long> allocations, waits, pageable;
 
-/* ---- what goes wrong ---------------------------------------------------------------------------------------------- */
+/* ---- what goes wrong --------------------------------------------------------------------------------------------- */
 
 /* Pieces of work until the device breaks; 0: it does not. */
 static std::atomic<long> left[DEVICES];
@@ -82,7 +82,7 @@ mr_host_counts mr_host_count(void) {
     return {allocations, waits, pageable};
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------------ */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 static std::atomic<int> capability{90}, driver{CUDART_VERSION};
 
@@ -150,7 +150,7 @@ const char *cudaGetErrorString(cudaError_t error) {
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Blocks by where they end; device -1: pinned. Never destroyed: what a broken device cannot free stays to be found. */
 struct block {
@@ -220,7 +220,7 @@ cudaError_t cudaFreeHost(void *data) {
     return state_of(current);
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
     waits++;
@@ -405,7 +405,7 @@ int mr_host_graphs(void) {
     return graphs;
 }
 
-/* ---- profilers ---------------------------------------------------------------------------------------------------- */
+/* ---- profilers --------------------------------------------------------------------------------------------------- */
 
 static thread_local int ranges;
 

@@ -122,21 +122,21 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
-/* ---- for tests ---------------------------------------------------------------------------------------------------- */
+/* ---- for tests --------------------------------------------------------------------------------------------------- */
 
-/* Calls so far: that allocate, free or create, that wait, and copies of memory that is not pinned, which the real runtime makes the
- * caller wait for. */
+/* Calls so far: that allocate, free or create, that wait, and copies of memory that is not pinned, which the real
+ * runtime makes the caller wait for. */
 typedef struct mr_host_counts {
     unsigned long long allocations, waits, pageable;
 } mr_host_counts;
 mr_host_counts mr_host_count(void);
-/* The so-manieth piece of work of that device from now on, kernels, copies and host functions alike, goes wrong: then all that
- * is asked of the device fails, until it is called with 0. */
+/* The so-manieth piece of work of that device from now on, kernels, copies and host functions alike, goes wrong: then
+ * all that is asked of the device fails, until it is called with 0. */
 void mr_host_break(int device, long after);
 /* From now on no kernel is launched, as if none were compiled for the device, until it is called with false. */
 void mr_host_lack_kernels(bool lacking);
-/* What the devices and the driver are from now on: a compute capability (90: 9.0), and the newest CUDA that it runs (0: there
- * is no driver). At first 90 and CUDART_VERSION. */
+/* What the devices and the driver are from now on: a compute capability (90: 9.0), and the newest CUDA that it runs (0:
+ * there is no driver). At first 90 and CUDART_VERSION. */
 void mr_host_be(int capability, int driver);
 /* From now on no event is done, until it is called with false. */
 void mr_host_hold(bool held);

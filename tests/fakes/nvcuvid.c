@@ -1,6 +1,6 @@
-/* Stands in for libnvcuvid.so.1: the decoder of cuda:0 takes H.264 4:2:0 of 8 bits from 48x16 to 4096x4096, of at most 65536
- * macroblocks, and HEVC 4:2:0 and 4:4:4 of 8 and 10 bits up to 8192x8192; that of cuda:1 takes VC-1 alone. Without a current
- * context nobody is told anything. */
+/* Stands in for libnvcuvid.so.1: the decoder of cuda:0 takes H.264 4:2:0 of 8 bits from 48x16 to 4096x4096, of at most
+ * 65536 macroblocks, and HEVC 4:2:0 and 4:4:4 of 8 and 10 bits up to 8192x8192; that of cuda:1 takes VC-1 alone.
+ * Without a current context nobody is told anything. */
 #include <string.h>
 
 #include "engine/device/gpu.h"

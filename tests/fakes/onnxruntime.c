@@ -1,6 +1,7 @@
-/* A library that looks like ONNX Runtime for as long as providers are looked for, for test_provider.c. The environment says
- * how it fails: FAKE_OLD=1 serves no version that millrace knows, FAKE_PROVIDERS lists what it was built with (separated by
- * spaces), FAKE_NEEDS the libraries without which its providers do not load, and FAKE_WORDS another reason. */
+/* A library that looks like ONNX Runtime for as long as providers are looked for, for test_provider.c. The environment
+ * says how it fails: FAKE_OLD=1 serves no version that millrace knows, FAKE_PROVIDERS lists what it was built with
+ * (separated by spaces), FAKE_NEEDS the libraries without which its providers do not load, and FAKE_WORDS another
+ * reason. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

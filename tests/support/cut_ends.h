@@ -1,5 +1,5 @@
-/* Both ends of a cut in shared memory in one process, without a transport: who lends and who borrows, and the wire's writer
- * and reader with them. Failures fail the test. */
+/* Both ends of a cut in shared memory in one process, without a transport: who lends and who borrows, and the wire's
+ * writer and reader with them. Failures fail the test. */
 #ifndef MILLRACE_TESTS_CUT_ENDS_H
 #define MILLRACE_TESTS_CUT_ENDS_H
 

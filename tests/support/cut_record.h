@@ -7,8 +7,8 @@
 
 enum { CUT_TEXT = 4096 };
 
-/* Of the test that runs: its folder, in it the record, and a file that is not there until cut_open_gate: a run that `hold`
- * makes wait for it does not end before. */
+/* Of the test that runs: its folder, in it the record, and a file that is not there until cut_open_gate: a run that
+ * `hold` makes wait for it does not end before. */
 extern char cut_folder[64], cut_file[128], cut_gate[128];
 void cut_open_gate(void);
 int cut_make_folder(void **state);

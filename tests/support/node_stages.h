@@ -1,7 +1,7 @@
-/* Stage types for tests of nodes: `chew` (stateless; with `uneven` some frames take it longer than others; the
- * process dies of SIGKILL at frame `fatal_at`), `hold` (lets frames from number `at` on wait until there is
- * `file`), `bulk` (gives each frame a tensor of `bytes`, all of them the low byte of its number) and `load` (gives frames
- * a result that begins with their number and a thousand, of 8 bytes or, every third, of 80,000). */
+/* Stage types for tests of nodes: `chew` (stateless; with `uneven` some frames take it longer than others; the process
+ * dies of SIGKILL at frame `fatal_at`), `hold` (lets frames from number `at` on wait until there is `file`), `bulk`
+ * (gives each frame a tensor of `bytes`, all of them the low byte of its number) and `load` (gives frames a result that
+ * begins with their number and a thousand, of 8 bytes or, every third, of 80,000). */
 #ifndef MILLRACE_TESTS_NODE_STAGES_H
 #define MILLRACE_TESTS_NODE_STAGES_H
 

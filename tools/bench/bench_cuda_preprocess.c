@@ -1,5 +1,5 @@
-/* Preprocess on a GPU: 64 pictures of 1080p NV12 to 224x224 f16 in one launch, beside what the card copies in its memory and
- * beside a chain of three kernels. Prints one JSON line; exit status 69 where there is no CUDA device.
+/* Preprocess on a GPU: 64 pictures of 1080p NV12 to 224x224 f16 in one launch, beside what the card copies in its
+ * memory and beside a chain of three kernels. Prints one JSON line; exit status 69 where there is no CUDA device.
  *
  *   bench_cuda_preprocess [rounds] */
 #include <cuda_runtime_api.h>

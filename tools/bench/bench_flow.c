@@ -1,11 +1,12 @@
-/* 1080p NV12 from pinned memory of the host through a pipeline on a device, preprocessed to 224x224 f16 in batches and brought
- * home, beside what the two parts of it take alone: uploading, and preprocessing what lies in the device's memory.
+/* 1080p NV12 from pinned memory of the host through a pipeline on a device, preprocessed to 224x224 f16 in batches and
+ * brought home, beside what the two parts of it take alone: uploading, and preprocessing what lies in the device's
+ * memory.
  *
  *     bench_flow [--device cuda:0] [--frames 4000]
  *
- * Prints one JSON object: pictures a second of each, and of the pipeline as a share of the slower part; and, in builds with
- * CUDA, the calls that allocate, free or wait which were made while the last nine tenths of the frames passed. Exit status
- * 69 where there is no such device. */
+ * Prints one JSON object: pictures a second of each, and of the pipeline as a share of the slower part; and, in builds
+ * with CUDA, the calls that allocate, free or wait which were made while the last nine tenths of the frames passed.
+ * Exit status 69 where there is no such device. */
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* How long one frame takes on a device, from the call that gives the work to the event that tells its end, with and without
- * CUDA graphs. Two kinds of work: `kernels`, of a 1080p NV12 picture preprocess to 224x224, a histogram, sharpness, a linear
- * layer and its best classes; and `network`, a model with a batch of one, where one is named.
+/* How long one frame takes on a device, from the call that gives the work to the event that tells its end, with and
+ * without CUDA graphs. Two kinds of work: `kernels`, of a 1080p NV12 picture preprocess to 224x224, a histogram,
+ * sharpness, a linear layer and its best classes; and `network`, a model with a batch of one, where one is named.
  *
  *     bench_latency [--device cuda:0] [--model FILE.onnx] [--rounds 1000]
  *
- * Prints one JSON object with microseconds: medians and 99th percentiles of `rounds` frames after a tenth as many that are
- * not counted. Where graphs are meant but none was made, as on sim and cpu, it says so: "graphs": false. Exit status 69
- * where there is no such device. */
+ * Prints one JSON object with microseconds: medians and 99th percentiles of `rounds` frames after a tenth as many that
+ * are not counted. Where graphs are meant but none was made, as on sim and cpu, it says so: "graphs": false. Exit
+ * status 69 where there is no such device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,15 +6,15 @@
  *              [--rounds N] [--workers N] [--busy-poll MS] [--only bare|cut]
  *
  * prints one JSON object: for each contestant the medians over the rounds of frames a second, of the microseconds of
- * processor time that both processes together take for a frame, from their start to their end, and of how often a thread
- * of theirs has slept for a frame; with --rate, at which frames then leave, also the median of how long one is on its way,
- * in microseconds: from the stage before the cut to the one behind it, and from the call that sends to the one that
- * receives. `picture`: I420, 1920x1080 unless said; `result`: no payload, a tensor of 1 KiB. `shared`: the cut leaves
- * pictures in shared memory, the bare pair sends them over ipc.
+ * processor time that both processes together take for a frame, from their start to their end, and of how often a
+ * thread of theirs has slept for a frame; with --rate, at which frames then leave, also the median of how long one is
+ * on its way, in microseconds: from the stage before the cut to the one behind it, and from the call that sends to the
+ * one that receives. `picture`: I420, 1920x1080 unless said; `result`: no payload, a tensor of 1 KiB. `shared`: the cut
+ * leaves pictures in shared memory, the bare pair sends them over ipc.
  *
- * Both send from a few frames that have been written once, again and again, and both look at nothing of what comes. What
- * the cut does beyond is its own: it gathers results in messages, and keeps the memory of messages that it has received
- * (mr_memory_keep), which the bare pair leaves to the C library. */
+ * Both send from a few frames that have been written once, again and again, and both look at nothing of what comes.
+ * What the cut does beyond is its own: it gathers results in messages, and keeps the memory of messages that it has
+ * received (mr_memory_keep), which the bare pair leaves to the C library. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>

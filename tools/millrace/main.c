@@ -60,8 +60,8 @@ static void hold_standard_streams(void) {
             open("/dev/null", O_PATH);
 }
 
-/* Files, sockets and memory that is shared take a descriptor each, and many sources a thousand; what the system allows is
- * little until it is asked for. */
+/* Files, sockets and memory that is shared take a descriptor each, and many sources a thousand; what the system allows
+ * is little until it is asked for. */
 static void allow_files(void) {
     struct rlimit limit;
     if (!getrlimit(RLIMIT_NOFILE, &limit)) {

@@ -11,16 +11,16 @@
 
 #include "millrace/millrace.h"
 
-/* A first signal that comes before a pipeline is watched drains the one that then is; after `patience_ns`, or ten seconds
- * where that is 0, it exits. */
+/* A first signal that comes before a pipeline is watched drains the one that then is; after `patience_ns`, or ten
+ * seconds where that is 0, it exits. */
 int mr_signals_begin(int64_t patience_ns);
 void mr_signals_watch(mr_pipeline *pipeline);
 /* Signals stay blocked, and one that no pipeline was drained for is pending again, for who takes signals next. Once
  * more does nothing. */
 void mr_signals_end(void);
-/* After end, and with the control socket closed: what the run has come to, the exit code, is told, and results may be on
- * their way for a while. That is waited for as long as begin says, from the first signal on; then, or with one more, the
- * process exits. */
+/* After end, and with the control socket closed: what the run has come to, the exit code, is told, and results may be
+ * on their way for a while. That is waited for as long as begin says, from the first signal on; then, or with one more,
+ * the process exits. */
 void mr_signals_leave(int code);
 /* Those that a run takes; who takes them blocks them first. Added to `set`. */
 void mr_signals_add(sigset_t *set);

@@ -2,9 +2,9 @@
  *
  * Each node runs as a child, `millrace run --node NAME`, that reports through a pipe (report.h). One that dies is
  * started again, after a tenth of a second, then twice as long each time, and goes on where it was, if what it reads
- * and writes can be continued (flow/resume.h); one that has died five times within a minute is
- * given up, and the others go on without it, unless none is left that does not wait for it. SIGTERM, SIGINT and SIGHUP end
- * the nodes that read sources; the others end as their frames do, and are told to where that takes long. One thread. */
+ * and writes can be continued (flow/resume.h); one that has died five times within a minute is given up, and the others
+ * go on without it, unless none is left that does not wait for it. SIGTERM, SIGINT and SIGHUP end the nodes that read
+ * sources; the others end as their frames do, and are told to where that takes long. One thread. */
 #ifndef MILLRACE_TOOLS_SUPERVISOR_H
 #define MILLRACE_TOOLS_SUPERVISOR_H
 
@@ -70,8 +70,8 @@ const char *mr_told_text(yajl_val told, const char *key);
 yajl_val *mr_told_array(yajl_val told, const char *key, size_t *count);
 mr_identity mr_told_frame(yajl_val told);
 
-/* A process that died is counted from now on as what it told last, beside the one that is started in its place, if any. What
- * was in flight then counts as absorbed where it is `settled` elsewhere, else as dropped. */
+/* A process that died is counted from now on as what it told last, beside the one that is started in its place, if any.
+ * What was in flight then counts as absorbed where it is `settled` elsewhere, else as dropped. */
 void mr_child_remember(mr_child *child, bool settled);
 /* Of one source that a child reads. What is in flight in a process that has ended is missing. */
 mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source);

@@ -140,8 +140,8 @@ static bool delivers(const mr_plan *plan, size_t v) {
     return false;
 }
 
-/* Whether all that a process was there for is done: the nodes that took its frames have ended in order, and nothing comes
- * to its end in itself. What can give the same frames again is started all the same, to account for them. */
+/* Whether all that a process was there for is done: the nodes that took its frames have ended in order, and nothing
+ * comes to its end in itself. What can give the same frames again is started all the same, to account for them. */
 static bool has_given_all(const mr_supervisor *s, const mr_child *child) {
     const mr_plan *plan = s->how->plan;
     if (mr_supervisor_repeats(s, child))

@@ -119,7 +119,8 @@ int mr_supervisor_start_due(mr_supervisor *s, int64_t now_ns) {
     return MR_OK;
 }
 
-/* What all nodes share: a folder for their sockets and checkpoints, and for word of those that have ended, and the number of the run. */
+/* What all nodes share: a folder for their sockets and checkpoints, and for word of those that have ended, and the
+ * number of the run. */
 int mr_supervisor_environment(mr_supervisor *s) {
     const char *said = getenv("MILLRACE_RUNTIME");
     int status = mr_aside_make(&s->aside, NULL);

@@ -56,8 +56,8 @@ mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *contex
  * kept. It lives until mr_pool_release was called and its last buffer came back. */
 int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count);
 void mr_pool_release(mr_pool **pool);
-/* Makes all buffers that are not there yet, so that none is made later. MR_ERROR_MEMORY, MR_ERROR_DEVICE: those that could be
- * made stay, and *made (may be NULL) says how many there are. */
+/* Makes all buffers that are not there yet, so that none is made later. MR_ERROR_MEMORY, MR_ERROR_DEVICE: those that
+ * could be made stay, and *made (may be NULL) says how many there are. */
 int mr_pool_fill(mr_pool *pool, int *made);
 
 /* Takes a buffer; never blocks. MR_ERROR_AGAIN where all are in use, MR_ERROR_MEMORY. Any thread. */
@@ -156,8 +156,8 @@ const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_
 
 #define MR_NO_TIME INT64_MIN
 
-/* Why a frame is dropped that is dropped only because the run is being ended: nothing is settled by that, so that whoever has
- * given it keeps it, and a later run brings it. */
+/* Why a frame is dropped that is dropped only because the run is being ended: nothing is settled by that, so that
+ * whoever has given it keeps it, and a later run brings it. */
 #define MR_REASON_STOPPED "stopped"
 
 typedef struct mr_plane {

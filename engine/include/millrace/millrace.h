@@ -102,8 +102,8 @@ int mr_pipeline_subscribe(mr_pipeline *pipeline, const char *stage, mr_frame_fun
 int mr_pipeline_start(mr_pipeline *pipeline);
 
 /* A picture or tensor of the program's, for a source of type `push`. The memory is read until release(context) is
- * called, once, from any thread; with release NULL it is copied before the call returns. A GPU copies from pinned memory
- * (cudaHostAlloc) where it lies; from other memory it goes through pinned memory of the pipeline's. */
+ * called, once, from any thread; with release NULL it is copied before the call returns. A GPU copies from pinned
+ * memory (cudaHostAlloc) where it lies; from other memory it goes through pinned memory of the pipeline's. */
 typedef struct mr_push {
     mr_format format;
     const void *data[MR_MAX_PLANES];

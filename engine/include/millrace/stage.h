@@ -82,9 +82,9 @@ typedef struct mr_stage_type {
      * MR_OK, or the status of mr_fail with what is missing, where it was looked for and what to do. Not asked of a
      * plan that opens no file, nor of devices that are only assumed. NULL: wherever its kernels are. */
     int (*check_device)(const void *options, const char *device);
-    /* Whether it can do on that device, which check_device has nothing against, what comes as `input`: MR_OK, or the status of
-     * mr_fail with why not. *otherwise set: it does that work in another way then, which the message tells and the plan
-     * prints. Asked of each link that comes in; NULL: whatever it takes it can do. */
+    /* Whether it can do on that device, which check_device has nothing against, what comes as `input`: MR_OK, or the
+     * status of mr_fail with why not. *otherwise set: it does that work in another way then, which the message tells
+     * and the plan prints. Asked of each link that comes in; NULL: whatever it takes it can do. */
     int (*check_input)(const void *options, const mr_format_set *input, const char *device, bool *otherwise);
     /* Writes which options to change so that output 0 gives `wanted`, as YAML ("size: 224x224"); false where none
      * would. For the hint where formats do not fit. May be NULL. */
@@ -277,9 +277,9 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* The same for memory that only this call works in; once a call. Planned as mr_negotiation.scratch_bytes. */
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
-/* A buffer of pinned host memory, which a device copies from while the host goes on: what lies in other memory is brought there
- * first. The caller keeps its reference until the device has done with it, and has two at most. Planned as
- * mr_negotiation.pinned_bytes. */
+/* A buffer of pinned host memory, which a device copies from while the host goes on: what lies in other memory is
+ * brought there first. The caller keeps its reference until the device has done with it, and has two at most. Planned
+ * as mr_negotiation.pinned_bytes. */
 int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* Sources: a new frame with a new receipt, numbered by `identity` (its source is filled in). */
 int mr_io_originate(mr_io *io, const mr_identity *identity, mr_frame **frame);
@@ -302,9 +302,9 @@ void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
 /* For stages that number what they make anew: says that no frame with that number will come of those that were taken of
  * the call's source, so that nothing behind waits for it; with `rest`, none behind it in that epoch either. */
 void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
-/* In `flush`: the source was asked to end, and may have had more to give. What cannot be told before that has come, such as a
- * number, is not to be guessed: dropped as MR_REASON_STOPPED a frame is not settled, and a run that goes on from there brings
- * it again. */
+/* In `flush`: the source was asked to end, and may have had more to give. What cannot be told before that has come,
+ * such as a number, is not to be guessed: dropped as MR_REASON_STOPPED a frame is not settled, and a run that goes on
+ * from there brings it again. */
 bool mr_io_cut_short(const mr_io *io);
 
 /* With the answer MR_WAIT: when to be called again. */
