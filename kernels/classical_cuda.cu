@@ -70,7 +70,8 @@ __global__ static void count_colors(const __grid_constant__ mr_histogram_work wo
         atomicAdd(&far[i], near[i]);
 }
 
-__global__ static void share_colors(const __grid_constant__ mr_histogram_work work, const uint32_t *counts, int32_t length) {
+__global__ static void share_colors(const __grid_constant__ mr_histogram_work work, const uint32_t *counts,
+                                    int32_t length) {
     uint32_t pixels = (uint32_t)work.params.width * (uint32_t)work.params.height;
     for (int32_t i = (int32_t)threadIdx.x; i < length; i += (int32_t)blockDim.x)
         work.dst[blockIdx.x][i] = mr_share_of(counts[(size_t)blockIdx.x * (size_t)length + (size_t)i], pixels);
@@ -149,7 +150,8 @@ __device__ static float count_votes(const mr_hog_layout *l, int32_t cell, int32_
 }
 
 /* One CUDA block for each block of a picture. */
-__global__ static void gather_gradients(const __grid_constant__ mr_hog_layout layout, const __grid_constant__ mr_hog_work work) {
+__global__ static void gather_gradients(const __grid_constant__ mr_hog_layout layout,
+                                        const __grid_constant__ mr_hog_work work) {
     MR_DYNAMIC_SHARED(float, room);
     const mr_hog_params *p = &layout.params;
     int32_t pixels = p->block_width * p->block_height, length = layout.block_length;
@@ -198,7 +200,8 @@ __device__ static void store_hash(const mr_phash_work *work, const int64_t *low,
 }
 
 /* One block of 64 threads for each picture, one for each frequency. */
-__global__ static void hash_pictures(const __grid_constant__ mr_phash_work work, const __grid_constant__ cosines cosine) {
+__global__ static void hash_pictures(const __grid_constant__ mr_phash_work work,
+                                     const __grid_constant__ cosines cosine) {
     __shared__ int64_t column[MR_PHASH_LOW][MR_PHASH_SIDE], low[MR_PHASH_BITS], twice_median;
     const uint8_t *src = work.src[blockIdx.x];
     int32_t thread = (int32_t)threadIdx.x;

@@ -55,8 +55,10 @@ static void look(void) {
             dlclose(library);
     }
     if (!found)
-        mr_log(MR_LOG_WARNING, "cuBLAS was not found (%s), so matrices are multiplied by a plain kernel; put its directory "
-               "into LD_LIBRARY_PATH, or its path into MILLRACE_CUBLAS", given && *given ? given : "libcublas.so.13, .12");
+        mr_log(MR_LOG_WARNING,
+               "cuBLAS was not found (%s), so matrices are multiplied by a plain kernel; put its directory "
+               "into LD_LIBRARY_PATH, or its path into MILLRACE_CUBLAS",
+               given && *given ? given : "libcublas.so.13, .12");
 }
 
 bool mr_cublas_found(void) {
@@ -87,9 +89,9 @@ static int multiply(handle its, const mr_linear_work *work, float keep, void *wo
     if (error == SUCCESS)
         error = cublas.set_workspace(its, workspace, MR_CUBLAS_WORKSPACE_BYTES);
     if (error == SUCCESS)
-        error = cublas.sgemm(its, TRANSPOSE, NO_TRANSPOSE, work->outputs, work->batch, work->inputs, &one, work->weights,
-                             (int)work->weight_stride, work->src, (int)work->src_stride, &keep, work->dst,
-                             (int)work->dst_stride);
+        error = cublas.sgemm(its, TRANSPOSE, NO_TRANSPOSE, work->outputs, work->batch, work->inputs, &one,
+                             work->weights, (int)work->weight_stride, work->src, (int)work->src_stride, &keep,
+                             work->dst, (int)work->dst_stride);
     return error;
 }
 

@@ -33,7 +33,8 @@ __device__ static void store_pixel(const view *v, int x, int y, const float fini
     size_t channels = (size_t)v->plan->channels, width = (size_t)p->width, height = (size_t)p->height;
     for (size_t c = 0; c < channels; c++) {
         size_t row = (size_t)y, column = (size_t)x;
-        size_t at = p->layout == MR_LAYOUT_NHWC ? (row * width + column) * channels + c : (c * height + row) * width + column;
+        size_t at =
+            p->layout == MR_LAYOUT_NHWC ? (row * width + column) * channels + c : (c * height + row) * width + column;
         store(p->dtype, v->dst, at, finished[p->bgr ? 2 - c : c]);
     }
 }
@@ -46,7 +47,8 @@ __device__ static void finish(const view *v, int column, int row, const int16_t 
     mr_color_convert(&plan->color, sample[0], gray ? sample[0] : sample[1], gray ? sample[0] : sample[2], out);
     if (plan->channels == 1 && !gray)
         out[0] = (mr_luma(out[0], out[1], out[2]) - plan->gray_mean) * plan->gray_scale;
-    store_pixel(v, plan->inner_x + (plan->transposed ? row : column), plan->inner_y + (plan->transposed ? column : row), out);
+    store_pixel(v, plan->inner_x + (plan->transposed ? row : column), plan->inner_y + (plan->transposed ? column : row),
+                out);
 }
 
 __device__ static void fill_padding(const view *v, int block, int blocks) {
@@ -99,7 +101,8 @@ __device__ static int32_t dot_low(uint32_t weights, uint32_t bytes, int32_t sum)
     asm("dp2a.lo.s32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(bytes));
     return sum;
 #else
-    return sum + (int16_t)(weights & 0xffff) * (int32_t)(bytes & 255) + (int16_t)(weights >> 16) * (int32_t)(bytes >> 8 & 255);
+    return sum + (int16_t)(weights & 0xffff) * (int32_t)(bytes & 255) +
+           (int16_t)(weights >> 16) * (int32_t)(bytes >> 8 & 255);
 #endif
 }
 
@@ -150,7 +153,8 @@ __device__ static int16_t nearest(const view *v, int p, int c, int column, int r
     const mr_preprocess *plan = v->plan;
     const plane_plan *plane = &plan->plane[p];
     const uint8_t *src = v->source->data[p] + (plan->nearest_y[row] >> plane->shift_y) * v->source->stride[p];
-    return mr_pick(src, (plan->nearest_x[column] >> plane->shift_x) * plane->step + plane->offset[c], plan->depth, plan->word);
+    return mr_pick(src, (plan->nearest_x[column] >> plane->shift_x) * plane->step + plane->offset[c], plan->depth,
+                   plan->word);
 }
 
 __device__ static int16_t direct(const view *v, int p, int c, int column, int row) {
@@ -171,7 +175,8 @@ __device__ static void weigh_tile(const view *v, int p, int tile_column, int fir
     int start = mr_grid_start(grid, p, tile_column), end = grid->tile_end[plane->table][tile_column] * plane->step;
     int sure = v->plan->filter[plane->table][0].end * plane->step, fours = (end - start + 3) / 4;
     int left = v->plan->rows - first_row, count = left < grid->tile_rows ? left : grid->tile_rows;
-    bool words = plane->sample_bytes == 1 && (((uintptr_t)v->source->data[p] | (uintptr_t)v->source->stride[p]) & 3) == 0;
+    bool words =
+        plane->sample_bytes == 1 && (((uintptr_t)v->source->data[p] | (uintptr_t)v->source->stride[p]) & 3) == 0;
     for (int i = (int)threadIdx.x; i < fours * count; i += (int)blockDim.x) {
         int row = i / fours, at = i % fours * 4;
         rows r = rows_of(v, p, first_row + row);
@@ -212,7 +217,8 @@ __device__ static void make_pixel(const view *v, int column, int row, const int1
 
 /* Block x of picture y. */
 template <mr_grid_mode MODE>
-__global__ static void preprocess(const __grid_constant__ mr_preprocess_grid grid, const __grid_constant__ pictures table) {
+__global__ static void preprocess(const __grid_constant__ mr_preprocess_grid grid,
+                                  const __grid_constant__ pictures table) {
     MR_DYNAMIC_SHARED(int16_t, room);
     const view v = {&grid, &grid.plan, &table.source[blockIdx.y], table.dst[blockIdx.y]};
     int tile = (int)blockIdx.x;
@@ -220,7 +226,8 @@ __global__ static void preprocess(const __grid_constant__ mr_preprocess_grid gri
         fill_padding(&v, tile - grid.tiles, grid.blocks - grid.tiles);
         return;
     }
-    int first_column = tile % grid.tiles_across * grid.tile_columns, first_row = tile / grid.tiles_across * grid.tile_rows;
+    int first_column = tile % grid.tiles_across * grid.tile_columns,
+        first_row = tile / grid.tiles_across * grid.tile_rows;
     if (MODE == MR_GRID_TILED) {
         for (int p = 0; p < grid.plan.planes; p++)
             if (grid.plan.plane[p].parts)

@@ -176,7 +176,8 @@ __device__ static void sum_lane(const mr_pool_work *work, int32_t channel, int32
 __global__ static void pool_mean(const __grid_constant__ pool_works table) {
     __shared__ float sums[POOL_CHANNELS * MR_LANES];
     const mr_pool_work *work = &table.work[blockIdx.y];
-    int32_t thread = (int32_t)threadIdx.x, first = (int32_t)blockIdx.x * POOL_CHANNELS, channel = first + thread / MR_LANES;
+    int32_t thread = (int32_t)threadIdx.x, first = (int32_t)blockIdx.x * POOL_CHANNELS,
+            channel = first + thread / MR_LANES;
     float share = 1.0f / (float)work->positions;
     if (work->channels_last) {
         if (thread < POOL_CHANNELS && first + thread < work->channels)
@@ -219,7 +220,8 @@ __global__ static void linear(const __grid_constant__ mr_linear_work work) {
     for (int32_t at = 0; at < work.inputs; at += LINEAR_SIDE) {
         bool inside = at + x < work.inputs;
         size_t input = (size_t)(at + x);
-        weights[y][x] = inside && first + y < work.outputs ? work.weights[(size_t)(first + y) * work.weight_stride + input] : 0.0f;
+        weights[y][x] =
+            inside && first + y < work.outputs ? work.weights[(size_t)(first + y) * work.weight_stride + input] : 0.0f;
         src[y][x] = inside && item < work.batch ? work.src[(size_t)item * work.src_stride + input] : 0.0f;
         __syncthreads();
         for (int32_t i = 0; i < LINEAR_SIDE; i++)

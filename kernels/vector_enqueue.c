@@ -62,7 +62,8 @@ static int launch_linear(const void *arguments, void *handle) {
     if (!a->workspace)
         return mr_kernels_cuda.linear(&a->work, handle);
     int status = a->work.bias ? mr_kernels_cuda.bias(&a->work, handle) : MR_OK;
-    return status ? status : mr_cublas_linear(&a->work, a->work.bias ? 1.0f : 0.0f, (int)a->device, a->workspace, handle);
+    return status ? status
+                  : mr_cublas_linear(&a->work, a->work.bias ? 1.0f : 0.0f, (int)a->device, a->workspace, handle);
 }
 
 int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work) {

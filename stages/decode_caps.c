@@ -53,21 +53,23 @@ static int chroma_of(const mr_pixel_info *about) {
     return about->chroma_w == 0 && about->chroma_h == 0 ? MR_GPU_444 : -1;
 }
 
-static int check_pixel(const mr_gpu_decoders *decoders, const char *device, const mr_format_set *packets, mr_pixel pixel) {
+static int check_pixel(const mr_gpu_decoders *decoders, const char *device, const mr_format_set *packets,
+                       mr_pixel pixel) {
     static const char *const chromas[] = {"monochrome", "4:2:0", "4:2:2", "4:4:4"};
     const mr_pixel_info *about = mr_pixel_describe(pixel);
     int chroma = chroma_of(about);
-    const mr_gpu_decoder *decoder = chroma < 0 ? NULL : mr_gpu_decoder_for(decoders, packets->codec, chroma, about->depth);
+    const mr_gpu_decoder *decoder =
+        chroma < 0 ? NULL : mr_gpu_decoder_for(decoders, packets->codec, chroma, about->depth);
     int64_t width = packets->width.max, height = packets->height.max;
     if (!decoder || !decoder->supported)
         return mr_fail(MR_ERROR_UNAVAILABLE, "NVDEC of %s does not take %s %s of %d bits", device, packets->codec,
                        decoder ? chromas[chroma] : about->name, about->depth);
     if (width > decoder->max_width || height > decoder->max_height)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "NVDEC of %s takes %s of at most %ux%u, and it is %dx%d", device, packets->codec,
-                       decoder->max_width, decoder->max_height, (int)width, (int)height);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "NVDEC of %s takes %s of at most %ux%u, and it is %dx%d", device,
+                       packets->codec, decoder->max_width, decoder->max_height, (int)width, (int)height);
     if (width && (width < decoder->min_width || height < decoder->min_height))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "NVDEC of %s takes %s of at least %ux%u, and it is %dx%d", device, packets->codec,
-                       decoder->min_width, decoder->min_height, (int)width, (int)height);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "NVDEC of %s takes %s of at least %ux%u, and it is %dx%d", device,
+                       packets->codec, decoder->min_width, decoder->min_height, (int)width, (int)height);
     if (decoder->max_macroblocks && width * height / 256 > decoder->max_macroblocks)
         return mr_fail(MR_ERROR_UNAVAILABLE, "NVDEC of %s takes %s of at most %u macroblocks, and %dx%d are %d", device,
                        packets->codec, decoder->max_macroblocks, (int)width, (int)height, (int)(width * height / 256));

@@ -89,11 +89,14 @@ int mr_decode_device_check(mr_hardware hardware, const char *device) {
     if (hardware != MR_HARDWARE_REQUIRE)
         return MR_OK;
     return has_decoder(device) ? mr_nvdec_check()
-                               : mr_fail(MR_ERROR_CONFIG, "hardware: require needs a CUDA device, and %s is none; write "
-                                                          "device: cuda:0, or hardware: auto", device);
+                               : mr_fail(MR_ERROR_CONFIG,
+                                         "hardware: require needs a CUDA device, and %s is none; write "
+                                         "device: cuda:0, or hardware: auto",
+                                         device);
 }
 
-int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device, bool *otherwise) {
+int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
+                                 bool *otherwise) {
     if (hardware == MR_HARDWARE_OFF || !has_decoder(device))
         return MR_OK;
     bool required = hardware == MR_HARDWARE_REQUIRE;
@@ -138,7 +141,8 @@ void mr_decode_device_destroy(mr_decode_device **device) {
 
 static void say_why(mr_decode_device *device, const char *why) {
     /* That a simulated device decodes nothing itself surprises nobody. */
-    void (*say)(const mr_stage *, const char *, ...) = has_decoder(device->self->device->name) ? mr_stage_warn : mr_stage_info;
+    void (*say)(const mr_stage *, const char *, ...) =
+        has_decoder(device->self->device->name) ? mr_stage_warn : mr_stage_info;
     snprintf(device->why, sizeof device->why, "%s", why);
     if (!device->told && device->hardware != MR_HARDWARE_REQUIRE)
         say(device->self, "%s is decoded by software: %s", device->self->source_id, why);
@@ -148,12 +152,14 @@ static void say_why(mr_decode_device *device, const char *why) {
 /* Which layouts NVDEC's pictures have here: those of 8 bits NV12 or three planes, those of 10 bits P010. FFmpeg takes
  * deeper ones, and 4:4:4 of more bits, as 16 bits of which the lower ones are nothing: no layout of ours. */
 static bool is_carried(const AVPixFmtDescriptor *about) {
-    bool halved = about->log2_chroma_w == 1 && about->log2_chroma_h == 1, whole = !about->log2_chroma_w && !about->log2_chroma_h;
+    bool halved = about->log2_chroma_w == 1 && about->log2_chroma_h == 1,
+         whole = !about->log2_chroma_w && !about->log2_chroma_h;
     int depth = about->comp[0].depth;
     return about->nb_components >= 3 && ((halved && (depth == 8 || depth == 10)) || (whole && depth == 8));
 }
 
-static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum AVPixelFormat software, const char *what) {
+static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum AVPixelFormat software,
+                   const char *what) {
     char why[192];
     const char *profile = avcodec_profile_name(codec->codec_id, codec->profile);
     snprintf(why, sizeof why, "NVDEC of %s %s %s%s%s, %dx%d, %s", device->self->device->name, what,
@@ -278,7 +284,8 @@ static void copy_on_host(const AVFrame *picture, const mr_frame *to) {
     mr_pixel pixel = to->format.pixel;
     for (int i = 0; i < mr_pixel_describe(pixel)->planes; i++)
         for (int32_t row = 0; row < mr_plane_rows(pixel, i, to->format.height); row++)
-            memcpy(to->plane[i].data + row * to->plane[i].stride, picture->data[i] + (ptrdiff_t)row * picture->linesize[i],
+            memcpy(to->plane[i].data + row * to->plane[i].stride,
+                   picture->data[i] + (ptrdiff_t)row * picture->linesize[i],
                    mr_plane_row_bytes(pixel, i, to->format.width));
 }
 
@@ -321,8 +328,9 @@ static int begin_copy(mr_decode_device *device, mr_stream *stream, held *place, 
     int status = mr_event_create(&place->event, stream->device, device->self);
     if (status)
         return status;
-    status = place->pinned ? mr_stream_copy(stream, frame->plane[0].data, place->pinned->data, mr_format_bytes(&frame->format))
-                           : copy(stream, place->picture, frame);
+    status = place->pinned
+                 ? mr_stream_copy(stream, frame->plane[0].data, place->pinned->data, mr_format_bytes(&frame->format))
+                 : copy(stream, place->picture, frame);
     /* Also behind a copy that failed: others may have begun. */
     int ended = end_copy(stream, place);
     return status ? status : ended;

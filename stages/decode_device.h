@@ -31,7 +31,8 @@ int mr_decode_device_check(mr_hardware hardware, const char *device);
 
 /* As mr_stage_type.check_input. What hardware that is required cannot be the other two have said, but for what this
  * GPU's decoder takes. */
-int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device, bool *otherwise);
+int mr_decode_device_check_input(mr_hardware hardware, const mr_format_set *packets, const char *device,
+                                 bool *otherwise);
 
 int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardware hardware);
 /* After the decoders that use it, and when the work of all calls is done. NULLs; accepts NULL. */

@@ -11,9 +11,10 @@
 int mr_nvdec_check(void) {
     void *library = dlopen("libnvcuvid.so.1", RTLD_LAZY);
     if (!library)
-        return mr_fail(MR_ERROR_UNAVAILABLE,
-                       "NVDEC's library libnvcuvid.so.1 was not found; it comes with the NVIDIA driver (in containers only "
-                       "with NVIDIA_DRIVER_CAPABILITIES=compute,video,utility)");
+        return mr_fail(
+            MR_ERROR_UNAVAILABLE,
+            "NVDEC's library libnvcuvid.so.1 was not found; it comes with the NVIDIA driver (in containers only "
+            "with NVIDIA_DRIVER_CAPABILITIES=compute,video,utility)");
     dlclose(library);
     return MR_OK;
 }

@@ -85,7 +85,8 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
                          from->threads);
     const mr_format_set *packet = &negotiation->inputs[0].set;
     if (from->hardware == MR_HARDWARE_REQUIRE && mr_decode_device_suits(packet->codec, packet))
-        return mr_refuse(negotiation, "hardware", "hardware: require cannot be: %s; write hardware: auto", mr_message());
+        return mr_refuse(negotiation, "hardware", "hardware: require cannot be: %s; write hardware: auto",
+                         mr_message());
     expect_pictures(negotiation);
     /* With threads of its own FFmpeg makes the caller wait for them; without, a call only computes. */
     bool on_device = strcmp(negotiation->device, "cpu") != 0;
@@ -111,5 +112,6 @@ int mr_decode_check(const void *own, const char *device) {
 }
 
 int mr_decode_check_input(const void *own, const mr_format_set *input, const char *device, bool *otherwise) {
-    return mr_decode_device_check_input((mr_hardware)((const mr_decode_choices *)own)->hardware, input, device, otherwise);
+    return mr_decode_device_check_input((mr_hardware)((const mr_decode_choices *)own)->hardware, input, device,
+                                        otherwise);
 }

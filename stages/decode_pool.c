@@ -160,8 +160,8 @@ static bool has_hidden_alpha(enum AVPixelFormat format) {
     return about->flags & AV_PIX_FMT_FLAG_PLANAR && about->flags & AV_PIX_FMT_FLAG_ALPHA;
 }
 
-static size_t most_laid_out(AVCodecContext *codec, const AVCodecDescriptor *about, const mr_format_set *pictures, int width,
-                            int height) {
+static size_t most_laid_out(AVCodecContext *codec, const AVCodecDescriptor *about, const mr_format_set *pictures,
+                            int width, int height) {
     size_t most = 0;
     mr_pixel pixel;
     enum AVPixelFormat format;

@@ -181,7 +181,8 @@ int mr_resizer_enqueue(mr_resizer *resizer, mr_stream *stream, const mr_resizer_
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i += MR_PREPROCESS_LAUNCH) {
         size_t left = count - i;
-        status = enqueue_piece(resizer, stream, items + i, (int)(left < MR_PREPROCESS_LAUNCH ? left : MR_PREPROCESS_LAUNCH));
+        status =
+            enqueue_piece(resizer, stream, items + i, (int)(left < MR_PREPROCESS_LAUNCH ? left : MR_PREPROCESS_LAUNCH));
     }
     return status;
 }

@@ -24,7 +24,8 @@ int mr_zmq_source_negotiate(mr_negotiation *negotiation) {
     const mr_zmq_source_options *given = negotiation->options;
     mr_payload payload = given->format.payload;
     if (payload && payload != MR_PAYLOAD_PICTURE && payload != MR_PAYLOAD_TENSOR)
-        return mr_refuse(negotiation, "format", "messages bring pictures or tensors, or, without `format`, encoded images");
+        return mr_refuse(negotiation, "format",
+                         "messages bring pictures or tensors, or, without `format`, encoded images");
     if (payload && given->size.width)
         return mr_refuse(negotiation, "size", "`size` is of encoded images; with `format` it stands there");
     negotiation->outputs[0].lent = true;

@@ -80,7 +80,8 @@ static void a_stream_waits_for_an_event_of_another_device(void **state) {
     void *room = NULL, *there[2] = {NULL, NULL};
     assert_int_equal(mr_device_allocate(devices[0], MR_MEMORY_PINNED, 2 * NUMBERS * sizeof(uint32_t), &room), MR_OK);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(mr_device_allocate(devices[i], MR_MEMORY_DEVICE, NUMBERS * sizeof(uint32_t), &there[i]), MR_OK);
+        assert_int_equal(mr_device_allocate(devices[i], MR_MEMORY_DEVICE, NUMBERS * sizeof(uint32_t), &there[i]),
+                         MR_OK);
     uint32_t *here = room;
     for (uint32_t i = 0; i < NUMBERS; i++) {
         here[i] = i * 2654435761u;

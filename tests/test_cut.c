@@ -76,8 +76,8 @@ static void test_frames_pass_to_who_polls(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         node_report a, b;
-        run_two(cut_pipeline("  n: {type: count, frames: 300, period: 2ms}\n", "  noted: {type: note, input: n}\n", "noted",
-                             nodes[i]),
+        run_two(cut_pipeline("  n: {type: count, frames: 300, period: 2ms}\n", "  noted: {type: note, input: n}\n",
+                             "noted", nodes[i]),
                 &a, &b);
         cut_check_ledger(&a, 300, 300, 0, 0);
         cut_check_ledger(&b, 300, 300, 0, 0);
@@ -140,10 +140,11 @@ static void test_a_loss_is_told(void **state) {
 
 static void test_three_nodes_and_back(void **state) {
     (void)state;
-    const char *text = cut_pipeline("  n: {type: count, frames: 1000}\n  m: {type: count, frames: 300}\n",
-                                "  first: {type: pass, input: [n, m]}\n  second: {type: pass, input: first}\n"
-                                "  third: {type: pass, input: second}\n",
-                                "third", "  a: {stages: [first, kept]}\n  b: {stages: [second]}\n  c: {stages: [third]}\n");
+    const char *text =
+        cut_pipeline("  n: {type: count, frames: 1000}\n  m: {type: count, frames: 300}\n",
+                     "  first: {type: pass, input: [n, m]}\n  second: {type: pass, input: first}\n"
+                     "  third: {type: pass, input: second}\n",
+                     "third", "  a: {stages: [first, kept]}\n  b: {stages: [second]}\n  c: {stages: [third]}\n");
     node_process one = node_start(text, "a", cut_folder), two = node_start(text, "b", cut_folder),
                  three = node_start(text, "c", cut_folder);
     node_report a = node_finish(&one), b = node_finish(&two), c = node_finish(&three);
@@ -235,8 +236,9 @@ static void test_nodes_are_suspended(void **state) {
 /* The source ends, and what is under way is delivered, or, where that takes too long, dropped by the giver. */
 static void test_nodes_are_stopped(void **state) {
     (void)state;
-    const char *text = cut_pipeline("  n: {type: count, frames: 1000000, period: 1ms}\n", "  first: {type: pass, input: n}\n",
-                                "first", "  a: {stages: [first]}\n  b: {stages: [kept]}\n");
+    const char *text =
+        cut_pipeline("  n: {type: count, frames: 1000000, period: 1ms}\n", "  first: {type: pass, input: n}\n", "first",
+                     "  a: {stages: [first]}\n  b: {stages: [kept]}\n");
     node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
     node_await_lines(cut_file, 50);
     kill(giver.pid, SIGTERM);

@@ -85,8 +85,9 @@ static void test_no_batch_is_waited_for(void **state) {
 /* What the other node is too slow for is dropped before it, and finds no partner; it all ends by itself. */
 static void test_slow_ways_lose_and_end(void **state) {
     (void)state;
-    const char *text = there_and_back("  n: {type: count, frames: 1500}\n",
-                                      "type: slow, input: first, period: 3ms, cut: {mode: live, window: 8}", "reliable");
+    const char *text =
+        there_and_back("  n: {type: count, frames: 1500}\n",
+                       "type: slow, input: first, period: 3ms, cut: {mode: live, window: 8}", "reliable");
     node_process a = node_start(text, "a", cut_folder), b = node_start(text, "b", cut_folder);
     node_report of_a = node_finish(&a), of_b = node_finish(&b);
     check_balance(&of_a);

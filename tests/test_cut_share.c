@@ -138,7 +138,8 @@ static void why_not_is_told_once(void **state) {
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     mr_log_to(count_warnings, NULL);
     const mr_action elsewhere = cut_ends_change(0, MR_PEER_JOINED, "another-host /tmp/shm");
-    const mr_action guest = cut_ends_change(CUT_ENDS_SESSION, MR_PEER_JOINED, "another-host 00112233445566778899aabbccddeeff");
+    const mr_action guest =
+        cut_ends_change(CUT_ENDS_SESSION, MR_PEER_JOINED, "another-host 00112233445566778899aabbccddeeff");
     for (int i = 0; i < 2; i++) {
         mr_cut_borrower_note(f.borrower, &elsewhere);
         mr_cut_lender_note(f.lender, &guest);

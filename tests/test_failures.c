@@ -202,7 +202,8 @@ static void expect_the_others(const char *stages) {
     for (size_t i = 0; flow_stage_types()[i] && i < 27; i++)
         types[i + 4] = flow_stage_types()[i];
     char text[512];
-    snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {a: {type: count, frames: 40}}\nstages:\n%s", stages);
+    snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {a: {type: count, frames: 40}}\nstages:\n%s",
+             stages);
     mr_diagnostics diagnostics = {0};
     mr_pipeline *pipeline;
     const mr_pipeline_params params = {.types = types, .path = "p.yaml", .seed = 1, .text = text};

@@ -67,7 +67,8 @@ static void one_gpu_is_not_two_devices(void **state) {
     assert_said("", "[\"cuda:0\", \"" SECOND "\"]", false, "is named twice", false);
     /* Nobody is asked; but for letters of the other case it is the same name. */
     assert_said("", "[\"cuda:0\", \"" FIRST "\"]", true, "is named twice", false);
-    assert_said("", "[\"cuda:GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1\", \"" SECOND "\"]", true, "is named twice", true);
+    assert_said("", "[\"cuda:GPU-a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1\", \"" SECOND "\"]", true, "is named twice",
+                true);
 }
 
 static void one_gpu_has_one_limit(void **state) {
@@ -78,7 +79,8 @@ static void one_gpu_has_one_limit(void **state) {
                 true);
     assert_said("devices:\n  fast: {device: \"cuda:1\"}\n  slow: {device: \"" FIRST "\"}\n", "[fast, slow]", false,
                 "already", false);
-    assert_said("devices:\n  fast: {device: \"cuda:1\"}\n", "[fast, \"" SECOND "\"]", false, "cuda:1 is named twice", true);
+    assert_said("devices:\n  fast: {device: \"cuda:1\"}\n", "[fast, \"" SECOND "\"]", false, "cuda:1 is named twice",
+                true);
 }
 
 int main(void) {

@@ -297,7 +297,8 @@ static void best_classes_on_a_device(void **state) {
         want.score = score;
         want.found = &found;
         mr_top_k(&want);
-        int32_t *got = (int32_t *)take(&d, (float *)works[i].index, MOST), *number = (int32_t *)take(&d, (float *)works[i].found, 1);
+        int32_t *got = (int32_t *)take(&d, (float *)works[i].index, MOST),
+                *number = (int32_t *)take(&d, (float *)works[i].found, 1);
         float *scores = take(&d, works[i].score, MOST);
         compare_best(&want, got, scores, *number);
         on_device_free(&d, (void *)(uintptr_t)works[i].logits);

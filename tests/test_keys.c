@@ -182,8 +182,8 @@ static void check(const char *expected, mr_zmq_params params) {
 static void only_this_machine_without_keys(void **state) {
     (void)state;
     const char *const list[] = {bob};
-    static const char *const near[] = {"tcp://127.0.0.1:5555", "tcp://localhost:1", "tcp://[::1]:5555", "tcp://127.9.9.9:*",
-                                       "ipc:///run/millrace/a", "ipc://a"};
+    static const char *const near[] = {"tcp://127.0.0.1:5555", "tcp://localhost:1",     "tcp://[::1]:5555",
+                                       "tcp://127.9.9.9:*",    "ipc:///run/millrace/a", "ipc://a"};
     static const char *const far[] = {"tcp://*:5555", "tcp://0.0.0.0:5555", "tcp://[::]:1", "tcp://eth0:5555",
                                       "tcp://127.0.0.1.example.org:5555", "tcp://128.0.0.1:5", "tcp://camera:5555"};
     for (size_t i = 0; i < sizeof near / sizeof near[0]; i++) {
@@ -349,7 +349,8 @@ static void only_those_with_a_key_of_the_list(void **state) {
     mr_key_pair server, friend, stranger;
     char key_path[128], list[128], text[64], got[16] = "";
     int patience_ms = 240000;
-    assert_int_equal(mr_key_pair_generate(&server) | mr_key_pair_generate(&friend) | mr_key_pair_generate(&stranger), 0);
+    assert_int_equal(mr_key_pair_generate(&server) | mr_key_pair_generate(&friend) | mr_key_pair_generate(&stranger),
+                     0);
     assert_int_equal(mr_key_pair_write(&server, in->folder, "server"), MR_OK);
     snprintf(key_path, sizeof key_path, "%s/server.key", in->folder);
     snprintf(text, sizeof text, "%s\n", friend.public_key);
@@ -399,7 +400,8 @@ static void entries_are_appended(void **state) {
     assert_false(mr_audit_wanted());
     assert_int_equal(count_lines(path, "\n"), 4);
     assert_int_equal(count_lines(path, "nobody hears"), 0);
-    assert_int_equal(count_lines(path, "\"event\":\"run begins\",\"pipeline\":\"a \\\"b\\\"\\n?\",\"digest\":null}\n"), 1);
+    assert_int_equal(count_lines(path, "\"event\":\"run begins\",\"pipeline\":\"a \\\"b\\\"\\n?\",\"digest\":null}\n"),
+                     1);
     assert_int_equal(count_lines(path, "\"event\":\"run ends\",\"in\":0,\"delivered\":5000000000}\n"), 1);
     assert_int_equal(mr_audit_open("/nonexistent/audit"), MR_ERROR_IO);
 }

@@ -111,7 +111,8 @@ static void expect_way(mr_hardware hardware, const mr_format_set *set, const cha
 
 static void software_takes_over_where_it_may(void **state) {
     (void)state;
-    const mr_format_set plain = stream("h264", MR_PIXEL_I420, 640, 480), deep = stream("h264", MR_PIXEL_I420_10, 640, 480),
+    const mr_format_set plain = stream("h264", MR_PIXEL_I420, 640, 480),
+                        deep = stream("h264", MR_PIXEL_I420_10, 640, 480),
                         odd = stream("prores", MR_PIXEL_I422_10, 640, 480);
     expect_way(MR_HARDWARE_AUTO, &plain, "cpu", MR_OK, false, NULL);
     expect_way(MR_HARDWARE_AUTO, &deep, "sim:0", MR_OK, false, NULL);

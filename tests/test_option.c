@@ -126,7 +126,8 @@ static void a_size_may_be_left_to_the_stage(void **state) {
         mr_arena_fini(&arena);
         mr_diagnostics_fini(&diagnostics);
     }
-    assert_string_equal(mr_option_describe(&automatic, text, sizeof text), "width x height | auto, 1 to 9; default auto");
+    assert_string_equal(mr_option_describe(&automatic, text, sizeof text),
+                        "width x height | auto, 1 to 9; default auto");
     assert_string_equal(mr_option_expected_text(&automatic, text, sizeof text),
                         "a size (width x height) such as 224x224, or auto");
 }
@@ -221,7 +222,8 @@ static void wrong_types_say_what_was_found(void **state) {
     (void)state;
     refuses("whole: five", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found \"five\"\n");
     refuses("whole: 2.5", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found \"2.5\"\n");
-    refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n    hint: write a value, or leave the key out\n");
+    refuses("whole:", "f:1:7: error: stages.x.whole: expected a whole number such as 5, found nothing\n    hint: write "
+                      "a value, or leave the key out\n");
     refuses("whole: [1]", "f:1:8: error: stages.x.whole: expected a whole number such as 5, found a list\n");
     refuses("number: nan", "f:1:9: error: stages.x.number: expected a number such as 0.875, found \"nan\"\n");
     refuses("flag: yes",

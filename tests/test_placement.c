@@ -356,8 +356,9 @@ static void what_a_device_does_not_take_is_asked_and_told(void **state) {
     assert_null(vertex(plan, "picky")->remark);
     mr_plan_destroy(&plan);
     plan = load(TWO("'sim:2'", ""), how, "");
-    assert_string_equal(vertex(plan, "picky")->remark, "of a: sim:2 has nothing for picture RGB24 64x48; of b: sim:2 has "
-                                                       "nothing for picture GRAY8 32x24");
+    assert_string_equal(vertex(plan, "picky")->remark,
+                        "of a: sim:2 has nothing for picture RGB24 64x48; of b: sim:2 has "
+                        "nothing for picture GRAY8 32x24");
     mr_plan_destroy(&plan);
     expect_refusal(TWO("'sim:1'", ""), how,
                    "p.yaml:5:34: error: stages.picky: a: sim:1 has nothing for picture RGB24 64x48\n");

@@ -288,8 +288,8 @@ static void take_batch(batch *b, on_device *d, size_t bytes) {
         on_device_take(d, b->dst[i], got, bytes + 2 * GUARD_BYTES);
         for (size_t at = 0; at < bytes + 2 * GUARD_BYTES; at++)
             if (got[at] != b->expected[i][at])
-                fail_msg("picture %d of %d: byte %zu of %zu is %d instead of %d", i, b->count, at, bytes + 2 * GUARD_BYTES,
-                         got[at], b->expected[i][at]);
+                fail_msg("picture %d of %d: byte %zu of %zu is %d instead of %d", i, b->count, at,
+                         bytes + 2 * GUARD_BYTES, got[at], b->expected[i][at]);
         for (int p = 0; p < MR_MAX_PLANES && b->picture[i].block[p]; p++)
             on_device_free(d, (void *)(uintptr_t)b->there[i].data[p]);
         free_picture(&b->picture[i]);

@@ -229,7 +229,8 @@ static void missing_libraries_are_named_with_their_remedy(void **state) {
                    LIST("needs libcublas.so.77", "nvidia/*/lib", "onnxruntime-gpu[cuda,cudnn]", home));
     expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_NEEDS=libcuda.so.77"), LIST("install the NVIDIA driver"));
     expect_missing(MR_PROVIDER_TENSORRT, LIST(BUILT, "FAKE_NEEDS=libnvinfer.so.77"), LIST("pip install tensorrt"));
-    expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_WORDS=an odd reason"), LIST("cannot be loaded", "an odd reason"));
+    expect_missing(MR_PROVIDER_CUDA, LIST(BUILT, "FAKE_WORDS=an odd reason"),
+                   LIST("cannot be loaded", "an odd reason"));
 }
 
 static void another_version_is_named(void **state) {
@@ -254,9 +255,10 @@ static void the_provider_must_suit_the_device(void **state) {
     (void)state;
     static const struct {
         const char *options, *words;
-    } cases[] = {{"provider: cuda", "the provider cuda computes on CUDA devices, and cpu is none; write device: cuda:0"},
-                 {"provider: tensorrt, device: 'sim:0'", "the provider tensorrt computes on CUDA devices, and sim:0 is none"},
-                 {"cuda_graph: true", "cuda_graph is for CUDA devices, and cpu is none; leave it out"}};
+    } cases[] = {
+        {"provider: cuda", "the provider cuda computes on CUDA devices, and cpu is none; write device: cuda:0"},
+        {"provider: tensorrt, device: 'sim:0'", "the provider tensorrt computes on CUDA devices, and sim:0 is none"},
+        {"cuda_graph: true", "cuda_graph is for CUDA devices, and cpu is none; leave it out"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char stages[512], message[4096];
         snprintf(stages, sizeof stages, "  network: {type: infer, input: in, model: %s, %s}\n"

@@ -174,14 +174,15 @@ static void of_a_lost_device_only_what_was_under_way_is_lost(void **state) {
 
 /* ---- by hand --------------------------------------------------------------------------------------------------- */
 
-static const char by_hand[] = HEAD "devices: {second: {device: \"sim:1?copy=1MB/s&call=1ms\"}}\n"
-                                   "sources: {a: {type: count, frames: 1600, period: 1ms}}\n"
-                                   "stages:\n"
-                                   "  make: {type: scale, input: a}\n"
-                                   "  one: {type: scale, input: make, device: [\"sim:0?copy=1MB/s&call=1ms\", second]}\n"
-                                   "  two: {type: scale, input: one, device: second, on_device_error: cpu}\n"
-                                   "  three: {type: scale, input: two, device: \"sim:2?call=10us\"}\n"
-                                   "  out: {type: collect, input: three}\n";
+static const char by_hand[] =
+    HEAD "devices: {second: {device: \"sim:1?copy=1MB/s&call=1ms\"}}\n"
+         "sources: {a: {type: count, frames: 1600, period: 1ms}}\n"
+         "stages:\n"
+         "  make: {type: scale, input: a}\n"
+         "  one: {type: scale, input: make, device: [\"sim:0?copy=1MB/s&call=1ms\", second]}\n"
+         "  two: {type: scale, input: one, device: second, on_device_error: cpu}\n"
+         "  three: {type: scale, input: two, device: \"sim:2?call=10us\"}\n"
+         "  out: {type: collect, input: three}\n";
 
 static void go_on(mr_pipeline *pipeline, int64_t until_ns) {
     assert_int_equal(mr_pipeline_wait(pipeline, until_ns - mr_executor_now_ns(pipeline->graph->executor)),

@@ -146,19 +146,19 @@ static void errors_name_the_override(void **state) {
                                      {"stages.shrink.siz", "5"},
                                      {"sources..x", "5"},
                                      {"stages.open.queue", "[1"}};
-    mr_spec *spec =
-        parse(text, &(mr_spec_params){.override_count = 5, .overrides = overrides},
-              "--set stages.lern.batch.size (dir/p.yaml:7:3): error: there is no \"lern\" in stages\n"
-              "    hint: did you mean \"learn\"?\n"
-              "--set sources..x (dir/p.yaml:5:3): error: the key is not a path of names with dots\n"
-              "    hint: write --set stages.decode.threads=2\n"
-              "--set stages.open.queue (dir/p.yaml:7:31): error: this is not YAML: did not find expected ',' or ']' while "
-              "parsing a flow sequence\n"
-              "    hint: a bracket or brace is not closed, or a comma is missing\n"
-              "--set stages.shrink.siz (dir/p.yaml:8:11): error: stages.shrink: unknown key \"siz\"\n"
-              "    hint: did you mean \"size\"?\n"
-              "--set stages.learn.batch.size (dir/p.yaml:9:40): error: stages.learn.batch.size: expected a whole number such "
-              "as 8, found \"many\"\n");
+    mr_spec *spec = parse(
+        text, &(mr_spec_params){.override_count = 5, .overrides = overrides},
+        "--set stages.lern.batch.size (dir/p.yaml:7:3): error: there is no \"lern\" in stages\n"
+        "    hint: did you mean \"learn\"?\n"
+        "--set sources..x (dir/p.yaml:5:3): error: the key is not a path of names with dots\n"
+        "    hint: write --set stages.decode.threads=2\n"
+        "--set stages.open.queue (dir/p.yaml:7:31): error: this is not YAML: did not find expected ',' or ']' while "
+        "parsing a flow sequence\n"
+        "    hint: a bracket or brace is not closed, or a comma is missing\n"
+        "--set stages.shrink.siz (dir/p.yaml:8:11): error: stages.shrink: unknown key \"siz\"\n"
+        "    hint: did you mean \"size\"?\n"
+        "--set stages.learn.batch.size (dir/p.yaml:9:40): error: stages.learn.batch.size: expected a whole number such "
+        "as 8, found \"many\"\n");
     assert_true(spec->broken);
     mr_spec_destroy(&spec);
 }

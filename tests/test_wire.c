@@ -12,7 +12,8 @@
 #include "millrace/status.h"
 #include "tests/support/wire_frames.h"
 
-static void pass(wire_fixture *f, const mr_cut_message *message, mr_cut_message *came, bool aligned, size_t *part_count) {
+static void pass(wire_fixture *f, const mr_cut_message *message, mr_cut_message *came, bool aligned,
+                 size_t *part_count) {
     const mr_wire_part *parts;
     mr_wire_part carried[MR_WIRE_BLOCKS + 1];
     size_t count;

@@ -44,8 +44,8 @@ static bool is_standard_output(const char *path) {
  * pipeline. */
 static bool swallows(const char *path) {
     struct stat null, about;
-    return !is_standard_output(path) && stat("/dev/null", &null) == 0 && stat(path, &about) == 0 && S_ISCHR(about.st_mode) &&
-           about.st_rdev == null.st_rdev;
+    return !is_standard_output(path) && stat("/dev/null", &null) == 0 && stat(path, &about) == 0 &&
+           S_ISCHR(about.st_mode) && about.st_rdev == null.st_rdev;
 }
 
 static const char *base_of(const char *path) {

@@ -137,8 +137,8 @@ int mr_plan_balance_take(mr_plan_builder *b, mr_plan_balance *balance, int v, in
         vertex->device_reason = "the device with least to do; what it costs was not measured";
     else if (taken > 1)
         vertex->device_reason = mr_arena_print(
-            b->arena, "spread over %zu devices, since %.3g ms of the %.3g ms that a frame takes on devices are here", taken,
-            cost * 1e-6, balance->total * 1e-6);
+            b->arena, "spread over %zu devices, since %.3g ms of the %.3g ms that a frame takes on devices are here",
+            taken, cost * 1e-6, balance->total * 1e-6);
     else
         vertex->device_reason = mr_arena_print(
             b->arena, "the device with least to do: %.3g ms a frame before, %.3g ms more with this", before * 1e-6,

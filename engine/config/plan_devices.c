@@ -346,7 +346,8 @@ bool mr_plan_is_auto(const mr_spec_vertex *spec) {
 
 static int add_remark(mr_plan_builder *b, mr_plan_vertex *vertex, const char *from) {
     const char *before = vertex->remark;
-    vertex->remark = mr_arena_print(b->arena, "%s%sof %s: %s", before ? before : "", before ? "; " : "", from, mr_message());
+    vertex->remark =
+        mr_arena_print(b->arena, "%s%sof %s: %s", before ? before : "", before ? "; " : "", from, mr_message());
     return vertex->remark ? MR_OK : MR_ERROR_MEMORY;
 }
 
@@ -356,9 +357,10 @@ int mr_plan_check_inputs(mr_plan_builder *b, int v, const char *device, bool rem
         const mr_plan_link *link = &b->link[b->in.item[i]];
         const mr_plan_vertex *from = &b->plan->vertices[link->from];
         bool otherwise = false;
-        int status = b->unknown[link->from] || b->unknown[v]
-                         ? MR_OK
-                         : vertex->type->check_input(vertex->options, &from->outputs[link->from_port].set, device, &otherwise);
+        int status =
+            b->unknown[link->from] || b->unknown[v]
+                ? MR_OK
+                : vertex->type->check_input(vertex->options, &from->outputs[link->from_port].set, device, &otherwise);
         if (status && !otherwise)
             return mr_fail(status, "%s: %s", from->id, mr_message());
         if (status && remarks && add_remark(b, vertex, from->id))

@@ -412,7 +412,8 @@ static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t lib
     char needed[BYTES_TEXT], missing[BYTES_TEXT], has[BYTES_TEXT], hint[256];
     saving best = find_saving(b, d);
     if (libraries > best.bytes)
-        snprintf(hint, sizeof hint, "lower the memory that models may take, or put some of its stages on another device");
+        snprintf(hint, sizeof hint,
+                 "lower the memory that models may take, or put some of its stages on another device");
     else
         snprintf(hint, sizeof hint, "%s", device->lower ? device->lower : "put some of its stages on another device");
     mr_value_print_about(device->memory.bytes, needed, sizeof needed);

@@ -200,8 +200,8 @@ static void warn_of_idle(mr_plan_builder *b) {
     for (size_t n = 0; n < b->plan->node_count; n++) {
         const mr_plan_node *node = &b->plan->nodes[n];
         if (node->source_count == 0 && node->stage_count == 0)
-            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, node->mark, "name stages or sources that it has, or take it away",
-                        "nodes.%s: it runs nothing", node->id);
+            mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, node->mark,
+                        "name stages or sources that it has, or take it away", "nodes.%s: it runs nothing", node->id);
     }
 }
 

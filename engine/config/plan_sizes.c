@@ -131,8 +131,8 @@ static void lengthen_behind_several(mr_plan_builder *b) {
         for (int i = b->in.start[v]; !vertex->copy && i < b->in.start[v + 1]; i++) {
             const mr_plan_vertex *from = &b->plan->vertices[b->link[b->in.item[i]].from];
             int64_t waits = (int64_t)MR_PLAN_REORDERED * (int64_t)from->device_count * from->turn;
-            if (from->device_count > 1 && !mr_plan_same_devices(from, vertex) && b->vertex[v]->common.queue.size == 0 && vertex->queue < waits &&
-                vertex->policy == MR_POLICY_BLOCK)
+            if (from->device_count > 1 && !mr_plan_same_devices(from, vertex) && b->vertex[v]->common.queue.size == 0 &&
+                vertex->queue < waits && vertex->policy == MR_POLICY_BLOCK)
                 vertex->queue = (int)cap(waits);
         }
     }

@@ -131,7 +131,8 @@ static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml
     if (!vertex->place_text)
         return MR_ERROR_MEMORY;
     if (!mr_spec_id_is_plain(node->key) || strcmp(node->key, "sources") == 0)
-        mr_spec_error(p, node->key_place, "use up to 64 of the letters a to z and A to Z, digits, - and _; \"sources\" is taken",
+        mr_spec_error(p, node->key_place,
+                      "use up to 64 of the letters a to z and A to Z, digits, - and _; \"sources\" is taken",
                       "\"%s\" cannot be the id of a %s", node->key, is_source ? "source" : "stage");
     return MR_OK;
 }
@@ -140,9 +141,10 @@ static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml
 static int read_section(mr_spec_parser *p, const char *section, bool is_source, size_t most, size_t *count,
                         mr_spec_vertex **vertices) {
     const mr_yaml *map = mr_yaml_get(p->spec->root, section);
-    const char *hint = map && map->kind == MR_YAML_LIST ? "write an id and a colon in the place of each dash: lobby: {...}"
-                       : is_source                      ? "add sources: {lobby: {uri: lobby.mp4}}"
-                                                        : "add stages: {decode: {input: lobby}}";
+    const char *hint = map && map->kind == MR_YAML_LIST
+                           ? "write an id and a colon in the place of each dash: lobby: {...}"
+                       : is_source ? "add sources: {lobby: {uri: lobby.mp4}}"
+                                   : "add stages: {decode: {input: lobby}}";
     if (mr_option_misspelt(section, top_options, NULL, p->spec->root))
         return MR_OK;
     if (!map || mr_yaml_is_null(map) || map->kind != MR_YAML_MAP || map->count == 0) {

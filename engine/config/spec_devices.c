@@ -63,7 +63,8 @@ static bool check_id(mr_spec_parser *p, const mr_yaml *node) {
     if (strcmp(node->key, "auto") != 0 &&
         (mr_device_check_name(node->key) == MR_OK || mr_spec_id_is_plain(node->key)))
         return true;
-    mr_spec_error(p, node->key_place, "use up to 64 of the letters a to z and A to Z, digits, - and _, or what it is, such as cuda:0",
+    mr_spec_error(p, node->key_place,
+                  "use up to 64 of the letters a to z and A to Z, digits, - and _, or what it is, such as cuda:0",
                   "\"%s\" cannot be the name of a device", node->key);
     return false;
 }

@@ -47,7 +47,8 @@ static int cuda_allocate(mr_device *device, mr_memory memory, size_t bytes, void
         return status;
     cudaError_t error = memory == MR_MEMORY_PINNED ? cudaHostAlloc(data, at_least_one, cudaHostAllocPortable)
                                                    : cudaMalloc(data, at_least_one);
-    return error ? mr_cuda_failed(device, error, memory == MR_MEMORY_PINNED ? "pin host memory" : "allocate memory") : MR_OK;
+    return error ? mr_cuda_failed(device, error, memory == MR_MEMORY_PINNED ? "pin host memory" : "allocate memory")
+                 : MR_OK;
 }
 
 static void cuda_free(mr_device *device, mr_memory memory, void *data) {
@@ -92,8 +93,8 @@ static void reach(int device, int other) {
     if (!error && can)
         error = cudaDeviceEnablePeerAccess(other, 0);
     if (error && error != cudaErrorPeerAccessAlreadyEnabled)
-        mr_log(MR_LOG_WARNING, "cuda:%d cannot reach the memory of cuda:%d, so copies go through the host: %s", device, other,
-               cudaGetErrorString(error));
+        mr_log(MR_LOG_WARNING, "cuda:%d cannot reach the memory of cuda:%d, so copies go through the host: %s", device,
+               other, cudaGetErrorString(error));
     cudaGetLastError();
 }
 
@@ -166,10 +167,12 @@ static const mr_device_type cuda_type = {
 static int refuse_driver(int index) {
     int driver = 0;
     if (cudaDriverGetVersion(&driver) || driver == 0)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: this machine has no NVIDIA driver; \"millrace devices\" tells more", index);
-    return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: the NVIDIA driver runs programs of CUDA up to %d.%d, and this build is made with "
-                   "CUDA %d.%d; \"millrace devices\" tells which driver is needed", index, driver / 1000, driver % 1000 / 10,
-                   CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+        return mr_fail(MR_ERROR_UNAVAILABLE,
+                       "cuda:%d: this machine has no NVIDIA driver; \"millrace devices\" tells more", index);
+    return mr_fail(MR_ERROR_UNAVAILABLE,
+                   "cuda:%d: the NVIDIA driver runs programs of CUDA up to %d.%d, and this build is made with "
+                   "CUDA %d.%d; \"millrace devices\" tells which driver is needed",
+                   index, driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
 /* Says what is missing: a driver, any device, or this one. */
@@ -195,9 +198,11 @@ static int check_code(int index, const struct cudaDeviceProp *about) {
     char list[128];
     if (!architectures[0] || mr_gpu_has_code(architectures, 10 * about->major + about->minor))
         return MR_OK;
-    return mr_fail(MR_ERROR_UNAVAILABLE, "cuda:%d: its compute capability is %d.%d, and this build has kernels for %s; configure it "
-                   "with -DMILLRACE_CUDA_ARCHITECTURES=%d%d", index, about->major, about->minor,
-                   mr_gpu_print_architectures(architectures, list, sizeof list), about->major, about->minor);
+    return mr_fail(MR_ERROR_UNAVAILABLE,
+                   "cuda:%d: its compute capability is %d.%d, and this build has kernels for %s; configure it "
+                   "with -DMILLRACE_CUDA_ARCHITECTURES=%d%d",
+                   index, about->major, about->minor, mr_gpu_print_architectures(architectures, list, sizeof list),
+                   about->major, about->minor);
 }
 
 int mr_cuda_probe(int index, uint64_t *memory_bytes) {

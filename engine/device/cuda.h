@@ -20,7 +20,8 @@ typedef int mr_cuda_launch_function(const void *arguments, void *handle);
  * called later, when something else is asked of the stream, at the latest when an event is recorded, which then fails
  * in its place. The arguments are copied; so that they are found to be the same, what fills them up must be zero too.
  * MR_ERROR_MEMORY. */
-int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes, int calls);
+int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes,
+                   int calls);
 
 /* How often series of launches were given to the device. */
 typedef struct mr_cuda_graph_counts {

@@ -21,7 +21,8 @@ int mr_cuda_enter(mr_stream *stream, void **handle) {
     return missing(stream->device->index);
 }
 
-int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes, int calls) {
+int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes,
+                   int calls) {
     (void)function;
     (void)arguments;
     (void)bytes;

@@ -151,7 +151,8 @@ static int wait_for_pending(const cuda_device *teller, cuda_stream *self, mr_eve
     const mr_device *device = self->stream.device;
     const cuda_record *found = pending_record_of(teller, event);
     if (!found)
-        return mr_fail(MR_ERROR_INTERNAL, "%s: told to wait for an event that is neither done nor recorded", device->name);
+        return mr_fail(MR_ERROR_INTERNAL, "%s: told to wait for an event that is neither done nor recorded",
+                       device->name);
     int status = keep_waited(&self->waited, event);
     if (status)
         return status;

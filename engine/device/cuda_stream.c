@@ -119,8 +119,8 @@ static cudaError_t copy_across(cudaStream_t handle, void *to, ptrdiff_t to_strid
 }
 
 /* Several rows, with room between them. */
-static cudaError_t copy_apart(cudaStream_t handle, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
-                              size_t bytes, size_t rows) {
+static cudaError_t copy_apart(cudaStream_t handle, void *to, ptrdiff_t to_stride, const void *from,
+                              ptrdiff_t from_stride, size_t bytes, size_t rows) {
     int to_device = -1, from_device = -1;
     if (mr_cuda_has_several() && mr_cuda_is_on_device(to, &to_device) && mr_cuda_is_on_device(from, &from_device) &&
         to_device != from_device)
@@ -206,7 +206,8 @@ void mr_cuda_stream_destroy(mr_stream *stream) {
 
 /* ---- for kernels ------------------------------------------------------------------------------------------------- */
 
-int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes, int calls) {
+int mr_cuda_launch(mr_stream *stream, mr_cuda_launch_function *function, const void *arguments, size_t bytes,
+                   int calls) {
     cuda_stream *self = (cuda_stream *)stream;
     stream->unrecorded++;
     return mr_cuda_launches_add(&self->launches, function, arguments, bytes, calls);

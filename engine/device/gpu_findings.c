@@ -25,9 +25,10 @@ static const char container[] =
     "in a container, start it with --gpus all (docker, podman; needs the NVIDIA Container Toolkit)";
 
 /* Adds one, printf style; beyond MR_GPU_FINDINGS nothing is added. */
-static mr_gpu_finding *add_finding(mr_gpu_finding *findings, int *count, const char *code, bool fatal, const char *what, ...)
-    __attribute__((format(printf, 5, 6)));
-static mr_gpu_finding *add_finding(mr_gpu_finding *findings, int *count, const char *code, bool fatal, const char *what, ...) {
+static mr_gpu_finding *add_finding(mr_gpu_finding *findings, int *count, const char *code, bool fatal, const char *what,
+                                   ...) __attribute__((format(printf, 5, 6)));
+static mr_gpu_finding *add_finding(mr_gpu_finding *findings, int *count, const char *code, bool fatal, const char *what,
+                                   ...) {
     static mr_gpu_finding beyond;
     mr_gpu_finding *added = *count < MR_GPU_FINDINGS ? &findings[(*count)++] : &beyond;
     va_list arguments;

@@ -308,7 +308,8 @@ static int finish_marks(mr_entry_task *entry, mr_slot *slot) {
             if (answer < 0)
                 fail_call(instance, slot, answer);
         }
-        int answer = instance->self.type == &mr_cut_out_stage ? mr_cut_out_mark(&instance->parts[0].self, mark) : MR_DONE;
+        int answer =
+            instance->self.type == &mr_cut_out_stage ? mr_cut_out_mark(&instance->parts[0].self, mark) : MR_DONE;
         if (answer == MR_ERROR_AGAIN)
             return answer;
         pass_mark_on(instance, slot, mark);

@@ -100,7 +100,8 @@ static bool is_due(const mr_instance *instance, size_t part) {
 /* While it does one frame the others do more than can wait for it, to be put in order behind. */
 static bool is_too_slow(const mr_instance *instance, size_t part, const field *all) {
     double cost = cost_of(instance, part);
-    return cost > 0 && !is_due(instance, part) && cost * all->frames_a_ns - 1 > (double)(MR_PLAN_REORDERED * instance->working) / KEEPS_BUSY;
+    return cost > 0 && !is_due(instance, part) &&
+           cost * all->frames_a_ns - 1 > (double)(MR_PLAN_REORDERED * instance->working) / KEEPS_BUSY;
 }
 
 /* The best of those that can be used; `working` where there is none. */

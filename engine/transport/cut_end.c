@@ -216,9 +216,10 @@ mr_cut_teller mr_cut_teller_of(const mr_cut *cut) {
 static void tell_never(const mr_cut_teller *teller, const char *address) {
     const mr_cut *cut = teller->cut;
     if (*teller->refused)
-        mr_log(MR_LOG_WARNING, "%s: %s and %s do not work together (%s): this node waits until that is mended and the other "
-               "is started again, or this node is stopped (SIGTERM)", cut->name, cut->from_node, cut->to_node,
-               teller->refused);
+        mr_log(MR_LOG_WARNING,
+               "%s: %s and %s do not work together (%s): this node waits until that is mended and the other "
+               "is started again, or this node is stopped (SIGTERM)",
+               cut->name, cut->from_node, cut->to_node, teller->refused);
     else if (address)
         mr_log(MR_LOG_WARNING, "%s: %s does not answer at %s: it does not run%s", cut->name, cut->from_node, address,
                cut->key ? ", or does not know this node's key, or has another than is expected here" : "");

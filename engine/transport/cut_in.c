@@ -85,8 +85,8 @@ static void take_mark(cut_in *in, size_t giver, const mr_cut_item *taken, int64_
     if (taken->kind == MR_CUT_GONE && mr_cut_lanes_open(in->lanes, taken->identity.source))
         mr_cut_lanes_put(in->lanes, giver, &gone, now_ns);
     if (taken->kind == MR_CUT_END)
-        mr_cut_lanes_end(in->lanes, taken->identity.source, taken->reason && strcmp(taken->reason, MR_REASON_STOPPED) == 0,
-                         now_ns);
+        mr_cut_lanes_end(in->lanes, taken->identity.source,
+                         taken->reason && strcmp(taken->reason, MR_REASON_STOPPED) == 0, now_ns);
 }
 
 /* Whether stages behind the cut were planned for it. Sizes of pictures may change while a pipeline runs. */
@@ -241,7 +241,8 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     bool ended = mr_cut_lanes_ended(in->lanes) && mr_receiver_held(in->receiver) == 0;
     if (!in->holding)
         return;
-    if (atomic_load(&in->stopping) || in->refusing || mr_receiver_finished(in->receiver) || (ended && now_ns >= until_ns)) {
+    if (atomic_load(&in->stopping) || in->refusing || mr_receiver_finished(in->receiver) ||
+        (ended && now_ns >= until_ns)) {
         in->holding = false;
         mr_graph_let_go(in->instance->graph);
     } else if (ended) {

@@ -120,9 +120,11 @@ static int check_pair(const mr_key_pair *pair, const char *path) {
         return mr_fail(MR_ERROR_UNAVAILABLE, "libzmq has no CURVE here: %s", zmq_strerror(errno));
     if (strcmp(derived, pair->public_key) == 0)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA,
-                   "%s: the public key is that of another secret key, so the file was put together of two: take the one "
-                   "that `millrace keygen` has made", path);
+    return mr_fail(
+        MR_ERROR_DATA,
+        "%s: the public key is that of another secret key, so the file was put together of two: take the one "
+        "that `millrace keygen` has made",
+        path);
 }
 
 int mr_key_pair_read(mr_key_pair *pair, const char *path) {

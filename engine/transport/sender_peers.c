@@ -115,7 +115,8 @@ static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_mes
     for (uint64_t position = sender->base; p->leased && position != sender->next; position++)
         slot_at(sender, position)->vouched = false;
     event *e = sender_event(sender, MR_ACTION_SEND, route);
-    e->action.message = (mr_cut_message){.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = p->session};
+    e->action.message =
+        (mr_cut_message){.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = p->session};
     e->action.message.welcome.version = MR_PROTOCOL_NEWEST;
     e->action.message.welcome.attempt = p->attempt;
     e->action.message.welcome.incarnation = sender->params.self.incarnation;
@@ -170,7 +171,8 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
         return MR_REJECT_MALFORMED;
     }
     if (!is_planned(sender, message->hello.name)) {
-        snprintf(text, bytes, "this cut is for %s, of which %s is no process", sender->params.taker, message->hello.name);
+        snprintf(text, bytes, "this cut is for %s, of which %s is no process", sender->params.taker,
+                 message->hello.name);
         return MR_REJECT_CUT;
     }
     return MR_REJECT_UNKNOWN;

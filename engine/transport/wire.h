@@ -92,6 +92,7 @@ void mr_wire_reader_destroy(mr_wire_reader **reader);
  * The message stays until the reader's next call. The frames of its items are new, with one reference each, which is
  * the caller's; their receipts are NULL, their times by the clock that says `now_ns`. Nothing is left to be freed
  * where it fails: MR_ERROR_PROTOCOL, MR_ERROR_MEMORY. */
-int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count, int64_t now_ns, mr_cut_message *message);
+int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count, int64_t now_ns,
+                 mr_cut_message *message);
 
 #endif

@@ -29,7 +29,8 @@ static int check_owner(const mr_zmq_params *params, const char *folder, const st
     if (found->st_mode & 077 && !params->key)
         return mr_fail(MR_ERROR_PERMISSION,
                        "others may enter %s (mode %03o), and so connect to %s: take a folder of your own (chmod 700), "
-                       "or give both ends keys (millrace keygen)", folder, (unsigned)(found->st_mode & 0777), params->endpoint);
+                       "or give both ends keys (millrace keygen)",
+                       folder, (unsigned)(found->st_mode & 0777), params->endpoint);
     return MR_OK;
 }
 
@@ -97,8 +98,9 @@ int mr_zmq_room_check(const mr_zmq_params *params) {
         room += fcntl((int)fd, F_GETFD) < 0;
     if (room >= wanted)
         return MR_OK;
-    return mr_fail(MR_ERROR_UNAVAILABLE,
-                   "a socket and its peers may take %llu file descriptors, and of the %llu that this process may have only "
-                   "%llu are free: raise the limit (ulimit -n, LimitNOFILE= of systemd)",
-                   (unsigned long long)wanted, (unsigned long long)limit.rlim_cur, (unsigned long long)room);
+    return mr_fail(
+        MR_ERROR_UNAVAILABLE,
+        "a socket and its peers may take %llu file descriptors, and of the %llu that this process may have only "
+        "%llu are free: raise the limit (ulimit -n, LimitNOFILE= of systemd)",
+        (unsigned long long)wanted, (unsigned long long)limit.rlim_cur, (unsigned long long)room);
 }

@@ -298,10 +298,11 @@ static int works_on_cuda(const mr_model_params *params, const char *device) {
     mr_provider provider = provider_on(params->provider, device);
     bool is_cuda = strncmp(device, "cuda", 4) == 0;
     if (provider == MR_PROVIDER_CPU && is_cuda)
-        return mr_fail(MR_ERROR_CONFIG, "the provider cpu computes on the processors, and %s is none; write device: cpu",
-                       device);
+        return mr_fail(MR_ERROR_CONFIG,
+                       "the provider cpu computes on the processors, and %s is none; write device: cpu", device);
     if (provider != MR_PROVIDER_CPU && !is_cuda)
-        return mr_fail(MR_ERROR_CONFIG, "the provider %s computes on CUDA devices, and %s is none; write device: cuda:0",
+        return mr_fail(MR_ERROR_CONFIG,
+                       "the provider %s computes on CUDA devices, and %s is none; write device: cuda:0",
                        mr_ort_provider_name(provider), device);
     if (params->cuda_graph && !is_cuda)
         return mr_fail(MR_ERROR_CONFIG, "cuda_graph is for CUDA devices, and %s is none; leave it out", device);
@@ -424,7 +425,8 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
     const char *names[MR_MODEL_MAX_TENSORS];
     int status = m->session ? MR_OK : load_to_try(m);
     if (m->device.graph)
-        status = mr_fail(MR_ERROR_CONFIG, "cuda_graph needs outputs of known size, and %s leaves it open; leave cuda_graph out",
+        status = mr_fail(MR_ERROR_CONFIG,
+                         "cuda_graph needs outputs of known size, and %s leaves it open; leave cuda_graph out",
                          m->base.file);
     for (size_t i = 0; i < m->base.input_count && !status; i++)
         status = mr_ort_wrap(m, m->ort->memory, false, i, &binding->input_shape[i], inputs[i], &in[i]);

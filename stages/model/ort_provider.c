@@ -112,8 +112,8 @@ static int refuse_missing(const char *folder, mr_provider provider, const char *
     const char *called = mr_ort_provider_name(provider);
     char other[PATH_MAX], pattern[NAME_BYTES];
     if (find_beside(folder, name, other))
-        return mr_fail(MR_ERROR_UNAVAILABLE, "ONNX Runtime's provider %s needs %s, and %s cannot be loaded", called, name,
-                       other);
+        return mr_fail(MR_ERROR_UNAVAILABLE, "ONNX Runtime's provider %s needs %s, and %s cannot be loaded", called,
+                       name, other);
     any_version(name, pattern);
     bool has_other = find_beside(folder, pattern, other);
     return mr_fail(MR_ERROR_UNAVAILABLE,
@@ -190,8 +190,8 @@ static int load_provider(const ort_runtime *runtime, const char *folder, mr_prov
             return refuse_missing(folder, provider, name);
         memcpy(before, name, sizeof name);
     }
-    return mr_fail(MR_ERROR_UNAVAILABLE, "ONNX Runtime's provider %s cannot be loaded: %s", mr_ort_provider_name(provider),
-                   mr_message());
+    return mr_fail(MR_ERROR_UNAVAILABLE, "ONNX Runtime's provider %s cannot be loaded: %s",
+                   mr_ort_provider_name(provider), mr_message());
 }
 
 int mr_ort_provider_load(const ort_runtime *runtime, mr_provider provider) {

@@ -88,7 +88,8 @@ static void run_block() {
 
 void mr_host_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*thread)(void *context), void *context) {
     std::lock_guard<std::mutex> lock(turn);
-    assert(block.x * block.y * block.z <= MOST_THREADS && shared_bytes <= 48 * 1024 && grid.y <= 65535 && grid.z <= 65535);
+    assert(block.x * block.y * block.z <= MOST_THREADS && shared_bytes <= 48 * 1024 && grid.y <= 65535 &&
+           grid.z <= 65535);
     gridDim = grid;
     blockDim = block;
     body = thread;

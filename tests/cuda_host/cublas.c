@@ -15,8 +15,9 @@ int cublasCreate_v2(handle **made);
 int cublasSetStream_v2(handle *its, void *stream);
 int cublasSetWorkspace_v2(handle *its, void *workspace, size_t bytes);
 int cublasSetMathMode(handle *its, int mode);
-int cublasSgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha, const float *a,
-                   int a_stride, const float *b, int b_stride, const float *beta, float *c, int c_stride);
+int cublasSgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha,
+                   const float *a, int a_stride, const float *b, int b_stride, const float *beta, float *c,
+                   int c_stride);
 
 int cublasCreate_v2(handle **made) {
     static handle only;
@@ -45,8 +46,9 @@ static float element(const float *matrix, int transposed, int stride, int row, i
                       : matrix[(size_t)column * (size_t)stride + (size_t)row];
 }
 
-int cublasSgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha, const float *a,
-                   int a_stride, const float *b, int b_stride, const float *beta, float *c, int c_stride) {
+int cublasSgemm_v2(handle *its, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha,
+                   const float *a, int a_stride, const float *b, int b_stride, const float *beta, float *c,
+                   int c_stride) {
     if (!its->workspace || its->mode != PEDANTIC_MATH || a_stride < (transpose_a ? k : m) ||
         b_stride < (transpose_b ? n : k) || c_stride < m)
         return INVALID_VALUE;

@@ -245,8 +245,8 @@ static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_
 }
 
 /* From device to device only within one: of others the documentation of the real one says nothing. */
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, size_t rows,
-                              cudaMemcpyKind, cudaStream_t stream) {
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes,
+                              size_t rows, cudaMemcpyKind, cudaStream_t stream) {
     int there = device_of(to), here = device_of(from);
     if (to_stride < bytes || from_stride < bytes || (there >= 0 && here >= 0 && there != here))
         return cudaErrorInvalidValue;
@@ -257,10 +257,12 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size
 
 cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream) {
     const struct cudaMemcpy3DPeerParms copy = *p;
-    if (device_of(copy.dstPtr.ptr) != copy.dstDevice || device_of(copy.srcPtr.ptr) != copy.srcDevice || copy.extent.depth != 1)
+    if (device_of(copy.dstPtr.ptr) != copy.dstDevice || device_of(copy.srcPtr.ptr) != copy.srcDevice ||
+        copy.extent.depth != 1)
         return cudaErrorInvalidValue;
     mr_host_do(stream, [=] {
-        copy_rows(copy.dstPtr.ptr, copy.dstPtr.pitch, copy.srcPtr.ptr, copy.srcPtr.pitch, copy.extent.width, copy.extent.height);
+        copy_rows(copy.dstPtr.ptr, copy.dstPtr.pitch, copy.srcPtr.ptr, copy.srcPtr.pitch, copy.extent.width,
+                  copy.extent.height);
     });
     return cudaSuccess;
 }

@@ -95,8 +95,8 @@ cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *data);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, size_t rows,
-                              cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes,
+                              size_t rows, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream);
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const void *data);
 cudaError_t cudaMemset(void *to, int value, size_t bytes);
@@ -189,7 +189,8 @@ template <typename F> static void mr_host_call(void *context) {
 }
 /* The arguments are copied, as a launch does. */
 template <typename... P, typename... A>
-static void mr_host_run(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, void *stream, A &&...arguments) {
+static void mr_host_run(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, void *stream,
+                        A &&...arguments) {
     std::tuple<std::decay_t<P>...> copies(arguments...);
     if (!mr_host_can_launch())
         return;

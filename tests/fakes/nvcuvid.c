@@ -15,7 +15,8 @@ static int takes(int device, const mr_nvdec_caps *caps) {
         return caps->codec == VC1 && caps->chroma == MR_GPU_420 && caps->depth_minus_8 == 0;
     if (caps->codec == H264)
         return caps->chroma == MR_GPU_420 && caps->depth_minus_8 == 0;
-    return caps->codec == HEVC && (caps->chroma == MR_GPU_420 || caps->chroma == MR_GPU_444) && caps->depth_minus_8 <= 2;
+    return caps->codec == HEVC && (caps->chroma == MR_GPU_420 || caps->chroma == MR_GPU_444) &&
+           caps->depth_minus_8 <= 2;
 }
 
 int cuvidGetDecoderCaps(mr_nvdec_caps *caps) {

@@ -72,7 +72,8 @@ static status *load(void *options, const char *const *keys, const char *const *v
     char *rest = NULL;
     for (char *name = strtok_r(needs, " ", &rest); name; name = strtok_r(NULL, " ", &rest))
         if (!dlopen(name, RTLD_LAZY)) {
-            snprintf(message, sizeof message, "provider_bridge.cc:1 FAIL : Failed to load library with error: %s", dlerror());
+            snprintf(message, sizeof message, "provider_bridge.cc:1 FAIL : Failed to load library with error: %s",
+                     dlerror());
             return answer(message);
         }
     return other ? answer(other) : NULL;

@@ -38,10 +38,11 @@ int cut_remove_folder(void **state) {
 
 const char *cut_pipeline(const char *sources, const char *stages, const char *last, const char *nodes) {
     static char text[CUT_TEXT];
-    int bytes = snprintf(text, sizeof text,
-                         "version: 1\npipeline: cuts\nsources:\n%sstages:\n%s  kept: {type: record, input: %s, path: %s}\n"
-                         "nodes:\n%s",
-                         sources, stages, last, cut_file, nodes);
+    int bytes =
+        snprintf(text, sizeof text,
+                 "version: 1\npipeline: cuts\nsources:\n%sstages:\n%s  kept: {type: record, input: %s, path: %s}\n"
+                 "nodes:\n%s",
+                 sources, stages, last, cut_file, nodes);
     assert_true(bytes < CUT_TEXT);
     return text;
 }

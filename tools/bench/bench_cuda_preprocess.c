@@ -136,8 +136,10 @@ int main(int count, char **arguments) {
     set_up(&b);
     double copied = 2.0 * COPY_BYTES / seconds(&b, copy), once = seconds(&b, fused), chain = seconds(&b, unfused_chain);
     double achieved = (double)touched_bytes(b.plan) / once;
-    printf("{\"copy_gb_per_s\": %.1f, \"fused_ms\": %.4f, \"fused_gb_per_s\": %.1f, \"of_copy\": %.3f, \"unfused_ms\": %.4f, "
-           "\"times_unfused\": %.2f}\n", copied / 1e9, once * 1e3, achieved / 1e9, achieved / copied, chain * 1e3, chain / once);
+    printf("{\"copy_gb_per_s\": %.1f, \"fused_ms\": %.4f, \"fused_gb_per_s\": %.1f, \"of_copy\": %.3f, \"unfused_ms\": "
+           "%.4f, "
+           "\"times_unfused\": %.2f}\n",
+           copied / 1e9, once * 1e3, achieved / 1e9, achieved / copied, chain * 1e3, chain / once);
     tear_down(&b);
     return 0;
 }

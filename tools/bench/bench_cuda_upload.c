@@ -24,7 +24,8 @@ typedef struct bench {
 static void check(int error, const char *what) {
     if (!error)
         return;
-    fprintf(stderr, "bench_cuda_upload: %s: %s\n", what, error < 0 ? mr_message() : cudaGetErrorString((cudaError_t)error));
+    fprintf(stderr, "bench_cuda_upload: %s: %s\n", what,
+            error < 0 ? mr_message() : cudaGetErrorString((cudaError_t)error));
     exit(70);
 }
 
@@ -92,7 +93,8 @@ int main(int count, char **arguments) {
         memset(b.host[i], 0x5a, PICTURE_BYTES);
     }
     double alone = rate(&b, bare), engine = rate(&b, ours);
-    printf("{\"bare_gb_per_s\": %.2f, \"engine_gb_per_s\": %.2f, \"of_bare\": %.3f}\n", alone / 1e9, engine / 1e9, engine / alone);
+    printf("{\"bare_gb_per_s\": %.2f, \"engine_gb_per_s\": %.2f, \"of_bare\": %.3f}\n", alone / 1e9, engine / 1e9,
+           engine / alone);
     for (int i = 0; i < SLOTS; i++) {
         mr_device_free(b.device, MR_MEMORY_PINNED, b.host[i]);
         mr_device_free(b.device, MR_MEMORY_DEVICE, b.there[i]);

@@ -26,7 +26,8 @@ enum { WIDTH = 1920, HEIGHT = 1080, SIDE = 224, BYTES = WIDTH * HEIGHT * 3 / 2, 
 
 static const char pipeline_text[] =
     "version: 1\npipeline: flow\nsources:\n  camera: {type: push, format: NV12 %dx%d}\nstages:\n"
-    "  small: {type: preprocess, input: camera, size: %dx%d, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128,\n"
+    "  small: {type: preprocess, input: camera, size: %dx%d, fit: center-crop, crop_fraction: 0.875, mean: 127, std: "
+    "128,\n"
     "          dtype: f16, device: '%s', batch: {size: %d, timeout: 20ms}, in_flight: %d}\n"
     "  sink: {type: callback, input: small}\n";
 
@@ -114,7 +115,8 @@ static double compute_rate(const bench *b) {
                                          .std = {128, 128, 128}, .dtype = MR_DTYPE_F16, .layout = MR_LAYOUT_NCHW};
     void *memory = NULL;
     check(mr_preprocess_create(&plan, &params, &nv12), "a plan");
-    check(mr_device_allocate(b->device, MR_MEMORY_DEVICE, SLOTS * 3 * SIDE * SIDE * sizeof(uint16_t), &memory), "memory");
+    check(mr_device_allocate(b->device, MR_MEMORY_DEVICE, SLOTS * 3 * SIDE * SIDE * sizeof(uint16_t), &memory),
+          "memory");
     results = memory;
     double reached = rate(b, compute);
     mr_device_free(b->device, MR_MEMORY_DEVICE, memory);
@@ -187,7 +189,8 @@ static void print_calls(const bench *b) {
     cuda_calls_so_far(&after);
     printf(", \"calls\": {");
     for (int i = 0; i < after.count; i++)
-        printf("%s\"%s\": %llu", i ? ", " : "", after.name[i], (unsigned long long)(after.calls[i] - b->before.calls[i]));
+        printf("%s\"%s\": %llu", i ? ", " : "", after.name[i],
+               (unsigned long long)(after.calls[i] - b->before.calls[i]));
     printf("}");
 #else
     (void)b;

@@ -147,7 +147,8 @@ static void measure_kernels(bench *b, bool graphs) {
 
 static void *tensor_of(bench *b, const mr_model_tensor *tensor, const mr_shape *shape) {
     size_t count = mr_shape_count(shape);
-    check(count && count <= MOST_NUMBERS ? MR_OK : mr_fail(MR_ERROR_CONFIG, "a tensor of no known size"), b->model->file);
+    check(count && count <= MOST_NUMBERS ? MR_OK : mr_fail(MR_ERROR_CONFIG, "a tensor of no known size"),
+          b->model->file);
     return zeros(b, count * mr_dtype_bytes(tensor->dtype));
 }
 

@@ -439,8 +439,9 @@ static void read_options(int argc, char **argv) {
         right = read_option(argv[i], argv[i + 1]);
     if (right)
         return;
-    fprintf(stderr, "usage: bench_pair [--kind picture|result] [--size WIDTHxHEIGHT] [--over ipc|tcp|shared] [--rate N] "
-                    "[--frames N] [--rounds N] [--workers N] [--busy-poll MS] [--only bare|cut]\n");
+    fprintf(stderr,
+            "usage: bench_pair [--kind picture|result] [--size WIDTHxHEIGHT] [--over ipc|tcp|shared] [--rate N] "
+            "[--frames N] [--rounds N] [--workers N] [--busy-poll MS] [--only bare|cut]\n");
     exit(64);
 }
 

@@ -10,7 +10,8 @@ __global__ static void to_rgb(const unfused job) {
     size_t pixels = (size_t)job.width * (size_t)job.height, picture = blockIdx.z;
     if (x >= job.width)
         return;
-    const uint8_t *luma = job.nv12 + picture * pixels * 3 / 2, *chroma = luma + pixels + (size_t)(y / 2) * (size_t)job.width;
+    const uint8_t *luma = job.nv12 + picture * pixels * 3 / 2,
+                  *chroma = luma + pixels + (size_t)(y / 2) * (size_t)job.width;
     float l = 1.164383f * ((float)luma[(size_t)y * (size_t)job.width + (size_t)x] - 16.0f);
     float u = (float)chroma[x / 2 * 2] - 128.0f, v = (float)chroma[x / 2 * 2 + 1] - 128.0f;
     uint8_t *to = job.rgb + (picture * pixels + (size_t)y * (size_t)job.width + (size_t)x) * 3;
@@ -29,7 +30,8 @@ __global__ static void resize(const unfused job) {
     if (y >= job.side)
         return;
     float scale = (float)job.region / (float)job.side;
-    float cx = (float)job.left + ((float)x + 0.5f) * scale, cy = (float)job.top + ((float)y + 0.5f) * scale, sum[3] = {0, 0, 0};
+    float cx = (float)job.left + ((float)x + 0.5f) * scale, cy = (float)job.top + ((float)y + 0.5f) * scale,
+          sum[3] = {0, 0, 0};
     float all = 0.0f;
     const uint8_t *src = job.rgb + (size_t)blockIdx.y * (size_t)job.width * (size_t)job.height * 3;
     for (int v = max(0, (int)(cy - scale)); v <= min(job.height - 1, (int)(cy + scale)); v++)
@@ -49,8 +51,8 @@ __global__ static void normalise(const unfused job) {
     if (i >= pixels)
         return;
     for (int c = 0; c < 3; c++)
-        job.dst[((size_t)blockIdx.y * 3 + (size_t)c) * (size_t)pixels + (size_t)i] =
-            mr_float_to_half((job.small[((size_t)blockIdx.y * (size_t)pixels + (size_t)i) * 3 + (size_t)c] - 127.0f) / 128.0f);
+        job.dst[((size_t)blockIdx.y * 3 + (size_t)c) * (size_t)pixels + (size_t)i] = mr_float_to_half(
+            (job.small[((size_t)blockIdx.y * (size_t)pixels + (size_t)i) * 3 + (size_t)c] - 127.0f) / 128.0f);
 }
 
 int unfused_launch(const unfused *job, void *stream) {

@@ -425,8 +425,9 @@ int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
     for (size_t i = 0; i < mr_plan_told_nodes(plan); i++)
         status = status ? status : print_process(plan, mr_plan_told_node(plan, i), width, stream);
     if (plan->node < 0)
-        mr_print_wrapped(width, stream, "and one process that starts these and watches over them; where it keeps checkpoints "
-                                        "for them, they have one thread more");
+        mr_print_wrapped(width, stream,
+                         "and one process that starts these and watches over them; where it keeps checkpoints "
+                         "for them, they have one thread more");
     print_memory(plan, width, stream);
     return status;
 }

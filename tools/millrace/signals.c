@@ -70,7 +70,8 @@ static void give_up(void) {
         fprintf(stderr, "millrace: error: asked to end %.0f s ago, and still not begun\n", seconds);
         exit_at_once(watch.asked);
     }
-    fprintf(stderr, "millrace: warning: asked to end %.0f s ago; results that nobody has taken by now are lost\n", seconds);
+    fprintf(stderr, "millrace: warning: asked to end %.0f s ago; results that nobody has taken by now are lost\n",
+            seconds);
     _exit(watch.code);
 }
 

@@ -204,7 +204,8 @@ static void start_again(mr_supervisor *s, mr_child *child, const char *why, int6
 /* What it had given away and not heard of again is nobody's now. */
 static void tell_not_again(mr_supervisor *s, const mr_child *child, const char *why) {
     char text[1024];
-    snprintf(text, sizeof text, "error: node %s %s while the run was ending: it is not started again", child->name, why);
+    snprintf(text, sizeof text, "error: node %s %s while the run was ending: it is not started again", child->name,
+             why);
     mr_supervisor_say(s, text);
 }
 
