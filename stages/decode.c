@@ -36,19 +36,16 @@ typedef struct decode_state {
     bool sent;                 /* the input of this call is in the decoder */
     bool draining, cut_short, ahead;
     int64_t last_dts_ns;       /* of the last packet; MR_NO_TIME: it has none */
-    int drain_errors;
+    int drain_errors, last_error; /* the latter is an AVERROR */
     mr_pending pending;
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
-    int last_error;            /* AVERROR */
-    bool damaged;              /* this source has had damage */
-    bool told;                 /* that a picture was dropped as corrupt */
+    bool damaged, told;        /* this source has had damage; that a picture was dropped as corrupt */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
     mr_selection selection;    /* of this epoch */
     uint64_t packets, pictures; /* of this source: sent, and well decoded */
-    bool refused;              /* the device's decoder cannot go on with it, and must not be replaced */
-    bool outgrown;             /* it had a picture that is larger than any that was planned with */
+    bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
 } decode_state;
 
 static const mr_format_set packets[] = {{.payload = MR_PAYLOAD_PACKET}, {.payload = MR_PAYLOAD_ANY}};
