@@ -310,12 +310,14 @@ static bool look_for_reports(void *context, bool last) {
     return mr_cut_lender_look(out->lender, last);
 }
 
-/* The carrier's thread waits for what comes through shared memory, unless a worker that polls finds it first. */
+/* The carrier's thread waits for what comes through shared memory, unless a worker that polls finds it first: not where
+ * a turn may compress what has waited for it. */
 static void watch_reports(cut_out *out) {
     if (!out->lender)
         return;
     mr_carrier_watch(out->carrier, mr_cut_lender_fd(out->lender));
-    mr_task_poll(&out->turn, look_for_reports);
+    if (out->cut->compression == MR_CUT_PLAIN)
+        mr_task_poll(&out->turn, look_for_reports);
 }
 
 static int open(mr_stage *self) {
