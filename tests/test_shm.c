@@ -50,17 +50,21 @@ static void a_buffer_is_seen_where_it_lies(void **state) {
     shm_ends_end(&ends);
 }
 
+static void lend_two(shm_ends *ends, mr_buffer *taken[2]) {
+    for (int i = 0; i < 2; i++) {
+        mr_buffer *sent = shm_ends_acquire(ends->pool);
+        mr_shm_reference reference = shm_ends_lend(ends, sent);
+        assert_int_equal(mr_shm_import_take(ends->import, &reference, &taken[i]), MR_OK);
+        mr_buffer_unref(&sent);
+    }
+}
+
 static void what_comes_back_wakes_only_who_sleeps(void **state) {
     (void)state;
     shm_ends ends;
     shm_ends_begin(&ends);
     mr_buffer *taken[2];
-    for (int i = 0; i < 2; i++) {
-        mr_buffer *sent = shm_ends_acquire(ends.pool);
-        mr_shm_reference reference = shm_ends_lend(&ends, sent);
-        assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken[i]), MR_OK);
-        mr_buffer_unref(&sent);
-    }
+    lend_two(&ends, taken);
     mr_shm_export_drive(ends.export, false);
     mr_buffer_unref(&taken[0]);
     assert_false(readable(mr_shm_export_fd(ends.export)));
@@ -82,12 +86,7 @@ static void who_looks_for_what_comes_back_is_not_woken(void **state) {
     assert_false(mr_shm_export_look(ends.export, false));
     for (int turn = 0; turn < 3; turn++) {
         mr_buffer *taken[2];
-        for (int i = 0; i < 2; i++) {
-            mr_buffer *sent = shm_ends_acquire(ends.pool);
-            mr_shm_reference reference = shm_ends_lend(&ends, sent);
-            assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken[i]), MR_OK);
-            mr_buffer_unref(&sent);
-        }
+        lend_two(&ends, taken);
         mr_shm_export_drive(ends.export, true);
         assert_false(mr_shm_export_look(ends.export, false));
         mr_buffer_unref(&taken[0]);
