@@ -87,6 +87,13 @@ static bool reads_any(const mr_plan *plan, const mr_plan_vertex *vertex) {
     return false;
 }
 
+bool mr_cut_any_is_live(const mr_plan *plan) {
+    for (size_t i = 0; i < plan->cut_count; i++)
+        if (plan->cuts[i].cut->mode == MR_CUT_LIVE)
+            return true;
+    return false;
+}
+
 uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own) {
     const char *given = getenv("MILLRACE_RUN");
     uint64_t run = given ? strtoull(given, NULL, 16) : 0;

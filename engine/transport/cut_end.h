@@ -24,6 +24,8 @@ mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex);
 /* The run's number: that of MILLRACE_RUN, else this process's own; but 0, not known, where it only passes on what other
  * nodes read: when it is started again, its frames are the same. */
 uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own);
+/* Whether any cut of the pipeline is live, so that frames may be lost unseen. */
+bool mr_cut_any_is_live(const mr_plan *plan);
 
 /* Whether all processes of that node have come to their end in order, so that whatever was given to it, or by it, is
  * settled: whoever watches over the nodes of this machine says so with a file NODE.ended in the folder $MILLRACE_ENDED. */

@@ -269,11 +269,8 @@ static int create_shares(cut_out *out) {
 /* Where there is a live cut anywhere, what a process knew to be lost may be lost with it, whichever cuts it has.
  * Packets are numbered otherwise than what comes of them, so that nothing behind waits for their numbers. */
 static bool tells_lost(const cut_out *out) {
-    const mr_plan *plan = out->instance->graph->plan;
-    bool live = false;
-    for (size_t i = 0; i < plan->cut_count; i++)
-        live |= plan->cuts[i].cut->mode == MR_CUT_LIVE;
-    return live && out->instance->tells_gone && out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
+    return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->tells_gone &&
+           out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
 }
 
 static int create_session(cut_out *out) {

@@ -32,6 +32,7 @@ struct mr_order {
     int64_t patience_ns, calm_ns; /* before calm_ns what processes have given proves nothing */
     lane *lanes;
     mark *marks;                  /* sources x givers */
+    bool live;                    /* who comes for the first time disturbs nothing */
     bool *seen;                   /* by giver: it has come once */
     held *free;
 };
@@ -48,13 +49,14 @@ static bool is_rest(const mr_ordered *thing) {
     return thing->item.kind == MR_ITEM_GONE && thing->item.identity.sub == MR_SUB_REST;
 }
 
-int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t patience_ns) {
+int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t patience_ns, bool live) {
     mr_order *made = mr_calloc(1, sizeof *made);
     if (!made)
         goto fail;
     made->sources = sources;
     made->givers = givers;
     made->patience_ns = patience_ns;
+    made->live = live;
     made->lanes = mr_calloc(sources, sizeof *made->lanes);
     made->marks = mr_calloc(sources * givers, sizeof *made->marks);
     made->seen = mr_calloc(givers, sizeof *made->seen);
@@ -159,7 +161,7 @@ void mr_order_end(mr_order *order, uint32_t source) {
 }
 
 void mr_order_disturb(mr_order *order, size_t giver, int64_t now_ns) {
-    if (order->seen[giver])
+    if (order->seen[giver] || !order->live)
         order->calm_ns = now_ns + order->patience_ns;
     order->seen[giver] = true;
     for (size_t s = 0; s < order->sources; s++)

@@ -5,8 +5,8 @@
  * that what comes next is known, mostly. What comes early is held. Since each process gives what it has in order, one
  * that is missing will not come any more once all of them have given later ones; where some have nothing to give, what
  * is held waits no longer than `patience`. What comes too late for its place passes at once. After a process went or
- * came again, which is when frames are sent again to others, only patience counts for as long: not after it came for
- * the first time, since the first frames of all may have been lost by a live cut that had nobody to give them to.
+ * came, which is when frames are sent again to others, only patience counts for as long. Where a live cut comes before,
+ * not after it came for the first time, since the first frames of all may have been lost for want of a taker.
  *
  * It holds as many frames as windows let come. One thread. */
 #ifndef MILLRACE_TRANSPORT_ORDER_H
@@ -23,8 +23,8 @@ typedef struct mr_ordered {
     bool counted;
 } mr_ordered;
 
-/* MR_ERROR_MEMORY. */
-int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t patience_ns);
+/* `live`: there is a live cut before. MR_ERROR_MEMORY. */
+int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t patience_ns, bool live);
 /* All must have come out. Sets *order to NULL; NULL is allowed. */
 void mr_order_destroy(mr_order **order);
 
