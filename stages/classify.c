@@ -9,7 +9,6 @@
 #include "stages/list.h"
 #include "stages/model/head.h"
 #include "stages/model/vote.h"
-#include "stages/payload.h"
 
 typedef struct options {
     const char *weights, *labels, *tensor;
@@ -367,7 +366,7 @@ static int emit(const mr_stage *self, mr_io *io, const job *j, const scratch *s,
     size_t behind = (best_bytes(j->most) + sizeof(mr_class) - 1) / sizeof(mr_class);
     mr_frame *frame = NULL;
     mr_result *result = NULL;
-    int status = mr_payload_share(io, mr_io_input_at(io, 0, index), &frame);
+    int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status)
         status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most + behind, &result);
     if (!status)

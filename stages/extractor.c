@@ -2,7 +2,6 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
-#include "stages/payload.h"
 
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray) {
     return (mr_preprocess_params){.width = size.width,
@@ -87,8 +86,8 @@ static int make_frame(const mr_extractor *e, mr_io *io, const call *c, size_t in
                       void **result) {
     const mr_frame *from = mr_io_input_at(io, 0, index);
     if (e->name) {
-        int status = mr_payload_share(io, from, frame);
-        return status ? status : mr_payload_add_tensor(io, *frame, e->name, &e->tensor, result);
+        int status = mr_io_share(io, from, frame);
+        return status ? status : mr_io_add_tensor(io, *frame, e->name, &e->tensor, result);
     }
     int status = mr_io_derive(io, from, frame);
     if (status)

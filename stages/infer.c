@@ -4,7 +4,6 @@
 #include "stages/list.h"
 #include "stages/model/call.h"
 #include "stages/model/device_options.h"
-#include "stages/payload.h"
 
 typedef struct options {
     const char *model, *runtime;
@@ -150,7 +149,7 @@ static int process(mr_stage *self, mr_io *io) {
         status = mr_call_run(&s->call, io, buffer->data);
     for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
         mr_frame *frame = NULL;
-        status = mr_payload_share(io, mr_io_input_at(io, 0, i), &frame);
+        status = mr_io_share(io, mr_io_input_at(io, 0, i), &frame);
         if (!status)
             status = add_tensors(s, io, frame, i, buffer);
         if (!status)

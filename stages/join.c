@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "stages/list.h"
-#include "stages/payload.h"
 
 /* As add_results below: of what an input's frames carry, that which those of the first do not, oldest first. */
 static int promise_results(mr_negotiation *negotiation, const mr_planned_input *input) {
@@ -54,7 +53,7 @@ static int negotiate(mr_negotiation *negotiation) {
 static int copy_tensor(mr_io *io, mr_frame *frame, const char *stage, const char *name, const mr_format *format,
                        const uint8_t *from) {
     void *data;
-    int status = mr_payload_add_tensor(io, frame, name, format, &data);
+    int status = mr_io_add_tensor(io, frame, name, format, &data);
     if (status)
         return status;
     memcpy(data, from, mr_tensor_bytes(format));
@@ -116,7 +115,7 @@ static int add_results(mr_io *io, mr_frame *frame, const mr_result *theirs) {
 static int process(mr_stage *self, mr_io *io) {
     const mr_frame *first = mr_io_input_at(io, 0, 0);
     mr_frame *frame = NULL;
-    int status = mr_payload_share(io, first, &frame);
+    int status = mr_io_share(io, first, &frame);
     if (status)
         return status;
     for (size_t port = 1; port < self->input_count && !status; port++) {

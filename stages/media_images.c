@@ -6,12 +6,12 @@
 #include <libavcodec/avcodec.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/references.h"
 #include "stages/media_input.h"
 #include "stages/media_list.h"
 #include "stages/media_probe.h"
@@ -129,7 +129,7 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
     AVRational rate = av_d2q(params->rate, 1000000);
     media->media.rate_num = rate.num;
     media->media.rate_den = rate.den;
-    atomic_init(&media->media.references, 1);
+    mr_references_begin(&media->media.references);
     return &media->media;
 }
 

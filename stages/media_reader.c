@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/references.h"
 #include "stages/media_input.h"
 #include "stages/media_list.h"
 
@@ -105,6 +106,6 @@ mr_media *mr_reader_describe(const mr_reader_params *params, const char *path, c
     *media = (mr_media){.path = path_copy, .label_index = -1, .codec = copy, .start_ns = params->start_ns,
                         .end_ns = params->end_ns, .every = params->every, .fps = params->fps,
                         .release = release_media};
-    atomic_init(&media->references, 1);
+    mr_references_begin(&media->references);
     return media;
 }

@@ -7,7 +7,6 @@
 #include "engine/device/device.h"
 #include "stages/extractor.h"
 #include "stages/list.h"
-#include "stages/payload.h"
 
 static const int64_t POLL_NS = 20000;
 
@@ -121,9 +120,9 @@ static int let_through(state *s, mr_io *io, float share) {
     const mr_format tensor = describe();
     mr_frame *frame = NULL;
     void *data = NULL;
-    int status = mr_payload_share(io, mr_io_input(io), &frame);
+    int status = mr_io_share(io, mr_io_input(io), &frame);
     if (!status)
-        status = mr_payload_add_tensor(io, frame, "motion", &tensor, &data);
+        status = mr_io_add_tensor(io, frame, "motion", &tensor, &data);
     if (status) {
         mr_frame_unref(&frame);
         return status;

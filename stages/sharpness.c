@@ -7,7 +7,6 @@
 #include "kernels/color.h"
 #include "stages/extractor.h"
 #include "stages/list.h"
-#include "stages/payload.h"
 
 typedef struct options {
     mr_size size;
@@ -109,9 +108,9 @@ static int emit(mr_io *io, size_t index, const float *number) {
     const mr_format tensor = describe();
     mr_frame *frame = NULL;
     void *result = NULL;
-    int status = mr_payload_share(io, mr_io_input_at(io, 0, index), &frame);
+    int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status)
-        status = mr_payload_add_tensor(io, frame, "sharpness", &tensor, &result);
+        status = mr_io_add_tensor(io, frame, "sharpness", &tensor, &result);
     if (!status)
         status = mr_stream_copy(mr_io_stream(io), result, number, sizeof *number);
     if (!status)

@@ -395,7 +395,7 @@ static void test_media(void **state) {
     mr_media media = {.path = path, .still = true, .label = label, .label_index = -1, .codec = name, .rate_num = 30000,
                       .rate_den = 1001, .frames = 280, .rotation = 90, .flip = true, .start_ns = 1, .end_ns = 2,
                       .every = 3, .fps = 2.5, .release = keep_media};
-    atomic_init(&media.references, 1);
+    media.references = 1;
     wire_fixture f;
     wire_open(&f, MR_COMPRESSION_NONE, false);
     mr_wire_writer_destroy(&f.writer);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/references.h"
 #include "engine/data/pool.h"
 #include "millrace/frame.h"
 
@@ -10,7 +11,7 @@ static pthread_mutex_t wrappers_lock = PTHREAD_MUTEX_INITIALIZER;
 static mr_buffer *wrappers;
 
 mr_buffer *mr_buffer_ref(mr_buffer *buffer) {
-    atomic_fetch_add_explicit(&buffer->references, 1, memory_order_relaxed);
+    mr_references_take(&buffer->references);
     return buffer;
 }
 
@@ -26,7 +27,7 @@ static void unwrap(mr_buffer *buffer) {
 void mr_buffer_unref(mr_buffer **buffer) {
     mr_buffer *gone = *buffer;
     *buffer = NULL;
-    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
+    if (!gone || !mr_references_drop(&gone->references))
         return;
     if (gone->pool)
         mr_pool_take_back(gone->pool, gone);
@@ -44,18 +45,18 @@ mr_buffer *mr_buffer_wrap(void *data, size_t bytes, void (*release)(void *contex
         return NULL;
     *buffer = (mr_buffer){
         .data = data, .bytes = bytes, .memory = MR_MEMORY_HOST, .release = release, .context = context};
-    atomic_init(&buffer->references, 1);
+    mr_references_begin(&buffer->references);
     return buffer;
 }
 
 mr_media *mr_media_ref(mr_media *media) {
-    atomic_fetch_add_explicit(&media->references, 1, memory_order_relaxed);
+    mr_references_take(&media->references);
     return media;
 }
 
 void mr_media_unref(mr_media **media) {
     mr_media *gone = *media;
     *media = NULL;
-    if (gone && atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1)
+    if (gone && mr_references_drop(&gone->references))
         gone->release(gone);
 }

@@ -2,13 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/references.h"
 #include "engine/data/receipt.h"
 #include "engine/data/store.h"
 #include "engine/device/device.h"
 #include "millrace/frame.h"
 
 mr_frame *mr_frame_ref(mr_frame *frame) {
-    atomic_fetch_add_explicit(&frame->references, 1, memory_order_relaxed);
+    mr_references_take(&frame->references);
     return frame;
 }
 
@@ -16,8 +17,7 @@ void mr_frame_unref(mr_frame **frame) {
     mr_frame *gone = *frame;
     *frame = NULL;
     /* The only holder needs no locked instruction: nobody else can take a reference any more. */
-    if (!gone || (atomic_load_explicit(&gone->references, memory_order_acquire) != 1 &&
-                  atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1))
+    if (!gone || (!mr_references_alone(&gone->references) && !mr_references_drop(&gone->references)))
         return;
     for (int i = 0; i < MR_MAX_PLANES; i++)
         if (gone->plane[i].buffer)

@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/references.h"
 #include "engine/base/thread.h"
 #include "engine/data/slab.h"
 #include "engine/device/device.h"
@@ -221,7 +222,7 @@ int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
     }
     if (taken->memory == MR_MEMORY_SHARED)
         mr_slab_renew(pool->slab, taken->data);
-    atomic_store_explicit(&taken->references, 1, memory_order_relaxed);
+    mr_references_begin(&taken->references);
     *buffer = taken;
     return MR_OK;
 }

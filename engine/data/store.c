@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/references.h"
 #include "engine/base/thread.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
@@ -145,7 +146,7 @@ int mr_store_frame(mr_store *store, mr_frame **frame) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for a frame");
     }
     memset(taken, 0, sizeof *taken);
-    atomic_init(&taken->references, 1);
+    mr_references_begin(&taken->references);
     taken->pts_ns = taken->dts_ns = MR_NO_TIME;
     taken->store = store;
     *frame = taken;
@@ -175,7 +176,7 @@ int mr_store_result(mr_store *store, size_t capacity, mr_result **result) {
     memset(taken, 0, sizeof *taken);
     taken->classes = classes;
     taken->capacity = room;
-    atomic_init(&taken->references, 1);
+    mr_references_begin(&taken->references);
     taken->store = store;
     *result = taken;
     return MR_OK;
@@ -196,14 +197,14 @@ static void take_result(mr_store *store, mr_result *result) {
 }
 
 mr_result *mr_result_ref(mr_result *result) {
-    atomic_fetch_add_explicit(&result->references, 1, memory_order_relaxed);
+    mr_references_take(&result->references);
     return result;
 }
 
 void mr_result_unref(mr_result **result) {
     mr_result *next = *result;
     *result = NULL;
-    while (next && atomic_fetch_sub_explicit(&next->references, 1, memory_order_acq_rel) == 1) {
+    while (next && mr_references_drop(&next->references)) {
         mr_result *gone = next;
         next = gone->next;
         mr_buffer_unref(&gone->buffer);

@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/references.h"
 #include "engine/transport/wire_parts.h"
 #include "millrace/status.h"
 
@@ -30,7 +31,7 @@ static void begin_to_gather(mr_wire_writer *writer) {
     writer->gathered_block = writer->block_count;
     writer->gathered_turn++;
     mr_buffer **next = gathered_now(writer);
-    if (*next && ((*next)->bytes > MOST_KEPT || atomic_load_explicit(&(*next)->references, memory_order_acquire) > 1))
+    if (*next && ((*next)->bytes > MOST_KEPT || !mr_references_alone(&(*next)->references)))
         mr_buffer_unref(next);
 }
 

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/references.h"
 #include "engine/transport/wire_parts.h"
 #include "millrace/status.h"
 
@@ -169,7 +170,7 @@ static int make(mr_wire_reader *reader, const Millrace__V1__Media *from, mr_medi
                              .frames = from->frames, .rotation = (int16_t)from->rotation, .flip = from->flip,
                              .start_ns = from->start_ns, .end_ns = from->end_ns, .every = from->every,
                              .fps = from->fps, .release = release};
-    atomic_init(&made->media.references, 1);
+    mr_references_begin(&made->media.references);
     int status = MR_OK;
     if (!made->media.path || (from->labelled && !made->media.label))
         status = mr_fail(MR_ERROR_MEMORY, "no memory for a description of media");

@@ -6,11 +6,15 @@
 #ifndef MILLRACE_FRAME_H
 #define MILLRACE_FRAME_H
 
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "millrace/format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct mr_device mr_device;
 typedef struct mr_event mr_event;
@@ -35,7 +39,7 @@ typedef struct mr_buffer {
     mr_memory memory;
     mr_device *device; /* of pinned and device memory; NULL for host and shared memory */
     /* private */
-    atomic_int references;
+    int references; /* counted by mr_buffer_ref and _unref, from any thread */
     mr_pool *pool;
     struct mr_buffer *next;
     void (*release)(void *context);
@@ -72,7 +76,7 @@ size_t mr_pool_buffer_bytes(const mr_pool *pool);
 /* Describes the stream that packets and pictures belong to: codec, time base, and for image folders the file. Shared
  * and immutable; all pointers belong to it. It stands for the decoder's needs without naming a decoder's library. */
 typedef struct mr_media {
-    atomic_int references;
+    int references;    /* 1 where it is made; then only mr_media_ref and _unref touch it */
     char *path;        /* file or URL it was read from */
     bool still;        /* path is a still image: the frame is all of it */
     char *label;       /* class of a labelled folder; NULL elsewhere */
@@ -133,7 +137,7 @@ typedef struct mr_result {
     const uint8_t *data;
     struct mr_result *next; /* the next older one; NULL at the end */
     /* private */
-    atomic_int references;
+    int references;
     size_t capacity;
     struct mr_store *store; /* whose memory `classes` is */
 } mr_result;
@@ -185,7 +189,7 @@ typedef struct mr_frame {
     mr_event *ready;     /* NULL: payload may be read. Else it may be read once the event is done */
     /* private */
     mr_receipt *receipt;
-    atomic_int references;
+    int references;
     struct mr_store *store;
     struct mr_frame *next;
 } mr_frame;
@@ -197,4 +201,7 @@ void mr_frame_unref(mr_frame **frame);
 /* The newest result of that kind (and, where `stage` is given, of that stage); NULL where there is none. */
 const mr_result *mr_frame_result(const mr_frame *frame, mr_result_kind kind, const char *stage);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

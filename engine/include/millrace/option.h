@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum mr_option_kind {
     MR_OPTION_BOOL,     /* bool */
     MR_OPTION_INT,      /* int64_t */
@@ -82,6 +86,14 @@ typedef struct mr_option {
 } mr_option;
 
 /* A table ends with an element whose name is NULL. */
+#ifdef __cplusplus
+#define MR_OPTIONS_END {}
+#else
 #define MR_OPTIONS_END {0}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

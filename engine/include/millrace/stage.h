@@ -134,7 +134,8 @@ typedef struct mr_planned_output {
                                     it. An answer that fixes more than the planner could (what follows from what) is
                                     welcome */
     int follows;               /* the input whose frames go on here in the format they came in; -1: none. What those
-                                  behind need is then asked of that input */
+                                  behind need is then asked of that input: a stage that only looks at pictures, or
+                                  adds results, says 0, and whatever is negotiated passes through it */
     const char *unfixed;       /* with `chosen`: what to write where nothing behind says what it takes; may be NULL */
     const mr_planned_result *results; /* those of input 0 unless the stage says more (mr_promise_result) */
     bool more_results;         /* it may carry others that are not known */
@@ -267,6 +268,9 @@ int64_t mr_io_now_ns(const mr_io *io);
 
 /* A new frame without payload: identity, times, media, results and receipt of `from`. */
 int mr_io_derive(mr_io *io, const mr_frame *from, mr_frame **frame);
+/* As mr_io_derive, with the payload of `from`, by reference: for stages that only add results to what passes. Such a
+ * stage says mr_planned_output.follows. */
+int mr_io_share(mr_io *io, const mr_frame *from, mr_frame **frame);
 /* As mr_io_derive, with planes for `format` from the pool of that output port. MR_ERROR_AGAIN where all of its
  * buffers are in use: return that from process; the same inputs are offered again when one is free. */
 int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_frame *from, mr_frame **frame);
@@ -289,6 +293,12 @@ void mr_io_set_due(mr_io *io, mr_frame *frame, int64_t due_ns);
 /* Adds an empty result to a frame that is not yet emitted; for classes, with room for `capacity`. Never NULL-valued
  * on MR_OK. */
 int mr_io_add_result(mr_io *io, mr_frame *frame, mr_result_kind kind, size_t capacity, mr_result **result);
+
+/* Adds a named tensor to a frame that is not yet emitted, with room for what `format` says: *data is to be filled in by
+ * this call's work, in host memory. The room is the result's own (that of `classes` in mr_result), no buffer of a pool,
+ * so it needs no planning of memory and goes with the frame as far as that goes: for a few kilobytes at most.
+ * Promised while planning with mr_promise_result. `name` lives as long as the pipeline. MR_ERROR_MEMORY. */
+int mr_io_add_tensor(mr_io *io, mr_frame *frame, const char *name, const mr_format *format, void **data);
 
 /* Emits a frame on an output port and takes the reference, also on failure. */
 int mr_io_emit(mr_io *io, size_t port, mr_frame *frame);

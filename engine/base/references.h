@@ -1,0 +1,27 @@
+/* Reference counts of public structs. They are plain ints there, since C++ has no atomic_int; all that counts goes
+ * through here, with the compiler's atomic operations, which cost what those of stdatomic.h do. Any thread. */
+#ifndef MILLRACE_BASE_REFERENCES_H
+#define MILLRACE_BASE_REFERENCES_H
+
+#include <stdbool.h>
+
+/* One reference: that of the caller. */
+static inline void mr_references_begin(int *references) {
+    __atomic_store_n(references, 1, __ATOMIC_RELAXED);
+}
+
+static inline void mr_references_take(int *references) {
+    __atomic_fetch_add(references, 1, __ATOMIC_RELAXED);
+}
+
+/* True if it was the last one: what was written under all others is seen then. */
+static inline bool mr_references_drop(int *references) {
+    return __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL) == 1;
+}
+
+/* Whether the caller's is the only one, so that nobody else can take another. */
+static inline bool mr_references_alone(const int *references) {
+    return __atomic_load_n(references, __ATOMIC_ACQUIRE) == 1;
+}
+
+#endif
