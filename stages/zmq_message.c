@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/utf8.h"
 #include "proto/results.pb-c.h"
 #include "stages/output.h"
 
@@ -94,28 +95,15 @@ static void **take_list(mr_zmq_message *at, size_t count, size_t bytes) {
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
 
-/* How many bytes the character that stands there takes (RFC 3629); 0 where it is none. */
-static size_t character(const unsigned char *at) {
-    size_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : 3;
-    if (*at >= 0x80 && (*at < 0xc2 || *at > 0xf4))
-        return 0;
-    for (size_t i = 1; i <= more; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (*at == 0xe0 && at[1] < 0xa0) || (*at == 0xf0 && at[1] < 0x90);
-    bool beyond = (*at == 0xed && at[1] > 0x9f) || (*at == 0xf4 && at[1] > 0x8f);
-    return overlong || beyond ? 0 : more + 1;
-}
-
 /* Texts of protobuf are UTF-8; names of files need not be. As in JSON, what is not ASCII becomes a question mark then.
  * The field is not const, but only read. */
 static char *text_of(mr_zmq_message *at, const char *text) {
-    const unsigned char *next = (const unsigned char *)(text ? text : "");
-    for (size_t bytes; *next && (bytes = character(next)); next += bytes)
-        ;
-    if (!*next)
+    const char *next = text ? text : "";
+    size_t length = strlen(next), left = length;
+    for (size_t bytes; left && (bytes = mr_utf8_bytes(next, left)); next += bytes)
+        left -= bytes;
+    if (!left)
         return (char *)(uintptr_t)(text ? text : "");
-    size_t length = strlen(text);
     char *plain = take(at, length + 1);
     for (size_t i = 0; plain && i < length; i++)
         plain[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "millrace/status.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
@@ -18,7 +19,7 @@ void mr_log(mr_log_level level, const char *format, ...) {
     char line[1280];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    mr_vprint_into(line, sizeof line, format, arguments);
     va_end(arguments);
     if (sink)
         sink(sink_context, level, line);

@@ -1,6 +1,6 @@
-/* Log lines on standard error: "millrace: warning: decode: ...". Any thread may call; a line is written whole.
- * Levels: error, warning, info, debug; the default prints warnings and errors. A program that embeds millrace may
- * take the lines itself with mr_log_to. */
+/* Log lines on standard error: "millrace: warning: decode: ...". Any thread may call; a line is written whole, and it
+ * stays one line whatever its arguments hold (print.h). Levels: error, warning, info, debug; the default prints warnings
+ * and errors. A program that embeds millrace may take the lines itself with mr_log_to. */
 #ifndef MILLRACE_BASE_LOG_H
 #define MILLRACE_BASE_LOG_H
 

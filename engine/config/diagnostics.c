@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "millrace/status.h"
 
 /* More than are shown, since those that are shown are the first by place. */
@@ -124,18 +125,18 @@ static void print_place(const mr_place *place, FILE *stream) {
     if (!place->file)
         return;
     if (place->line > 0)
-        fprintf(stream, "%s:%d:%d: ", place->file, place->line, place->column);
+        mr_print(stream, "%s:%d:%d: ", place->file, place->line, place->column);
     else
-        fprintf(stream, "%s: ", place->file);
+        mr_print(stream, "%s: ", place->file);
 }
 
 void mr_diagnostics_print(const mr_diagnostics *diagnostics, FILE *stream) {
     for (size_t i = 0; i < diagnostics->count; i++) {
         const mr_diagnostic *item = &diagnostics->item[i];
         print_place(&item->place, stream);
-        fprintf(stream, "%s: %s\n", item->severity == MR_SEVERITY_ERROR ? "error" : "warning", item->message);
+        mr_print(stream, "%s: %s\n", item->severity == MR_SEVERITY_ERROR ? "error" : "warning", item->message);
         if (item->hint)
-            fprintf(stream, "    hint: %s\n", item->hint);
+            mr_print(stream, "    hint: %s\n", item->hint);
     }
     if (diagnostics->more > 0)
         fprintf(stream, "%zu more errors and warnings are not shown\n", diagnostics->more);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/print.h"
 #include "engine/config/spec_parser.h"
 #include "millrace/status.h"
 
@@ -99,6 +100,13 @@ const mr_option *mr_spec_keys(mr_spec_level level) {
     return tables[level];
 }
 
+/* The name stands on lines of its own: in summaries, units, scripts. */
+static void check_name(mr_spec_parser *p) {
+    if (!mr_printable(p->spec->name))
+        mr_spec_error(p, mr_yaml_get(p->spec->root, "pipeline")->place, "a name is one line of characters that are shown",
+                      "pipeline: the name \"%s\" holds control characters", p->spec->name);
+}
+
 static int read_top(mr_spec_parser *p) {
     top_level top = {0};
     const mr_option_reader reader = {
@@ -107,6 +115,7 @@ static int read_top(mr_spec_parser *p) {
     if (status == MR_ERROR_MEMORY)
         return status;
     p->spec->name = top.pipeline ? top.pipeline : "";
+    check_name(p);
     p->spec->workers = (int)top.workers;
     p->spec->busy_poll_ns = top.busy_poll_ns;
     return MR_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "engine/base/utf8.h"
 #include "millrace/status.h"
 
 enum { MAX_ERRORS = 100 };
@@ -261,30 +262,6 @@ static int read_events(builder *b) {
     }
 }
 
-/* How many bytes the UTF-8 sequence at `text` has; 0 where it is none (RFC 3629: no overlong
- * forms, no surrogates). */
-static size_t sequence_bytes(const unsigned char *text, size_t left) {
-    static const struct {
-        unsigned char first, last, low, high; /* of the first byte; of the second */
-        size_t bytes;
-    } forms[] = {
-        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (text[0] < forms[i].first || text[0] > forms[i].last)
-            continue;
-        if (forms[i].bytes > left || (forms[i].bytes > 1 && (text[1] < forms[i].low || text[1] > forms[i].high)))
-            return 0;
-        for (size_t k = 2; k < forms[i].bytes; k++)
-            if ((text[k] & 0xc0) != 0x80)
-                return 0;
-        return forms[i].bytes;
-    }
-    return 0;
-}
-
 /* Refuses what is too long or not text, before libyaml sees it. */
 static int check_text(const builder *b, const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
@@ -293,7 +270,7 @@ static int check_text(const builder *b, const char *text, size_t bytes) {
         return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (mr_place){.file = b->file}, NULL,
                            "the text is longer than %d bytes", MR_YAML_MAX_BYTES);
     for (size_t i = 0, length; i < bytes; i += length) {
-        length = sequence_bytes(at + i, bytes - i);
+        length = mr_utf8_bytes(text + i, bytes - i);
         if (length == 0)
             return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, "save the file as UTF-8",
                                at[i] ? "byte 0x%02x is not UTF-8" : "the text holds a zero byte (0x%02x)", at[i]);

@@ -9,28 +9,14 @@
 #include <unistd.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/utf8.h"
 #include "millrace/status.h"
-
-/* Bytes of the UTF-8 sequence at `at`, which is zero-terminated; 0 where it is none (RFC 3629). */
-static size_t sequence_bytes(const unsigned char *at) {
-    if (at[0] < 0x80)
-        return 1;
-    size_t bytes = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-    if (at[0] < 0xc2 || at[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    bool beyond = (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f);
-    return overlong || beyond ? 0 : bytes;
-}
 
 static int check_text(const char *path, const char *text, size_t bytes) {
     if (strlen(text) != bytes)
         return mr_fail(MR_ERROR_DATA, "%s is not a text file with one label a line", path);
     for (size_t at = 0, line = 1; at < bytes;) {
-        size_t step = sequence_bytes((const unsigned char *)text + at);
+        size_t step = mr_utf8_bytes(text + at, bytes - at);
         if (!step)
             return mr_fail(MR_ERROR_DATA, "%s: line %zu is not UTF-8", path, line);
         line += text[at] == '\n';

@@ -1,9 +1,15 @@
 """Deploying: what `millrace deploy` writes is right by those it is written for: systemd-analyze takes the units,
 Kubernetes' published schemas the manifests."""
 import json
+import os
 import pathlib
+import random
+import re
 import shutil
+import unicodedata
 import unittest
+
+import yaml
 
 import harness
 from harness import MILLRACE, Case, call
@@ -113,6 +119,214 @@ class Deploy(Case):
         line = text.splitlines()[-1].replace("exec srun", "printf '%s\\n'", 1)
         words = call(["bash", "-c", line]).stdout.splitlines()
         self.assertEqual(words[-2:], ["--set", "pipeline=it's $HOME"])
+
+
+# A source of files, so that --input takes any text; keys where Kubernetes wants them.
+WORDS = """\
+version: 1
+pipeline: words
+sources:
+  pictures: {uri: "/tmp/none.png"}
+stages:
+  decode: {input: sources.*}
+  out: {type: jsonl, input: decode, path: out.jsonl}
+nodes:
+  first: {stages: decode, listen: "tcp://*:7001", key: keys/first.key}
+  last: {stages: out, key: keys/last.key}
+"""
+TARGETS = ("slurm", "systemd", "kubernetes")
+SRUN = """\
+#!/bin/bash
+printf '%s\\0' "$@"
+"""
+
+
+def is_shown(text):
+    """Neither a control character nor one that ends or reverses a line, nor what is not UTF-8."""
+    return not any(unicodedata.category(one) in ("Cc", "Zl", "Zp", "Cs") or one in "\ufffe\uffff" or
+                   unicodedata.bidirectional(one) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+                   for one in text)
+
+
+def expand(word):
+    """What Kubernetes makes of an argument of a container, where no variable is defined: $$ is $, and the rest stays."""
+    return re.sub(r"\$\$", "$", word)
+
+
+def variables(words):
+    """What systemd makes of words in which no variable is named."""
+    for word in words:
+        assert not re.search(r"\$", word.replace("$$", "")), word
+    return [word.replace("$$", "$") for word in words]
+
+
+class Words(Case):
+    """What others wrote becomes words of commands: each is one argument again, or is refused."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.write(WORDS)
+        stub = self.folder / "bin/srun"
+        stub.parent.mkdir()
+        stub.write_text(SRUN)
+        stub.chmod(0o755)
+
+    def deploy(self, target, *arguments, path=None):
+        return call([MILLRACE, "deploy", path or self.path, "--target", target, "--output", self.folder / target,
+                     *arguments])
+
+    def words_of(self, target, *arguments):
+        """The arguments of millrace, as the target's own reader takes them."""
+        done = self.deploy(target, *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder = self.folder / target
+        if target == "kubernetes":
+            text = (folder / "words.json").read_text()
+            for read in (json.loads, yaml.safe_load):
+                words = read(text)["items"][2]["spec"]["template"]["spec"]["containers"][0]["args"]
+            return [expand(word) for word in words]
+        if target == "slurm":
+            self.assertEqual(call(["bash", "-n", folder / "words.sbatch"]).returncode, 0)
+            environment = {"SLURM_JOB_ID": "7", "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
+            said = call(["bash", folder / "words.sbatch"], environment=environment)
+            self.assertEqual(said.returncode, 0, said.stderr)
+            return said.stdout.split("\0")[3:-1]
+        lines = self.unit("words-first.service", "Command Line: ")
+        # It prints them as a shell takes them.
+        return variables(call(["bash", "-c", "printf '%s\\0' " + lines[0]]).stdout.split("\0")[1:-1])
+
+    def unit(self, name, field):
+        """What systemd says of fields of a unit once it has read it."""
+        told = call(["systemd-analyze", "verify", "--recursive-errors=no", self.folder / "systemd" / name],
+                    environment={"SYSTEMD_LOG_LEVEL": "debug", "LANG": "C.UTF-8"}).stdout
+        return [line.strip()[len(field):] for line in told.splitlines() if line.strip().startswith(field)]
+
+    def targets(self):
+        return [target for target in TARGETS if target != "systemd" or shutil.which("systemd-analyze")]
+
+    def test_any_text_is_one_word_or_refused(self):
+        chance = random.Random(14)
+        pieces = ["\n", "\r", "\t", "\x1b", "\x01", "\x7f", "\x85", "\x9b", "\u2028", "\u2029", "\u202e", "\u2066",
+                  "\udcff", "\udc80"] + 4 * ["'", '"', "$", "$$", "%", "%%", "%n", "\\", "\\n", "\\x41", "`", "$(", ")", "#",
+                  ";", " ; ", "&", "|", "<", ">", "!", "{", "}", "[", "]", "~", "=", ":", ",", " ", "  ", "日本", "é", "-",
+                  "ExecStartPre=", "[Service]", "\u00a0", "\U0001f426", "a", "B", "7"]
+        # ${..} is a variable of the YAML; nothing else is left out.
+        texts = ["".join(chance.choices(pieces, k=chance.randrange(1, 12))) for _ in range(400)]
+        texts = ["/" + text.replace("${", "$ {") for text in texts]
+        good, bad = [one for one in texts if is_shown(one)], [one for one in texts if not is_shown(one)]
+        self.assertGreater(min(len(good), len(bad)), 60)
+        for target in self.targets():
+            for i in range(0, len(good), 40):
+                inputs = [word for text in good[i:i + 40] for word in ("--input", text)]
+                self.assertEqual(self.words_of(target, *inputs)[2:len(inputs) + 2], inputs, target)
+        for i, text in enumerate(bad[:60]):
+            done = self.deploy(TARGETS[i % 3], "--input", text)
+            self.assertEqual(done.returncode, 64, (text, done.stderr))
+            self.assertIn("holds a control character", done.stderr)
+            self.assertTrue(is_shown(done.stderr.replace("\n", "")), done.stderr)
+
+    def test_nothing_becomes_a_line(self):
+        line = "x\nExecStartPre=/bin/touch y\ntouch y\n#"
+        strange = self.folder / "a\ntouch y"
+        strange.mkdir()
+        shutil.copy(self.path, strange / "p.yaml")
+        for target in TARGETS:
+            for told, code, arguments, path in (
+                    ("the value of --set", 64, ("--set", "stages.out.path=x\rExecStartPre=/bin/touch y"), None),
+                    ("the value of --set", 64, ("--set", f"stages.out.path={line}"), None),
+                    ("--input", 64, ("--input", line), None),
+                    ("--command", 64, ("--command", "/bin/" + line), None),
+                    ("--image", 64, ("--image", line), None),
+                    ("--output", 64, ("--output", self.folder / line), None),
+                    ("the pipeline's path", 64, (), strange / "p.yaml"),
+                    ("pipeline: the name", 78, ("--set", f"pipeline={json.dumps(line)}"), None)):
+                done = self.deploy(target, *arguments, path=path)
+                self.assertEqual(done.returncode, code, (target, arguments, done.stderr))
+                self.assertIn(told, done.stderr)
+                self.assertNotIn("\ntouch", done.stderr)
+            self.assertFalse(list(self.folder.glob("x*")))
+
+    def test_long_words_are_whole(self):
+        text = "/" + "long" * 20000 + "/end"
+        for target in self.targets():
+            self.assertEqual(self.words_of(target, "--set", f"stages.out.path={text}")[2:4],
+                             ["--set", f"stages.out.path={text}"])
+
+    def test_the_command_is_a_path_or_a_name(self):
+        for wrong in ("-x", "@/bin/true", "+/bin/true", "!x", "bin/millrace", "./millrace", "", " /bin/true"):
+            done = self.deploy("systemd", "--command", wrong)
+            self.assertEqual(done.returncode, 64, wrong)
+            self.assertIn("--command takes an absolute path", done.stderr)
+        for wrong in ('/a"b', "/a'b", "/a\\b"):
+            self.assertIn("systemd takes no path with quotes", self.deploy("systemd", "--command", wrong).stderr)
+        for right in ("millrace", "/opt/a$b %n;/é/millrace"):
+            self.assertEqual(self.deploy("systemd", "--command", right).returncode, 0)
+            said = call(["systemd-analyze", "verify", "--recursive-errors=no", self.folder / "systemd/words-last.service"]).stderr
+            self.assertIn(f"Command {right} is not executable", said)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_descriptions(self):
+        """A backslash at their end takes no other line in, and nothing in them is a specifier."""
+        name = "a 100%n \\"
+        done = self.deploy("systemd", "--set", f"pipeline={name}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for unit, of in (("a-100-n--.target", "the"), ("a-100-n---first.service", "Node first of the")):
+            self.assertIn(f'{of} millrace pipeline "{name}"', self.unit(unit, "Description: "))
+        self.assertIn("\nPartOf=a-100-n--.target\n", (self.folder / "systemd/a-100-n---first.service").read_text())
+
+    def test_names_that_begin_with_a_dash(self):
+        for target in TARGETS:
+            done = self.deploy(target, "--set", "pipeline=日本")
+            self.assertEqual(done.returncode, 78)
+            self.assertIn('files of "日本" would be called "------"', done.stderr)
+
+    def test_names_that_are_too_long_for_units(self):
+        for length, code in ((241, 0), (242, 78)):
+            done = self.deploy("systemd", "--set", "pipeline=" + length * "n")
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn("nodes.first: its unit would have a name of 256 bytes", done.stderr)
+
+
+class Objects(Case):
+    """Names of Kubernetes' objects: those that would not be taken, and those that two nodes would share."""
+
+    def deploy(self, pipeline, *nodes, replicas=1):
+        """Of a chain of stages, one for each node."""
+        stages = "".join(f"  s{i}: {{type: \"null\", input: {f's{i - 1}' if i else 'numbers'}}}\n"
+                         for i in range(len(nodes)))
+        listed = "".join(f"  {node}: {{stages: s{i}, replicas: {replicas if i == 1 else 1}, "
+                         f"listen: \"tcp://*:{7001 + 10 * i}\", key: k}}\n" for i, node in enumerate(nodes))
+        path = self.write(f'version: 1\npipeline: "{pipeline}"\nsources:\n  numbers: {{type: "null", frames: 2}}\n'
+                          f"stages:\n{stages}nodes:\n{listed}")
+        return call([MILLRACE, "deploy", path, "--target", "kubernetes", "--output", self.folder / "out"])
+
+    def test_names_that_collide(self):
+        for nodes in (("x_y", "x-y"), ("x-y", "X_y"), ("a", "X-Y", "b", "x-y")):
+            done = self.deploy("k", *nodes)
+            self.assertEqual(done.returncode, 78)
+            self.assertRegex(done.stderr, r'nodes\.[xX][-_][yY] and nodes\.[xX][-_][yY] would both be called "k-x-y"')
+            self.assertFalse((self.folder / "out/k.json").exists())
+
+    def test_names_that_are_not_allowed(self):
+        for pipeline, nodes in (("k", ("a-", "b")), ("k", ("a_", "b")), ("1k", ("a", "b")), ("k-", ("a", "b")),
+                                ("k" * 64, ("a", "b")), ("k", ("a" * 60, "b"))):
+            done = self.deploy(pipeline, *nodes)
+            self.assertEqual(done.returncode, 78, (pipeline, nodes))
+            self.assertIn("in Kubernetes, where a name has at most 63 small letters", done.stderr)
+
+    @unittest.skipUnless(kubernetes_validate, "no kubernetes-validate")
+    def test_names_that_are_just_allowed(self):
+        """Hosts have the number of their process behind the name."""
+        for replicas, length in ((1, 59), (10, 59), (11, 58)):
+            self.assertEqual(self.deploy("k", "a", "B" * length, replicas=replicas).returncode, 0)
+            items = json.loads((self.folder / "out/k.json").read_text())["items"]
+            names = [item["metadata"]["name"] for item in items]
+            self.assertIn("k-" + "b" * length, names)
+            for item in items:
+                kubernetes_validate.validate(item, "1.30", strict=True)
+            for name in names:
+                self.assertRegex(name, r"\A[a-z]([-a-z0-9]{0,61}[a-z0-9])?\Z")
+            self.assertEqual(self.deploy("k", "a", "B" * (length + 1), replicas=replicas).returncode, 78)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "tools/millrace/complaints.h"
 #include "tools/millrace/overrides.h"
 
@@ -100,7 +101,7 @@ static int tell(const arguments *how, const char *path, const mr_diagnostics *wr
         return mr_complaints_annotate(wrong, status, how->deny);
     status = mr_complaints_tell(wrong, status, how->deny);
     if (!status)
-        printf("%s: ok\n", path);
+        mr_print(stdout, "%s: ok\n", path);
     return status;
 }
 

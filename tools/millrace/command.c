@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "engine/config/nearest.h"
 
 int mr_usage_error(const mr_usage *usage, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     fprintf(stderr, "millrace %s: error: ", usage->verb);
-    vfprintf(stderr, format, arguments);
+    mr_vprint(stderr, format, arguments);
     va_end(arguments);
     fprintf(stderr, "\nusage: millrace %s%s%s\n", usage->verb, *usage->synopsis ? " " : "", usage->synopsis);
     return mr_status_exit_code(MR_ERROR_USAGE);
@@ -35,12 +36,12 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
     nearest.wanted = wanted;
     for (const struct option *one = usage->options; one->name; one++)
         mr_nearest_offer(&nearest, one->name);
-    fprintf(stderr, "millrace %s: error: unknown option \"%s\"\n", usage->verb, argument);
+    mr_print(stderr, "millrace %s: error: unknown option \"%s\"\n", usage->verb, argument);
     if (nearest.best)
         snprintf(hint, sizeof hint, "did you mean \"--%s\"?", nearest.best);
     else
         snprintf(hint, sizeof hint, "\"millrace %s --help\" lists the options", usage->verb);
-    fprintf(stderr, "  hint: %s\n", hint);
+    mr_print(stderr, "  hint: %s\n", hint);
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 
@@ -109,7 +110,7 @@ const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int 
 }
 
 int mr_command_failed(int status) {
-    fprintf(stderr, "millrace: error: %s\n", *mr_message() ? mr_message() : mr_status_words(status));
+    mr_print(stderr, "millrace: error: %s\n", *mr_message() ? mr_message() : mr_status_words(status));
     return mr_status_exit_code(status);
 }
 

@@ -1,7 +1,10 @@
 #include "tools/millrace/complaints.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/print.h"
 
 static bool refused_by_warnings(const mr_diagnostics *diagnostics, int status, bool deny) {
     return !status && deny && diagnostics->count + diagnostics->more > 0;
@@ -30,14 +33,16 @@ int mr_complaints_tell(const mr_diagnostics *diagnostics, int status, bool deny)
 
 /* ---- GitHub ---------------------------------------------------------------------------------------------------- */
 
-/* A workflow command is one line: what would end it, or end a property, is written as %XX. `property`: of what stands
- * before the second "::", where a colon and a comma have a meaning as well. */
+/* A workflow command is one line, in which % and two digits stand for a byte. `property`: of what stands before the
+ * second "::", where a colon and a comma have a meaning as well. */
 static void print_escaped(const char *text, bool property) {
-    for (; *text; text++)
-        if (strchr("%\r\n", *text) || (property && strchr(":,", *text)))
-            printf("%%%02X", (unsigned char)*text);
+    char *shown = mr_print_new("%s", text);
+    for (const char *at = shown; at && *at; at++)
+        if (*at == '%' || (property && strchr(":,", *at)))
+            printf("%%%02X", (unsigned char)*at);
         else
-            putchar(*text);
+            putchar(*at);
+    free(shown);
 }
 
 static void annotate(const mr_diagnostic *item) {
@@ -56,7 +61,7 @@ static void annotate(const mr_diagnostic *item) {
     }
     print_escaped(item->message, false);
     if (item->hint) {
-        print_escaped("\nhint: ", false);
+        printf("%%0Ahint: ");
         print_escaped(item->hint, false);
     }
     putchar('\n');

@@ -10,6 +10,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "engine/base/json.h"
+#include "engine/base/print.h"
 #include "tools/millrace/command.h"
 #include "tools/millrace/control.h"
 
@@ -90,7 +91,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 typedef struct search {
     int fd, count;
-    char found[800]; /* a line for each: its process, and what it was started with */
+    char lines[800]; /* one for each: its process, and what it was started with */
 } search;
 
 /* What a process was started with, without its own name: which of several nodes it is; "" where that cannot be told. */
@@ -126,16 +127,17 @@ static void look_at(search *s, const char *folder, const char *name) {
         unlink(path);
     if (status)
         return;
-    size_t length = strlen(s->found);
+    size_t length = strlen(s->lines);
     read_words(pid, words, sizeof words);
-    snprintf(s->found + length, sizeof s->found - length, "\n  %lld  %s", pid, words);
+    mr_print_into(s->lines + length, sizeof s->lines - length, "  %lld  %s\n", pid, words);
     if (s->count++)
         close(fd);
     else
         s->fd = fd;
 }
 
-static int find_only(int *fd) {
+/* If there are several, they are printed behind the message: `lines` is to be freed. */
+static int find_only(int *fd, char **lines) {
     char folder[MR_CONTROL_PATH];
     if (!mr_control_folder(folder))
         return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR names no folder, where runs could be looked for: say "
@@ -153,15 +155,16 @@ static int find_only(int *fd) {
     if (s.count == 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "no run can be reached in %s", folder);
     close(s.fd);
-    return mr_fail(MR_ERROR_USAGE, "%d runs can be reached: say which one is meant with --pid:%s", s.count, s.found);
+    *lines = strdup(s.lines);
+    return mr_fail(MR_ERROR_USAGE, "%d runs can be reached: say which one is meant with --pid:", s.count);
 }
 
-static int reach(const arguments *from, int *fd) {
+static int reach(const arguments *from, int *fd, char **lines) {
     char folder[MR_CONTROL_PATH], path[MR_CONTROL_PATH];
     if (from->path)
         return mr_control_connect(from->path, fd);
     if (!from->pid)
-        return find_only(fd);
+        return find_only(fd, lines);
     if (!mr_control_folder(folder))
         return mr_fail(MR_ERROR_UNAVAILABLE, "XDG_RUNTIME_DIR names no folder: use --control PATH");
     int status = mr_control_name(folder, (pid_t)from->pid, path);
@@ -229,6 +232,14 @@ static yajl_val member(yajl_val tree, const char *key, yajl_type type) {
     return yajl_tree_get(tree, way, type);
 }
 
+/* What lines hold is shown as text, whoever it is that has answered. */
+static void print_lines(const char *text) {
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        mr_print(stdout, "%.*s\n", (int)length, text);
+    }
+}
+
 /* Tells people what has come of it; answers an exit code. */
 static int tell(const arguments *from, const char *answer) {
     char why[256] = "";
@@ -241,9 +252,9 @@ static int tell(const arguments *from, const char *answer) {
     else if (from->json)
         printf("%s\n", answer);
     else if (error && error->u.string)
-        fprintf(stderr, "millrace: error: %s\n", error->u.string);
+        mr_print(stderr, "millrace: error: %s\n", error->u.string);
     else if (text && text->u.string)
-        fputs(text->u.string, stdout);
+        print_lines(text->u.string);
     if (YAJL_IS_FALSE(ok))
         code = YAJL_IS_INTEGER(number) ? (int)YAJL_GET_INTEGER(number) : mr_status_exit_code(MR_ERROR_INTERNAL);
     yajl_tree_free(tree);
@@ -252,12 +263,12 @@ static int tell(const arguments *from, const char *answer) {
 
 int mr_command_ctl(int argc, char **argv) {
     arguments given = {0};
-    char *answer = NULL;
+    char *answer = NULL, *lines = NULL;
     bool done = true;
     int fd = -1, code = parse(&given, argc, argv, &done);
     if (done)
         return code;
-    int status = reach(&given, &fd);
+    int status = reach(&given, &fd, &lines);
     if (!status)
         status = send_request(&given, fd);
     if (!status)
@@ -265,6 +276,9 @@ int mr_command_ctl(int argc, char **argv) {
     if (fd >= 0)
         close(fd);
     code = answer ? tell(&given, answer) : mr_command_failed(status);
+    if (lines)
+        fputs(lines, stderr);
     free(answer);
+    free(lines);
     return code;
 }

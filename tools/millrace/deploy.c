@@ -1,14 +1,15 @@
 /* millrace deploy: writes what Slurm, Kubernetes or systemd need to run a pipeline's nodes. */
 #include "tools/millrace/deploy.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/flow/pipeline.h"
 #include "tools/millrace/complaints.h"
 #include "tools/millrace/plan.h"
@@ -60,38 +61,45 @@ typedef struct arguments {
 
 /* ---- for those that write -------------------------------------------------------------------------------------- */
 
-FILE *mr_deploy_open(const mr_deployment *of, const char *name) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", of->folder, name);
-    FILE *file = fopen(path, "we");
-    if (file)
-        printf("%s\n", path);
-    else
-        mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "cannot write %s: %s", path, strerror(errno));
-    return file;
-}
-
-int mr_deploy_close(FILE *file, const char *name) {
-    bool failed = ferror(file) != 0;
-    if (fclose(file) || failed)
-        return mr_fail(MR_ERROR_IO, "cannot write %s: %s", name, strerror(errno));
+int mr_deploy_open(const mr_deployment *of, mr_deploy_file *file, const char *format, ...) {
+    char *name = NULL;
+    *file = (mr_deploy_file){0};
+    va_list list;
+    va_start(list, format);
+    bool made = vasprintf(&name, format, list) >= 0 && asprintf(&file->path, "%s/%s", of->folder, name) >= 0;
+    va_end(list);
+    free(name);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+    file->stream = fopen(file->path, "we");
+    if (!file->stream) {
+        int status = mr_file_fail("write", file->path);
+        free(file->path);
+        return status;
+    }
+    printf("%s\n", file->path);
     return MR_OK;
 }
 
-void mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context) {
-    char text[8192];
+int mr_deploy_close(mr_deploy_file *file) {
+    bool failed = ferror(file->stream) != 0;
+    int status = fclose(file->stream) || failed ? mr_file_fail("write", file->path) : MR_OK;
+    free(file->path);
+    return status;
+}
+
+int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *function, void *context) {
     const mr_overrides *overrides = of->overrides;
-    function(context, "run");
-    function(context, path);
-    for (size_t i = 0; i < overrides->override_count; i++) {
-        snprintf(text, sizeof text, "%s=%s", overrides->override[i].key, overrides->override[i].value);
-        function(context, "--set");
-        function(context, text);
+    bool failed = function(context, "run") || function(context, path);
+    for (size_t i = 0; i < overrides->override_count && !failed; i++) {
+        char *text = NULL;
+        failed = asprintf(&text, "%s=%s", overrides->override[i].key, overrides->override[i].value) < 0 ||
+                 function(context, "--set") || function(context, text);
+        free(text);
     }
-    for (size_t i = 0; i < overrides->input_count; i++) {
-        function(context, "--input");
-        function(context, overrides->input[i]);
-    }
+    for (size_t i = 0; i < overrides->input_count && !failed; i++)
+        failed = function(context, "--input") || function(context, overrides->input[i]);
+    return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a deployment") : MR_OK;
 }
 
 int mr_deploy_gpus(const mr_plan *plan, int node) {
@@ -148,14 +156,6 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 /* ---- together -------------------------------------------------------------------------------------------------- */
 
-/* Host names, units and jobs may be called so. */
-static char *plain_name(const char *name) {
-    char *plain = strdup(*name ? name : "pipeline");
-    for (char *at = plain; at && *at; at++)
-        *at = isalnum((unsigned char)*at) ? (char)tolower((unsigned char)*at) : '-';
-    return plain;
-}
-
 static int number_run(mr_deployment *of) {
     uint64_t run;
     if (getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
@@ -164,28 +164,36 @@ static int number_run(mr_deployment *of) {
     return MR_OK;
 }
 
+static int write_files(const arguments *from) {
+    const mr_deployment *of = &from->of;
+    if (of->plan->node_count == 0)
+        return mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:` to say which process runs what", from->path);
+    int status = mr_deploy_check(of);
+    if (!status && mkdir(of->folder, 0777) && errno != EEXIST)
+        status = mr_file_fail("make the folder", of->folder);
+    return status ? status : from->target->write(of);
+}
+
 static int write_all(arguments *from, const mr_plan *plan) {
     mr_deployment *of = &from->of;
-    char *name = plain_name(plan->name), *path = realpath(from->path, NULL), *self = realpath("/proc/self/exe", NULL);
-    char image[64];
-    snprintf(image, sizeof image, "millrace:%s", mr_version());
+    char *name = mr_deploy_name(plan->name), *path = realpath(from->path, NULL), *image = NULL;
+    char *self = realpath("/proc/self/exe", NULL);
     of->plan = plan;
     of->overrides = &from->overrides;
     of->name = name;
     of->path = path;
     of->command = of->command ? of->command : self;
-    of->image = of->image ? of->image : image;
+    if (!of->image && asprintf(&image, "millrace:%s", mr_version()) >= 0)
+        of->image = image;
     of->folder = of->folder ? of->folder : ".";
-    int status = name && path && of->command ? number_run(of) : mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
-    if (!status && plan->node_count == 0)
-        status = mr_fail(MR_ERROR_CONFIG, "%s has no nodes: add `nodes:` to say which process runs what", from->path);
-    if (!status && mkdir(of->folder, 0777) && errno != EEXIST)
-        status = mr_fail(MR_ERROR_IO, "cannot make the folder %s: %s", of->folder, strerror(errno));
+    bool made = name && path && of->command && of->image;
+    int status = made ? number_run(of) : mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
     if (!status)
-        status = from->target->write(of);
+        status = write_files(from);
     free(name);
     free(path);
     free(self);
+    free(image);
     return status;
 }
 

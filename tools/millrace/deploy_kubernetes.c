@@ -14,12 +14,70 @@
 /* How often a node is started again, all its processes together, until it is given up. */
 enum { RESTARTS = 1000, GRACE_S = 30 };
 
-/* A name of Kubernetes: small letters, digits and -. */
-static const char *node_name(const mr_deployment *of, const mr_plan_node *node, char text[256]) {
-    snprintf(text, 256, "%s-%s", of->name, node->id);
-    for (char *at = text; *at; at++)
+/* What is written, of what: the names of nodes' jobs and services, of all processes, and of
+ * the secret. */
+typedef struct manifests {
+    const mr_deployment *of;
+    char **name;
+    char *pipeline, *hosts, *secret;
+} manifests;
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
+/* A label of DNS (RFC 1035), as services and hosts are called. */
+enum { MOST_LABEL = 63 };
+
+static bool is_label(const char *name, size_t room) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz", all[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    size_t length = strlen(name);
+    return length <= room && strspn(name, letters) > 0 && strspn(name, all) == length && name[length - 1] != '-';
+}
+
+/* Small letters, digits and -. */
+static char *name_node(const mr_deployment *of, const mr_plan_node *node) {
+    char *name = NULL;
+    if (asprintf(&name, "%s-%s", of->name, node->id) < 0)
+        return NULL;
+    for (char *at = name; *at; at++)
         *at = *at == '_' ? '-' : *at >= 'A' && *at <= 'Z' ? (char)(*at + 32) : *at;
-    return text;
+    return name;
+}
+
+static int check_pipeline(const mr_deployment *of) {
+    if (is_label(of->name, MOST_LABEL))
+        return MR_OK;
+    return mr_fail(MR_ERROR_CONFIG, "pipeline: objects of \"%s\" would be called \"%s\" in Kubernetes, where a name has at "
+                   "most %d small letters, digits and -, begins with a letter and does not end in -: give it another",
+                   of->plan->name, of->name, MOST_LABEL);
+}
+
+/* Pods of a job are hosts, and have the number of the process behind a dash. */
+static int check_node(const mr_deployment *of, int n, char *const *name) {
+    const mr_plan_node *node = &of->plan->nodes[n];
+    int number = snprintf(NULL, 0, "-%d", node->replicas - 1);
+    if (!is_label(name[n], MOST_LABEL - (size_t)number))
+        return mr_fail(MR_ERROR_CONFIG, "nodes.%s: it would be called \"%s\" in Kubernetes, where a name has at most %d "
+                       "small letters, digits and -, with the number of the process behind it, and does not end in -: "
+                       "give it, or the pipeline, another", node->id, name[n], MOST_LABEL);
+    for (int other = 0; other < n; other++)
+        if (strcmp(name[other], name[n]) == 0)
+            return mr_fail(MR_ERROR_CONFIG, "nodes.%s and nodes.%s would both be called \"%s\" in Kubernetes, which knows "
+                           "small letters, digits and - only: give one of them another name",
+                           of->plan->nodes[other].id, node->id, name[n]);
+    return MR_OK;
+}
+
+static int name_nodes(manifests *m) {
+    const mr_deployment *of = m->of;
+    int status = check_pipeline(of);
+    m->name = calloc(of->plan->node_count, sizeof *m->name);
+    if (!m->name)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+    for (int n = 0; n < (int)of->plan->node_count && !status; n++) {
+        m->name[n] = name_node(of, &of->plan->nodes[n]);
+        status = m->name[n] ? check_node(of, n, m->name) : mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+    }
+    return status;
 }
 
 /* ---- parts ----------------------------------------------------------------------------------------------------- */
@@ -56,12 +114,11 @@ static void put_config(yajl_gen json, const mr_deployment *of, const char *text)
 }
 
 /* Without an address of its own: names of the processes behind it are found through it. */
-static void put_service(yajl_gen json, const mr_deployment *of, const mr_plan_node *node) {
-    char name[256];
-    begin(json, "v1", "Service", node_name(of, node, name), of);
+static void put_service(yajl_gen json, const manifests *m, int n) {
+    begin(json, "v1", "Service", m->name[n], m->of);
     mr_json_text(json, "clusterIP", "None");
     mr_json_bool(json, "publishNotReadyAddresses", true);
-    put_labels(json, "selector", name);
+    put_labels(json, "selector", m->name[n]);
     end(json);
 }
 
@@ -73,25 +130,31 @@ static void put_variable(yajl_gen json, const char *name, const char *value) {
 }
 
 /* The names of all processes, in order. NULL with a message. */
-static char *list_hosts(const mr_deployment *of) {
-    char *text = NULL, name[256];
+static char *list_hosts(const manifests *m) {
+    char *text = NULL;
     size_t bytes;
+    const mr_plan *plan = m->of->plan;
     FILE *stream = open_memstream(&text, &bytes);
-    if (!stream) {
+    for (size_t n = 0; n < plan->node_count && stream; n++)
+        for (int r = 0; r < plan->nodes[n].replicas; r++)
+            fprintf(stream, "%s%s-%d.%s", n || r ? "," : "", m->name[n], r, m->name[n]);
+    if (!stream || fclose(stream))
         mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
-        return NULL;
-    }
-    for (size_t n = 0; n < of->plan->node_count; n++)
-        for (int r = 0; r < of->plan->nodes[n].replicas; r++)
-            fprintf(stream, "%s%s-%d.%s", n || r ? "," : "", node_name(of, &of->plan->nodes[n], name), r, name);
-    fclose(stream);
     return text;
 }
 
 /* ---- a node ---------------------------------------------------------------------------------------------------- */
 
-static void put_word(void *context, const char *word) {
-    mr_json_text((yajl_gen)context, NULL, word);
+/* An argument, in which $(NAME) would be a variable and $$ is a dollar sign. */
+static int put_word(void *context, const char *word) {
+    char *text = calloc(2, strlen(word) + 1), *to = text;
+    for (; text && *word; *to++ = *word++)
+        if (*word == '$')
+            *to++ = '$';
+    if (text)
+        mr_json_text((yajl_gen)context, NULL, text);
+    free(text);
+    return text ? 0 : MR_ERROR_MEMORY;
 }
 
 static void put_mount(yajl_gen json, const char *name, const char *path, bool writable) {
@@ -119,7 +182,8 @@ static void put_resources(yajl_gen json, const mr_deployment *of, int n) {
     yajl_gen_map_close(json);
 }
 
-static void put_container(yajl_gen json, const mr_deployment *of, int n, const char *hosts) {
+static int put_container(yajl_gen json, const manifests *m, int n) {
+    const mr_deployment *of = m->of;
     const mr_plan_node *node = &of->plan->nodes[n];
     bool resumes = mr_run_resumes(of->plan, n);
     mr_json_open_map(json, NULL);
@@ -129,7 +193,7 @@ static void put_container(yajl_gen json, const mr_deployment *of, int n, const c
     mr_json_text(json, NULL, "millrace");
     yajl_gen_array_close(json);
     mr_json_open_array(json, "args");
-    mr_deploy_words(of, HOME "/pipeline.yaml", put_word, json);
+    int status = mr_deploy_words(of, HOME "/pipeline.yaml", put_word, json);
     if (resumes) {
         mr_json_text(json, NULL, "--resume");
         mr_json_text(json, NULL, STATE "/checkpoint");
@@ -137,7 +201,7 @@ static void put_container(yajl_gen json, const mr_deployment *of, int n, const c
     yajl_gen_array_close(json);
     mr_json_open_array(json, "env");
     put_variable(json, "MILLRACE_NODE", node->id);
-    put_variable(json, "MILLRACE_HOSTS", hosts);
+    put_variable(json, "MILLRACE_HOSTS", m->hosts);
     put_variable(json, "MILLRACE_RUN", of->run);
     yajl_gen_array_close(json);
     put_resources(json, of, n);
@@ -149,12 +213,11 @@ static void put_container(yajl_gen json, const mr_deployment *of, int n, const c
         put_mount(json, "state", STATE, true);
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);
+    return status;
 }
 
-static void put_volumes(yajl_gen json, const mr_deployment *of, int n) {
+static void put_volumes(yajl_gen json, const mr_deployment *of, int n, const char *secret) {
     const mr_plan_node *node = &of->plan->nodes[n];
-    char secret[256];
-    snprintf(secret, sizeof secret, "%s-keys", of->name);
     mr_json_open_array(json, "volumes");
     mr_json_open_map(json, NULL);
     mr_json_text(json, "name", "pipeline");
@@ -182,29 +245,30 @@ static void put_volumes(yajl_gen json, const mr_deployment *of, int n) {
     yajl_gen_array_close(json);
 }
 
-static void put_job(yajl_gen json, const mr_deployment *of, int n, const char *hosts) {
-    char name[256];
+static int put_job(yajl_gen json, const manifests *m, int n) {
+    const mr_deployment *of = m->of;
     const mr_plan_node *node = &of->plan->nodes[n];
-    begin(json, "batch/v1", "Job", node_name(of, node, name), of);
+    begin(json, "batch/v1", "Job", m->name[n], of);
     mr_json_text(json, "completionMode", "Indexed");
     mr_json_integer(json, "completions", node->replicas);
     mr_json_integer(json, "parallelism", node->replicas);
     mr_json_integer(json, "backoffLimit", RESTARTS);
     mr_json_open_map(json, "template");
     mr_json_open_map(json, "metadata");
-    put_labels(json, "labels", name);
+    put_labels(json, "labels", m->name[n]);
     yajl_gen_map_close(json);
     mr_json_open_map(json, "spec");
-    mr_json_text(json, "subdomain", name);
+    mr_json_text(json, "subdomain", m->name[n]);
     mr_json_text(json, "restartPolicy", "OnFailure");
     mr_json_integer(json, "terminationGracePeriodSeconds", GRACE_S);
     mr_json_open_array(json, "containers");
-    put_container(json, of, n, hosts);
+    int status = put_container(json, m, n);
     yajl_gen_array_close(json);
-    put_volumes(json, of, n);
+    put_volumes(json, of, n, m->secret);
     yajl_gen_map_close(json);
     yajl_gen_map_close(json);
     end(json);
+    return status;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
@@ -234,40 +298,63 @@ static char *read_pipeline(const char *path) {
     return NULL;
 }
 
-static int write_manifests(const mr_deployment *of, const char *pipeline, const char *hosts) {
-    char name[256];
-    snprintf(name, sizeof name, "%s.json", of->name);
-    FILE *file = mr_deploy_open(of, name);
-    yajl_gen json = file ? mr_json_create(true) : NULL;
-    if (!json) {
-        if (file)
-            fclose(file);
-        return file ? MR_ERROR_MEMORY : MR_ERROR_IO;
-    }
+static int put_manifests(yajl_gen json, const manifests *m) {
+    const mr_deployment *of = m->of;
+    int status = MR_OK;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "apiVersion", "v1");
     mr_json_text(json, "kind", "List");
     mr_json_open_array(json, "items");
-    put_config(json, of, pipeline);
-    for (int n = 0; n < (int)of->plan->node_count; n++) {
-        put_service(json, of, &of->plan->nodes[n]);
-        put_job(json, of, n, hosts);
+    put_config(json, of, m->pipeline);
+    for (int n = 0; n < (int)of->plan->node_count && !status; n++) {
+        put_service(json, m, n);
+        status = put_job(json, m, n);
     }
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);
-    int status = mr_json_finish(json, file), closed = mr_deploy_close(file, name);
+    return status;
+}
+
+static int write_manifests(const manifests *m) {
+    yajl_gen json = mr_json_create(true);
+    if (!json)
+        return MR_ERROR_MEMORY;
+    mr_deploy_file file;
+    int status = put_manifests(json, m);
+    if (!status)
+        status = mr_deploy_open(m->of, &file, "%s.json", m->of->name);
+    if (status) {
+        yajl_gen_free(json);
+        return status;
+    }
+    status = mr_json_finish(json, file.stream);
+    int closed = mr_deploy_close(&file);
     return status ? status : closed;
 }
 
-int mr_deploy_kubernetes(const mr_deployment *of) {
-    int status = check(of);
+static int make(manifests *m) {
+    int status = name_nodes(m);
     if (status)
         return status;
-    char *pipeline = read_pipeline(of->path), *hosts = list_hosts(of);
-    status = pipeline ? hosts ? MR_OK : MR_ERROR_MEMORY : MR_ERROR_IO;
+    m->pipeline = read_pipeline(m->of->path);
+    if (!m->pipeline)
+        return MR_ERROR_IO;
+    m->hosts = list_hosts(m);
+    if (!m->hosts || asprintf(&m->secret, "%s-keys", m->of->name) < 0)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a deployment");
+    return write_manifests(m);
+}
+
+int mr_deploy_kubernetes(const mr_deployment *of) {
+    manifests m = {.of = of};
+    int status = check(of);
     if (!status)
-        status = write_manifests(of, pipeline, hosts);
-    free(pipeline);
-    free(hosts);
+        status = make(&m);
+    for (size_t n = 0; m.name && n < of->plan->node_count; n++)
+        free(m.name[n]);
+    free(m.name);
+    free(m.pipeline);
+    free(m.hosts);
+    free(m.secret);
     return status;
 }

@@ -3,12 +3,13 @@
 #include "tools/millrace/deploy.h"
 
 /* A word for the shell: in quotes that nothing is expanded in. */
-static void put_word(void *context, const char *word) {
+static int put_word(void *context, const char *word) {
     FILE *file = context;
     fputs(" '", file);
     for (; *word; word++)
         fputs(*word == '\'' ? "'\\''" : (char[]){*word, 0}, file);
     fputc('\'', file);
+    return 0;
 }
 
 static int count_tasks(const mr_plan *plan) {
@@ -40,14 +41,14 @@ static void put_tasks(const mr_plan *plan, FILE *file) {
 }
 
 int mr_deploy_slurm(const mr_deployment *of) {
-    char name[256];
     const mr_plan *plan = of->plan;
-    snprintf(name, sizeof name, "%s.sbatch", of->name);
-    FILE *file = mr_deploy_open(of, name);
-    if (!file)
-        return MR_ERROR_IO;
+    mr_deploy_file script;
+    int status = mr_deploy_open(of, &script, "%s.sbatch", of->name);
+    if (status)
+        return status;
+    FILE *file = script.stream;
     fprintf(file, "#!/bin/bash\n"
-                  "# Made by \"millrace deploy\" from %s: sbatch %s\n", of->path, name);
+                  "# Made by \"millrace deploy\" from %s: sbatch %s.sbatch\n", of->path, of->name);
     put_tasks(plan, file);
     fprintf(file, "#SBATCH --job-name=%s\n#SBATCH --ntasks=%d\n", of->name, count_tasks(plan));
     if (plan->spec->workers)
@@ -62,7 +63,8 @@ int mr_deploy_slurm(const mr_deployment *of) {
           "exec srun --kill-on-bad-exit=0 --distribution=block",
           file);
     put_word(file, of->command);
-    mr_deploy_words(of, of->path, put_word, file);
+    status = mr_deploy_words(of, of->path, put_word, file);
     fputc('\n', file);
-    return mr_deploy_close(file, name);
+    int closed = mr_deploy_close(&script);
+    return status ? status : closed;
 }

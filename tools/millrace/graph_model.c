@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "millrace/format_set.h"
 #include "millrace/status.h"
 #include "tools/millrace/graph.h"
@@ -326,38 +327,12 @@ static int sort_edges(maker *m) {
     return MR_OK;
 }
 
-/* Bytes of the character at `at`; 0 where it is none of UTF-8 (RFC 3629). */
-static int character(const unsigned char *at) {
-    unsigned char lead = at[0], next = lead ? at[1] : 0;
-    int length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-    for (int i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (lead == 0xe0 && next < 0xa0) || (lead == 0xf0 && next < 0x90);
-    bool surrogate = lead == 0xed && next >= 0xa0, beyond = lead == 0xf4 && next >= 0x90;
-    return overlong || surrogate || beyond ? 0 : length;
-}
-
-/* Whether terminals and XML take it for text: no control character, and none of the two that are no characters. */
-static bool is_shown(const unsigned char *at) {
-    bool control = at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
-    return !control && !(at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe);
-}
-
-/* What is no text becomes a question mark. */
-static char *clean_name(mr_arena *arena, const char *name) {
-    char *clean = mr_arena_alloc(arena, strlen(name) + 1), *to = clean;
-    for (const unsigned char *at = (const unsigned char *)name; clean && *at;) {
-        int length = character(at);
-        if (length > 0 && is_shown(at)) {
-            memcpy(to, at, (size_t)length);
-            to += length;
-        } else {
-            *to++ = '?';
-        }
-        at += length > 0 ? length : 1;
-    }
-    return clean;
+static char *shown_name(mr_arena *arena, const char *name) {
+    size_t room = mr_print_into(NULL, 0, "%s", name) + 1;
+    char *shown = mr_arena_alloc(arena, room);
+    if (shown)
+        mr_print_into(shown, room, "%s", name);
+    return shown;
 }
 
 int mr_chart_make(mr_chart *graph, const mr_plan *plan) {
@@ -365,7 +340,7 @@ int mr_chart_make(mr_chart *graph, const mr_plan *plan) {
     maker m = {.graph = graph, .plan = plan};
     m.node = mr_arena_array(&graph->arena, plan->vertex_count, sizeof *m.node);
     m.members = mr_arena_array(&graph->arena, plan->vertex_count, sizeof *m.members);
-    graph->name = clean_name(&graph->arena, plan->name);
+    graph->name = shown_name(&graph->arena, plan->name);
     if (!m.node || !m.members || !graph->name || sort_edges(&m))
         goto fail;
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)

@@ -2,6 +2,7 @@
  * longest first: a box then says itself what it takes from. */
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "millrace/status.h"
 #include "tools/millrace/graph.h"
 #include "tools/millrace/graph_canvas.h"
@@ -227,7 +228,7 @@ static void print_name(const mr_chart *graph, const mr_chart_view *view, FILE *s
     }
     const char *device = graph->group[0];
     if (graph->group_count == 1 && column + (int)strlen(device) + 5 <= view->width)
-        fprintf(stream, " (%s)", device);
+        mr_print(stream, " (%s)", device);
     fputs("\n\n", stream);
 }
 

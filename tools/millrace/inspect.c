@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "engine/config/nearest.h"
 #include "engine/config/spec.h"
 #include "tools/millrace/command.h"
@@ -64,8 +65,8 @@ static int unknown(const char *name) {
     char hint[256];
     for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
         mr_nearest_offer(&nearest, (*type)->name);
-    fprintf(stderr, "millrace inspect: error: unknown stage type \"%s\"\n  hint: %s\n", name,
-            mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace list\" lists them"));
+    mr_print(stderr, "millrace inspect: error: unknown stage type \"%s\"\n  hint: %s\n", name,
+             mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace list\" lists them"));
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 

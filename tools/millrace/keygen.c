@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "engine/transport/keys.h"
 #include "tools/millrace/command.h"
 
@@ -51,7 +52,7 @@ int mr_command_keygen(int argc, char **argv) {
     if (!status)
         status = mr_key_pair_write(&pair, folder, name);
     if (!status)
-        printf("%s/%s.key\n%s/%s.pub\n%s\n", folder, name, folder, name, pair.public_key);
+        mr_print(stdout, "%s/%s.key\n%s/%s.pub\n%s\n", folder, name, folder, name, pair.public_key);
     mr_key_pair_forget(&pair);
     return status ? mr_command_failed(status) : mr_flush_stdout();
 }

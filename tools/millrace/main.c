@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/base/print.h"
 #include "engine/config/nearest.h"
 #include "tools/millrace/command.h"
 
@@ -47,8 +48,8 @@ static int unknown(const char *verb) {
     char hint[256];
     for (size_t i = 0; i < VERBS; i++)
         mr_nearest_offer(&nearest, verbs[i].name);
-    fprintf(stderr, "millrace: error: unknown %s \"%s\"\n  hint: %s\n", *verb == '-' ? "option" : "verb", verb,
-            mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace --help\" lists the verbs"));
+    mr_print(stderr, "millrace: error: unknown %s \"%s\"\n  hint: %s\n", *verb == '-' ? "option" : "verb", verb,
+             mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace --help\" lists the verbs"));
     return mr_status_exit_code(MR_ERROR_USAGE);
 }
 

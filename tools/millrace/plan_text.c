@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/table.h"
 
@@ -321,17 +322,17 @@ static void list_thread(void *context, const mr_plan_thread *thread) {
         return;
     if (strcmp(thread->what, "source") == 0 && list->plan->source_count > MOST_NAMES) {
         if (list->sources++ == 0)
-            fprintf(list->stream, "%sone for each source that waits for its files", before);
+            mr_print(list->stream, "%sone for each source that waits for its files", before);
         return;
     }
     if (worker && list->plan->workers > 1)
-        fprintf(list->stream, "%s%s to %s", before, thread->name, mr_worker_name(list->plan->workers - 1, last));
+        mr_print(list->stream, "%s%s to %s", before, thread->name, mr_worker_name(list->plan->workers - 1, last));
     else if (thread->name[0] == 0)
-        fprintf(list->stream, "%s%d of libraries for %s", before, thread->count, thread->stage);
+        mr_print(list->stream, "%s%d of libraries for %s", before, thread->count, thread->stage);
     else if (thread->count > 1)
-        fprintf(list->stream, "%s%d %s", before, thread->count, thread->name);
+        mr_print(list->stream, "%s%d %s", before, thread->count, thread->name);
     else
-        fprintf(list->stream, "%s%s", before, thread->name);
+        mr_print(list->stream, "%s%s", before, thread->name);
 }
 
 static void print_busy_poll(int64_t poll_ns, int width, FILE *stream) {
@@ -412,9 +413,9 @@ static void print_memory(const mr_plan *plan, int width, FILE *stream) {
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
 int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
-    fprintf(stream, "%s: %s, %d worker%s%s\n", plan->name, plan->spec->file, plan->workers,
-            plan->workers == 1 ? "" : "s", plan->assumed ? ", for hardware that is assumed" : "");
-    fprintf(stream, "digest %.*s\n\n", SHOWN_DIGEST, plan->spec->digest);
+    mr_print(stream, "%s: %s, %d worker%s%s\n", plan->name, plan->spec->file, plan->workers,
+             plan->workers == 1 ? "" : "s", plan->assumed ? ", for hardware that is assumed" : "");
+    mr_print(stream, "digest %.*s\n\n", SHOWN_DIGEST, plan->spec->digest);
     int status = print_sources(plan, width, stream);
     status = status ? status : print_stages(plan, width, stream);
     fputc('\n', stream);

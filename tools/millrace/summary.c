@@ -1,4 +1,5 @@
 #include "tools/millrace/summary.h"
+#include "engine/base/print.h"
 
 #include <string.h>
 
@@ -15,8 +16,8 @@ static void print_duration(FILE *stream, int64_t ns) {
 
 static void print_head(const mr_summary *summary, FILE *stream) {
     uint64_t done = summary->delivered + summary->dropped + summary->absorbed;
-    fprintf(stream, "%s: %llu frames in %.2f s", summary->pipeline ? summary->pipeline : "pipeline",
-            (unsigned long long)done, summary->wall_s);
+    mr_print(stream, "%s: %llu frames in %.2f s", summary->pipeline ? summary->pipeline : "pipeline",
+             (unsigned long long)done, summary->wall_s);
     if (summary->wall_s > 0)
         fprintf(stream, " (%.1f a second)", (double)done / summary->wall_s);
     fprintf(stream, "; %.2f s of CPU, peak memory %.0f MiB\n", summary->cpu_s,
@@ -49,14 +50,14 @@ static void print_shares(const mr_stage_summary *stage, FILE *stream) {
         all += (double)stage->shares[i].frames;
     for (size_t i = 0; i < stage->share_count && stage->share_count > 1; i++) {
         const mr_share_summary *share = &stage->shares[i];
-        fprintf(stream, "    %s: %llu frames, %.0f%%", share->device, (unsigned long long)share->frames,
-                all > 0 ? 100 * (double)share->frames / all : 0);
+        mr_print(stream, "    %s: %llu frames, %.0f%%", share->device, (unsigned long long)share->frames,
+                 all > 0 ? 100 * (double)share->frames / all : 0);
         if (share->cost_ns) {
             fputs(", one in", stream);
             print_duration(stream, share->cost_ns);
         }
         if (share->state != MR_DEVICE_WORKS)
-            fprintf(stream, ", %s", mr_device_state_name(share->state));
+            mr_print(stream, ", %s", mr_device_state_name(share->state));
         fputc('\n', stream);
     }
 }
@@ -64,10 +65,10 @@ static void print_shares(const mr_stage_summary *stage, FILE *stream) {
 /* Nothing goes into a source, and nothing waits before it. */
 static void print_stage(const mr_stage_summary *stage, FILE *stream) {
     if (stage->is_source)
-        fprintf(stream, "%-8s %10s %10llu ", stage->device, "", (unsigned long long)stage->out);
+        mr_print(stream, "%-8s %10s %10llu ", stage->device, "", (unsigned long long)stage->out);
     else
-        fprintf(stream, "%-8s %10llu %10llu ", stage->device, (unsigned long long)stage->in,
-                (unsigned long long)stage->out);
+        mr_print(stream, "%-8s %10llu %10llu ", stage->device, (unsigned long long)stage->in,
+                 (unsigned long long)stage->out);
     print_duration(stream, stage->busy_ns);
     if (!stage->is_source) {
         fputc(' ', stream);
@@ -80,14 +81,14 @@ static void print_stage(const mr_stage_summary *stage, FILE *stream) {
 
 static void print_stages(const mr_summary *summary, FILE *stream) {
     int id = widest(summary, false), type = widest(summary, true);
-    fprintf(stream, "\n  %-*s  %-*s  %-8s %10s %10s %10s %10s %10s\n", id, "stage", type, "type", "device", "in",
-            "out", "busy", "p50", "p99");
+    mr_print(stream, "\n  %-*s  %-*s  %-8s %10s %10s %10s %10s %10s\n", id, "stage", type, "type", "device", "in",
+             "out", "busy", "p50", "p99");
     size_t sources = 0;
     for (size_t i = 0; i < summary->stage_count; i++) {
         const mr_stage_summary *stage = &summary->stages[i];
         if (stage->is_source && ++sources > MOST_SOURCES)
             continue;
-        fprintf(stream, "  %-*s  %-*s  ", id, stage->id, type, stage->type);
+        mr_print(stream, "  %-*s  %-*s  ", id, stage->id, type, stage->type);
         print_stage(stage, stream);
         print_shares(stage, stream);
     }
@@ -111,27 +112,27 @@ static void print_cuts(const mr_summary *summary, FILE *stream) {
     for (size_t i = 0; i < summary->cut_count; i++)
         id = (int)strlen(summary->cuts[i].id) > id ? (int)strlen(summary->cuts[i].id) : id;
     if (summary->cut_count)
-        fprintf(stream, "\n  %-*s  %10s %10s %10s %10s %10s\n", id, "cut", "frames", "again", "set aside", "sessions",
-                "refused");
+        mr_print(stream, "\n  %-*s  %10s %10s %10s %10s %10s\n", id, "cut", "frames", "again", "set aside", "sessions",
+                 "refused");
     for (size_t i = 0; i < summary->cut_count; i++) {
         const mr_cut_summary *cut = &summary->cuts[i];
-        fprintf(stream, "  %-*s  %10llu %10llu %10llu %10llu %10llu\n", id, cut->id, (unsigned long long)cut->frames,
-                (unsigned long long)cut->again, (unsigned long long)cut->set_aside, (unsigned long long)cut->sessions,
-                (unsigned long long)(cut->malformed + cut->rejected + cut->refused));
+        mr_print(stream, "  %-*s  %10llu %10llu %10llu %10llu %10llu\n", id, cut->id, (unsigned long long)cut->frames,
+                 (unsigned long long)cut->again, (unsigned long long)cut->set_aside, (unsigned long long)cut->sessions,
+                 (unsigned long long)(cut->malformed + cut->rejected + cut->refused));
     }
 }
 
 /* ---- ledger ---------------------------------------------------------------------------------------------------- */
 
 static void print_ledger(const mr_summary *summary, FILE *stream) {
-    fprintf(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
-            (unsigned long long)summary->in, (unsigned long long)summary->delivered,
-            (unsigned long long)summary->dropped, (unsigned long long)summary->absorbed,
-            (unsigned long long)summary->in_flight, summary->balanced ? "balanced" : "NOT BALANCED");
+    mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
+             (unsigned long long)summary->in, (unsigned long long)summary->delivered,
+             (unsigned long long)summary->dropped, (unsigned long long)summary->absorbed,
+             (unsigned long long)summary->in_flight, summary->balanced ? "balanced" : "NOT BALANCED");
     for (size_t i = 0; i < summary->line_count; i++) {
         const mr_ledger_line *line = &summary->lines[i];
-        fprintf(stream, "    %10llu %s by %s: %s\n", (unsigned long long)line->frames,
-                line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
+        mr_print(stream, "    %10llu %s by %s: %s\n", (unsigned long long)line->frames,
+                 line->outcome == MR_OUTCOME_DROPPED ? "dropped" : "absorbed", line->stage, line->reason);
     }
 }
 
@@ -140,7 +141,7 @@ static void print_ledger(const mr_summary *summary, FILE *stream) {
 static void print_class(const mr_class_count *class, const mr_source_summary *source, FILE *stream) {
     fprintf(stream, "    %10llu x ", (unsigned long long)class->frames);
     if (class->label)
-        fprintf(stream, "%s", class->label);
+        mr_print(stream, "%s", class->label);
     else
         fprintf(stream, "class %d", class->index);
     double share = 100.0 * (double)class->frames / (double)source->classified;
@@ -149,14 +150,14 @@ static void print_class(const mr_class_count *class, const mr_source_summary *so
 
 static void print_source(const mr_source_summary *source, FILE *stream) {
     char missing[512];
-    fprintf(stream, "\n  %s: %llu frames, %llu delivered", source->id, (unsigned long long)source->in,
-            (unsigned long long)source->delivered);
+    mr_print(stream, "\n  %s: %llu frames, %llu delivered", source->id, (unsigned long long)source->in,
+             (unsigned long long)source->delivered);
     if (source->status)
-        fprintf(stream, "; failed: %s", *source->message ? source->message : mr_status_words(source->status));
+        mr_print(stream, "; failed: %s", *source->message ? source->message : mr_status_words(source->status));
     if (source->unaccounted)
-        fprintf(stream, "; missing: %s",
-                mr_identities_print(source->unsettled, source->unsettled_count, source->unaccounted, missing,
-                                    sizeof missing));
+        mr_print(stream, "; missing: %s",
+                 mr_identities_print(source->unsettled, source->unsettled_count, source->unaccounted, missing,
+                                     sizeof missing));
     if (source->classified)
         fprintf(stream, "; most frequent classes");
     fputc('\n', stream);

@@ -1,3 +1,4 @@
+#include "engine/base/print.h"
 #include "tools/millrace/supervisor_parts.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child) {
 }
 
 void mr_supervisor_say(const mr_supervisor *s, const char *text) {
-    fprintf(stderr, "%smillrace: %s\n", s->how->show ? "\r\033[K" : "", text);
+    mr_print(stderr, s->how->show ? "\r\033[Kmillrace: %s\n" : "millrace: %s\n", text);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------------------------- */
@@ -233,8 +234,8 @@ static int make_children(mr_supervisor *s) {
     for (int n = 0; n < (int)plan->node_count; n++) {
         const mr_plan_node *node = &plan->nodes[n];
         if (!mr_launch_is_here(node->address)) {
-            fprintf(stderr, "millrace: node %s is on another machine (%s): start it there with --node %s\n", node->id,
-                    node->address, node->id);
+            mr_print(stderr, "millrace: node %s is on another machine (%s): start it there with --node %s\n", node->id,
+                     node->address, node->id);
             continue;
         }
         for (int r = 0; r < node->replicas; r++) {

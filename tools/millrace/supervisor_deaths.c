@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/print.h"
 #include "engine/flow/resume_plan.h"
 #include "tools/millrace/supervisor_parts.h"
 
@@ -121,8 +122,8 @@ static void tell_end(const mr_supervisor *s, int node) {
     if (file)
         fclose(file);
     else
-        fprintf(stderr, "millrace: warning: %s cannot be written (%s): nodes that die now may wait for %s\n", path,
-                strerror(errno), s->how->plan->nodes[node].id);
+        mr_print(stderr, "millrace: warning: %s cannot be written (%s): nodes that die now may wait for %s\n", path,
+                 strerror(errno), s->how->plan->nodes[node].id);
 }
 
 /* Whether frames come to their end in this vertex. */

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "engine/base/print.h"
 #include "tools/millrace/report.h"
 #include "tools/millrace/supervisor_parts.h"
 
@@ -79,7 +80,7 @@ static void become(const mr_supervisor *s, const mr_child *child, int report) {
     snprintf(epoch, sizeof epoch, "%d", child->restarts);
     setenv("MILLRACE_EPOCH", epoch, 1);
     execv("/proc/self/exe", (char *const *)(uintptr_t)command);
-    fprintf(stderr, "millrace: error: cannot start the node %s: %s\n", child->name, strerror(errno));
+    mr_print(stderr, "millrace: error: cannot start the node %s: %s\n", child->name, strerror(errno));
     _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/base/print.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/supervisor.h"
 #include "tools/millrace/table.h"
@@ -128,8 +129,8 @@ static void print_lines(yajl_val ledger, const char *what, FILE *stream) {
     size_t count;
     yajl_val *lines = mr_told_array(ledger, what, &count);
     for (size_t i = 0; i < count; i++)
-        fprintf(stream, "    %10lld %s by %s: %s\n", (long long)mr_told_integer(lines[i], "frames"), what,
-                mr_told_text(lines[i], "stage"), mr_told_text(lines[i], "reason"));
+        mr_print(stream, "    %10lld %s by %s: %s\n", (long long)mr_told_integer(lines[i], "frames"), what,
+                 mr_told_text(lines[i], "stage"), mr_told_text(lines[i], "reason"));
 }
 
 /* Which frames are missing, as far as they were named. */
@@ -140,8 +141,8 @@ static void print_missing(const mr_child *child, yajl_val source, uint64_t missi
     yajl_val *frame = mr_told_array(source, "unsettled", &told);
     for (; count < told && count < MR_UNSETTLED_FRAMES; count++)
         frames[count] = mr_told_frame(frame[count]);
-    fprintf(stream, "    %10llu missing of %s, read by %s: %s\n", (unsigned long long)missing,
-            mr_told_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
+    mr_print(stream, "    %10llu missing of %s, read by %s: %s\n", (unsigned long long)missing,
+             mr_told_text(source, "id"), child->name, mr_identities_print(frames, count, missing, text, sizeof text));
 }
 
 /* A source that failed or does not balance, and what was dropped and absorbed of each. */
@@ -149,7 +150,7 @@ static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
     const char *error = mr_told_text(source, "error");
     const mr_tally_of_nodes tally = mr_child_tally(child, source);
     if (*error)
-        fprintf(stream, "  %s of %s failed: %s\n", mr_told_text(source, "id"), child->name, error);
+        mr_print(stream, "  %s of %s failed: %s\n", mr_told_text(source, "id"), child->name, error);
     print_lines(source, "dropped", stream);
     print_lines(source, "absorbed", stream);
     if (tally.missing)
@@ -159,16 +160,16 @@ static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
 /* Of a child that reads sources. */
 static void print_lives(const mr_child *child, FILE *stream) {
     if (child->before.dropped)
-        fprintf(stream, "    %10llu dropped by %s: in it when it died, or before\n",
-                (unsigned long long)child->before.dropped, child->name);
+        mr_print(stream, "    %10llu dropped by %s: in it when it died, or before\n",
+                 (unsigned long long)child->before.dropped, child->name);
     if (child->before.absorbed)
-        fprintf(stream, "    %10llu absorbed by %s: before it died\n", (unsigned long long)child->before.absorbed,
-                child->name);
+        mr_print(stream, "    %10llu absorbed by %s: before it died\n", (unsigned long long)child->before.absorbed,
+                 child->name);
     if (!child->before.in && child->restarts)
-        fprintf(stream, "  %s was started again, and has %s\n", child->name,
-                child->resumes ? "gone on where it was: what was done before is absorbed" : "read its sources anew");
+        mr_print(stream, "  %s was started again, and has %s\n", child->name,
+                 child->resumes ? "gone on where it was: what was done before is absorbed" : "read its sources anew");
     if (child->done && !child->finished)
-        fprintf(stream, "  %s was ended before it could say what it had read last\n", child->name);
+        mr_print(stream, "  %s was ended before it could say what it had read last\n", child->name);
 }
 
 static void print_sources(const mr_child *child, FILE *stream) {
@@ -188,10 +189,10 @@ static void print_sources(const mr_child *child, FILE *stream) {
 
 static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
     const mr_tally_of_nodes all = mr_children_tally(children, count);
-    fprintf(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
-            (unsigned long long)all.in, (unsigned long long)all.delivered, (unsigned long long)all.dropped,
-            (unsigned long long)all.absorbed, (unsigned long long)all.in_flight,
-            all.balanced ? "balanced" : "NOT BALANCED");
+    mr_print(stream, "\n  ledger: %llu in = %llu delivered + %llu dropped + %llu absorbed + %llu in flight: %s\n",
+             (unsigned long long)all.in, (unsigned long long)all.delivered, (unsigned long long)all.dropped,
+             (unsigned long long)all.absorbed, (unsigned long long)all.in_flight,
+             all.balanced ? "balanced" : "NOT BALANCED");
     for (size_t i = 0; i < count; i++)
         print_sources(&children[i], stream);
 }
@@ -202,7 +203,7 @@ int mr_children_print(const mr_plan *plan, const mr_child *children, size_t coun
     const mr_tally_of_nodes all = mr_children_tally(children, count);
     uint64_t done = all.delivered + all.dropped + all.absorbed;
     int width = mr_terminal_width(stream);
-    fprintf(stream, "%s: %llu frames in %.2f s", plan->name, (unsigned long long)done, wall_s);
+    mr_print(stream, "%s: %llu frames in %.2f s", plan->name, (unsigned long long)done, wall_s);
     if (wall_s > 0)
         fprintf(stream, " (%.1f a second)", (double)done / wall_s);
     fprintf(stream, "; %zu processes\n\n", count);

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "engine/base/print.h"
 #include "millrace/status.h"
 #include "tools/millrace/command.h"
 
@@ -38,10 +39,9 @@ void mr_table_add(mr_table *table, const char *format, ...) {
     }
     va_list arguments;
     va_start(arguments, format);
-    char *cell = NULL;
-    if (vasprintf(&cell, format, arguments) < 0)
-        table->out_of_memory = true;
-    else
+    char *cell = mr_vprint_new(format, arguments);
+    table->out_of_memory |= !cell;
+    if (cell)
         table->cells[table->count++] = cell;
     va_end(arguments);
 }
@@ -226,10 +226,9 @@ int mr_table_print(mr_table *table, int width, FILE *stream) {
 void mr_print_wrapped(int width, FILE *stream, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = NULL;
-    int length = vasprintf(&text, format, arguments);
+    char *text = mr_vprint_new(format, arguments);
     va_end(arguments);
-    if (length < 0)
+    if (!text)
         return;
     size_t indent = INDENT;
     for (const char *rest = text; *rest;) {

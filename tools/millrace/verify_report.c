@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "tools/millrace/table.h"
 #include "tools/millrace/verify.h"
 
@@ -61,29 +62,29 @@ static int print_items(const mr_verify *verify, int width, FILE *stream) {
 static void print_first(const mr_verify *verify, const mr_verify_tap *tap, FILE *stream) {
     const mr_verify_first *first = &tap->first;
     const mr_identity *id = &first->identity;
-    fprintf(stream, "  %s%s%s: the first frame that differs is %s:%llu", tap->stage, *tap->port ? "." : "", tap->port,
-            first->source, (unsigned long long)id->seq);
+    mr_print(stream, "  %s%s%s: the first frame that differs is %s:%llu", tap->stage, *tap->port ? "." : "", tap->port,
+             first->source, (unsigned long long)id->seq);
     if (id->epoch || id->sub)
         fprintf(stream, " (epoch %u, part %u)", id->epoch, id->sub);
     if (first->missing)
-        fprintf(stream, ", which only %s gave", verify->device[first->missing - 1]);
+        mr_print(stream, ", which only %s gave", verify->device[first->missing - 1]);
     else if (isinf(first->error))
-        fprintf(stream, ", whose %s is not the same kind of thing, or infinite", first->what);
+        mr_print(stream, ", whose %s is not the same kind of thing, or infinite", first->what);
     else
-        fprintf(stream, ", in %s by %.6g", first->what, first->error);
-    fprintf(stream, "%s\n", mr_verify_tap_within(tap) ? "; within the tolerance" : "");
+        mr_print(stream, ", in %s by %.6g", first->what, first->error);
+    mr_print(stream, "%s\n", mr_verify_tap_within(tap) ? "; within the tolerance" : "");
 }
 
 static void print_missing(const mr_verify *verify, const mr_verify_tap *tap, FILE *stream) {
     for (int side = 0; side < MR_SIDES; side++)
         if (tap->only[side])
-            fprintf(stream, "  %s%s%s: %llu frame%s came on %s only\n", tap->stage, *tap->port ? "." : "", tap->port,
-                    (unsigned long long)tap->only[side], tap->only[side] == 1 ? "" : "s", verify->device[side]);
+            mr_print(stream, "  %s%s%s: %llu frame%s came on %s only\n", tap->stage, *tap->port ? "." : "", tap->port,
+                     (unsigned long long)tap->only[side], tap->only[side] == 1 ? "" : "s", verify->device[side]);
 }
 
 int mr_verify_print(const mr_verify *verify, int width, FILE *stream) {
     size_t beyond = 0;
-    fprintf(stream, "%s against %s, tolerance %g\n\n", verify->device[1], verify->device[0], verify->tolerance);
+    mr_print(stream, "%s against %s, tolerance %g\n\n", verify->device[1], verify->device[0], verify->tolerance);
     int status = print_items(verify, width, stream);
     fputc('\n', stream);
     for (size_t i = 0; i < verify->tap_count; i++) {

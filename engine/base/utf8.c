@@ -1,0 +1,32 @@
+#include "engine/base/utf8.h"
+
+size_t mr_utf8_bytes(const char *at, size_t left) {
+    static const struct {
+        unsigned char first, last, low, high; /* of the first byte; of the second */
+        size_t bytes;
+    } forms[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    const unsigned char *text = (const unsigned char *)at;
+    for (size_t i = 0; left && i < sizeof forms / sizeof *forms; i++) {
+        if (text[0] < forms[i].first || text[0] > forms[i].last)
+            continue;
+        if (forms[i].bytes > left || (forms[i].bytes > 1 && (text[1] < forms[i].low || text[1] > forms[i].high)))
+            return 0;
+        for (size_t k = 2; k < forms[i].bytes; k++)
+            if ((text[k] & 0xc0) != 0x80)
+                return 0;
+        return forms[i].bytes;
+    }
+    return 0;
+}
+
+uint32_t mr_utf8_code(const char *at, size_t bytes) {
+    static const unsigned char payload[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t code = (unsigned char)at[0] & payload[bytes];
+    for (size_t i = 1; i < bytes; i++)
+        code = code << 6 | ((unsigned char)at[i] & 0x3f);
+    return code;
+}

@@ -1,0 +1,14 @@
+/* UTF-8 (RFC 3629). Any thread. */
+#ifndef MILLRACE_BASE_UTF8_H
+#define MILLRACE_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the character at `at`, of which `left` may be read; 0 if they are not UTF-8: overlong forms, surrogates,
+ * numbers above U+10FFFF, a sequence that is cut off, and the zero byte. */
+size_t mr_utf8_bytes(const char *at, size_t left);
+/* The number of the character at `at`, which has so many bytes by mr_utf8_bytes. */
+uint32_t mr_utf8_code(const char *at, size_t bytes);
+
+#endif

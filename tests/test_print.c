@@ -1,0 +1,191 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/print.h"
+#include "engine/base/utf8.h"
+#include "millrace/diagnostics.h"
+
+static void assert_shown(const char *text, const char *as) {
+    char got[256];
+    assert_int_equal(mr_print_into(got, sizeof got, "%s", text), strlen(as));
+    assert_string_equal(got, as);
+    assert_int_equal(mr_printable(text), strcmp(text, as) == 0);
+}
+
+static void what_a_terminal_obeys_is_shown(void **state) {
+    (void)state;
+    assert_shown("a\x1b]0;title\x07z", "a\\x1b]0;title\\x07z");
+    assert_shown("one\ntwo\r\tthree\x7f", "one\\x0atwo\\x0d\\x09three\\x7f");
+    assert_shown("\xc2\x9b" "2J", "\\u009b2J");                /* CSI of C1 in UTF-8 */
+    assert_shown("\x9b" "2J", "\\x9b2J");                      /* and as a byte */
+    assert_shown("\xe2\x80\xa8\xe2\x80\xa9", "\\u2028\\u2029"); /* line and paragraph separators */
+    assert_shown("\xe2\x80\xae" "gnp.exe", "\\u202egnp.exe");
+    assert_shown("\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9", "\\u202a\\u2066\\u2069");
+    assert_shown("\xef\xbf\xbe\xef\xbf\xbf", "\\ufffe\\uffff");
+}
+
+static void what_is_broken_is_shown_byte_by_byte(void **state) {
+    (void)state;
+    assert_shown("\xff\xfe", "\\xff\\xfe");
+    assert_shown("\xc0\x8a", "\\xc0\\x8a");         /* a newline, overlong */
+    assert_shown("\xe0\x82\x9b", "\\xe0\\x82\\x9b"); /* CSI, overlong */
+    assert_shown("\xed\xa0\x80", "\\xed\\xa0\\x80"); /* half a pair */
+    assert_shown("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80");
+    assert_shown("caf\xc3", "caf\\xc3");
+    assert_shown("\xe6\x97" "A", "\\xe6\\x97" "A");
+}
+
+static void what_people_write_stays(void **state) {
+    (void)state;
+    assert_shown("", "");
+    assert_shown("C:\\x1b \"quoted\" 100% $HOME", "C:\\x1b \"quoted\" 100% $HOME");
+    assert_shown("caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x90\xa6", "caf\xc3\xa9 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x90\xa6");
+    assert_shown("\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d", "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d"); /* written from right to left */
+    assert_shown("\xc2\xa0\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xaa\xef\xbf\xbd", "\xc2\xa0\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xaa\xef\xbf\xbd");
+}
+
+/* Every character that there is, against a reference that is written another way. */
+static void every_character_is_shown_or_escaped(void **state) {
+    (void)state;
+    for (uint32_t code = 1; code <= 0x10ffff; code++) {
+        char text[5] = {0}, got[32], want[32];
+        if (code >= 0xd800 && code < 0xe000)
+            continue;
+        if (code < 0x80)
+            text[0] = (char)code;
+        else if (code < 0x800)
+            memcpy(text, (char[]){(char)(0xc0 | code >> 6), (char)(0x80 | (code & 63))}, 2);
+        else if (code < 0x10000)
+            memcpy(text, (char[]){(char)(0xe0 | code >> 12), (char)(0x80 | (code >> 6 & 63)), (char)(0x80 | (code & 63))}, 3);
+        else
+            memcpy(text, (char[]){(char)(0xf0 | code >> 18), (char)(0x80 | (code >> 12 & 63)),
+                                  (char)(0x80 | (code >> 6 & 63)), (char)(0x80 | (code & 63))}, 4);
+        assert_int_equal(mr_utf8_bytes(text, 5), strlen(text));
+        assert_int_equal(mr_utf8_bytes(text, strlen(text) - 1), 0);
+        assert_int_equal(mr_utf8_code(text, strlen(text)), code);
+        static const uint32_t hidden[][2] = {{1, 0x1f}, {0x7f, 0x9f}, {0x2028, 0x202e}, {0x2066, 0x2069}, {0xfffe, 0xffff}};
+        snprintf(want, sizeof want, "%s", text);
+        for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+            if (code >= hidden[i][0] && code <= hidden[i][1])
+                snprintf(want, sizeof want, code < 0x80 ? "\\x%02x" : "\\u%04x", (unsigned)code);
+        mr_print_into(got, sizeof got, "%s", text);
+        assert_string_equal(got, want);
+    }
+}
+
+#define SAME(...)                                                                                                      \
+    do {                                                                                                               \
+        char got[700], want[700];                                                                                      \
+        int length = snprintf(want, sizeof want, __VA_ARGS__);                                                         \
+        assert_int_equal(mr_print_into(got, sizeof got, __VA_ARGS__), length);                                         \
+        assert_string_equal(got, want);                                                                                \
+    } while (0)
+
+static void numbers_and_texts_are_those_of_printf(void **state) {
+    (void)state;
+    SAME("plain");
+    SAME("100%% of %d", 7);
+    SAME("%5d|%-5d|%05d|%+d|% d|%x|%#X|%o|%u", 42, 42, 42, 42, 42, 255u, 255u, 8u, UINT_MAX);
+    SAME("%hhd %hd %ld %lld %zu %jd %td", (signed char)-1, (short)-2, LONG_MIN, LLONG_MIN, SIZE_MAX, INTMAX_MIN,
+         (ptrdiff_t)-9);
+    SAME("%hhu %hu %lu %llu %" PRIx64, (unsigned char)255, (unsigned short)65535, ULONG_MAX, ULLONG_MAX, UINT64_MAX);
+    SAME("%f|%.3f|%8.2f|%-8.2f|%e|%g|%.0f|%G", 3.25, 3.25, 3.25, 3.25, 3.25e-9, 1e100, 2.5, 1e-7);
+    SAME("%f", -1.7976931348623157e308);
+    SAME("%*d|%-*d|%.*f|%*.*f", 6, 1, 6, 2, 2, 3.14159, 9, 1, 2.75);
+    SAME("%s|%10s|%-10s|%.2s|%.*s|%-*s|%10.3s|", "text", "text", "text", "text", 3, "text", 8, "text", "text");
+    SAME("%c%c|%3c|%-3c|", 'a', 'b', 'c', 'd');
+    SAME("%p", (void *)state);
+}
+
+static void widths_count_characters(void **state) {
+    (void)state;
+    char got[64];
+    mr_print_into(got, sizeof got, "%-4s|%4s|%-6s|", "\xc3\xa9", "\xc3\xa9", "\x1b");
+    assert_string_equal(got, "\xc3\xa9   |   \xc3\xa9|\\x1b  |");
+}
+
+static void no_character_is_cut(void **state) {
+    (void)state;
+    char got[8];
+    assert_int_equal(mr_print_into(got, sizeof got, "%s", "abcde\xc3\xa9\xc3\xa9"), 9);
+    assert_string_equal(got, "abcde\xc3\xa9");
+    assert_int_equal(mr_print_into(got, sizeof got, "%s", "abcde\x1b""f"), 10);
+    assert_string_equal(got, "abcde");
+    assert_int_equal(mr_print_into(NULL, 0, "%s", "abc"), 3);
+}
+
+static void long_texts_are_whole(void **state) {
+    (void)state;
+    enum { LONG = 100000 };
+    char *text = malloc(LONG + 1), *got = NULL;
+    size_t bytes = 0;
+    memset(text, 'x', LONG);
+    text[LONG] = '\0';
+    FILE *stream = open_memstream(&got, &bytes);
+    mr_print(stream, "<%s>\n", text);
+    fclose(stream);
+    assert_int_equal(bytes, LONG + 3);
+    assert_memory_equal(got + 1, text, LONG);
+    char *made = mr_print_new("%s%c", text, '\n');
+    assert_int_equal(strlen(made), LONG + 4);
+    assert_string_equal(made + LONG, "\\x0a");
+    free(made);
+    free(got);
+    free(text);
+}
+
+static char logged[2048];
+
+static void keep_line(void *context, mr_log_level level, const char *line) {
+    (void)context, (void)level;
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
+static void log_lines_are_one_line(void **state) {
+    (void)state;
+    mr_log_to(keep_line, NULL);
+    mr_log(MR_LOG_ERROR, "%s: refused", "peer\nmillrace: error: forged\x1b[2J");
+    mr_log_to(NULL, NULL);
+    assert_string_equal(logged, "peer\\x0amillrace: error: forged\\x1b[2J: refused");
+}
+
+static void diagnostics_keep_to_their_lines(void **state) {
+    (void)state;
+    mr_diagnostics wrong = {0};
+    char *got = NULL;
+    size_t bytes = 0;
+    mr_diagnose(&wrong, MR_SEVERITY_ERROR, -1, (mr_place){.file = "a\x1b[2Jb.yaml", .line = 3, .column = 4}, "try \x07 it",
+                "%s is wrong", "x\nerror: forged");
+    FILE *stream = open_memstream(&got, &bytes);
+    mr_diagnostics_print(&wrong, stream);
+    fclose(stream);
+    assert_string_equal(got, "a\\x1b[2Jb.yaml:3:4: error: x\\x0aerror: forged is wrong\n    hint: try \\x07 it\n");
+    mr_diagnostics_fini(&wrong);
+    free(got);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_terminal_obeys_is_shown),
+        cmocka_unit_test(what_is_broken_is_shown_byte_by_byte),
+        cmocka_unit_test(what_people_write_stays),
+        cmocka_unit_test(every_character_is_shown_or_escaped),
+        cmocka_unit_test(numbers_and_texts_are_those_of_printf),
+        cmocka_unit_test(widths_count_characters),
+        cmocka_unit_test(no_character_is_cut),
+        cmocka_unit_test(long_texts_are_whole),
+        cmocka_unit_test(log_lines_are_one_line),
+        cmocka_unit_test(diagnostics_keep_to_their_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
