@@ -1,5 +1,7 @@
 /* preprocess: pictures become tensors of one shape. The arithmetic, geometry included, is kernels/preprocess.h's;
  * this file says which options there are. */
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,6 +96,20 @@ static int check_colors(mr_negotiation *n, const options *o) {
         if (o->std.value[c] == 0.0)
             return mr_refuse(n, "std",
                              "std 0 cannot be divided by; give the spread of the values in 0..255, or leave it out");
+    return MR_OK;
+}
+
+/* An infinite value would reach the network as one: the extremes, of 0 and 255, must be numbers of the type. */
+static int check_extremes(mr_negotiation *n, const options *o, const mr_preprocess_params *params, mr_dtype dtype) {
+    const double most = dtype == MR_DTYPE_F16 ? 65504.0 : (double)FLT_MAX;
+    for (size_t c = 0; c < 3; c++) {
+        double low = fabs((0.0 - params->mean[c]) / params->std[c]);
+        double high = fabs((255.0 - params->mean[c]) / params->std[c]);
+        if (!(low <= most && high <= most))
+            return mr_refuse(n, o->std.count ? "std" : "mean",
+                             "with mean %g and std %g values reach %.3g, and %s ends at %.3g; mean and std are for values in 0..255",
+                             params->mean[c], params->std[c], high > low ? high : low, mr_dtype_name(dtype), most);
+    }
     return MR_OK;
 }
 
@@ -241,6 +257,9 @@ static int negotiate(mr_negotiation *n) {
     output->buffer_bytes = (size_t)n->batch * mr_format_set_most_bytes(&output->set);
     const mr_format shape = mr_format_set_common(&output->set);
     const mr_preprocess_params params = make_params(o, &shape);
+    status = check_extremes(n, o, &params, shape.dtype == MR_DTYPE_F16 ? MR_DTYPE_F16 : MR_DTYPE_F32);
+    if (status < 0)
+        return status;
     mr_resizer_promise(n, &params);
     output->chosen = true;
     output->unfixed = "write its size, as in size: 224x224";

@@ -135,10 +135,42 @@ static void files_that_are_no_networks(void **state) {
     NEED_MODELS();
     REFUSED(MR_ERROR_NO_INPUT, "f32 5", "type: features, model: @/none.onnx", "none.onnx", "6:");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/garbage.onnx", "garbage.onnx");
-    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/cut.onnx", "cut.onnx");
-    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @", "no file");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/cut.onnx", "cut.onnx", "truncated: it ends at byte", "inside");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @", "is a folder");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/empty.onnx", "empty");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/head.npy", "head.npy", "is a .npy array");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/pickled.onnx", "zip archive", "torch.onnx.export");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/outside.onnx", "outside.onnx", "other files");
     REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/hidden.onnx", "hidden.onnx", "other files");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/default.onnx", "default.onnx", "other files");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/compiled.onnx", "compiled.onnx", "EPContext");
+}
+
+/* models.py shows that ONNX Runtime loads the other file of the first. */
+static void fields_in_disguise(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/disguised.onnx", "disguised.onnx", "does not load");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/disguised.onnx", "disguised.onnx", "does not load");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/overlong.onnx", "overlong.onnx", "does not load");
+}
+
+static void weights_that_are_no_numbers(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-weight.onnx", "6:", "nan-weight.onnx", "\"fc.weight\"",
+            "(of a Gemm)", "nan at row 3, column 1");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: features, model: @/nan-bias.onnx", "\"fc.bias\"", "infinite at index 1");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-half.onnx", "\"w\"", "infinite at row 3, column 1");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-constant.onnx", "(of a MatMul)", "row 3, column 1");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: infer, model: @/nan-listed.onnx", "nan at row 3, column 1");
+    REFUSED(MR_ERROR_DATA, "f32 3x8x6", "type: infer, model: @/nan-conv.onnx", "\"kernel\"", "nan at index 2, 0, 1, 2");
+    REFUSED(MR_ERROR_DATA, "f32 5", "type: classify, weights: @/nan-head.npy", "6:", "nan-head.npy",
+            "row 4, column 5 is nan");
+    /* A limit and a mask may be infinite. */
+    mr_model *model = NULL;
+    assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = "model-test-files/masked.onnx"}), MR_OK);
+    mr_model_close(&model);
 }
 
 static void shapes_and_types_that_do_not_fit(void **state) {
@@ -247,6 +279,24 @@ static void what_the_file_leaves_open_is_tried(void **state) {
            "negative", 5, look_at_tensor);
 }
 
+/* What was checked is what is loaded: the path is opened once, whatever stands there afterwards. */
+static void what_was_read_is_what_is_loaded(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static const char path[] = "model-test-files/replaced.onnx";
+    mr_model *model = NULL;
+    mr_binding binding;
+    const size_t first = 0;
+    const mr_shape shape = {.rank = 1, .dims = {7}};
+    assert_int_equal(system("cp model-test-files/whole.onnx model-test-files/replaced.onnx"), 0);
+    assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = path, .brief = true}), MR_OK);
+    assert_int_equal(system("cp model-test-files/outside.onnx model-test-files/replaced.onnx"), 0);
+    assert_int_equal(mr_model_bind(model, &binding, &shape, 0, &first, 1), MR_OK);
+    assert_int_equal(binding.output_shape[0].dims[0], 7);
+    mr_model_close(&model);
+    assert_int_equal(mr_model_open(&model, &(mr_model_params){.path = path, .brief = true}), MR_ERROR_DATA);
+}
+
 /* ---- what is chosen for a model -------------------------------------------------------------------------------- */
 
 /* What preprocess gives where `options` and the models behind it leave it the choice; `hint` where that is
@@ -305,6 +355,33 @@ static void wrap(uint8_t *data, size_t end, size_t *at, uint8_t tag) {
     data[*at] = tag;
     data[*at + 1] = (uint8_t)(length | 0x80);
     data[*at + 2] = (uint8_t)(length >> 7);
+}
+
+/* Of a model that ends anywhere, it is said that it does, and where. */
+static void truncated_models_say_so(void **state) {
+    (void)state;
+    NEED_MODELS();
+    static uint8_t data[65536];
+    FILE *file = fopen("model-test-files/any-batch.onnx", "rb");
+    assert_non_null(file);
+    size_t bytes = fread(data, 1, sizeof data, file), weights = 0;
+    fclose(file);
+    mr_onnx_facts facts;
+    assert_int_equal(mr_onnx_scan(data, bytes, NULL, &facts), MR_OK);
+    for (size_t end = 2; end < bytes; end++) {
+        char place[64];
+        snprintf(place, sizeof place, "ends at byte %zu", end);
+        uint8_t *exact = malloc(end); /* so that a sanitizer sees what is read behind it */
+        assert_non_null(exact);
+        memcpy(exact, data, end);
+        assert_int_equal(mr_onnx_scan(exact, end, NULL, &facts), MR_ERROR_DATA);
+        free(exact);
+        if (!strstr(mr_message(), "it is truncated") || !strstr(mr_message(), place))
+            fail_msg("%zu of %zu bytes: %s", end, bytes, mr_message());
+        weights += strstr(mr_message(), "inside the weights \"weight\" of the graph") != NULL;
+    }
+    /* Most of the file is that tensor of 4x3x3x3. */
+    assert_true(weights >= 4 * 3 * 3 * 3 * sizeof(float));
 }
 
 static void scanning_survives_whatever_comes(void **state) {
@@ -379,6 +456,10 @@ int main(void) {
         cmocka_unit_test(infer_adds_tensors_and_keeps_the_payload),
         cmocka_unit_test(inputs_are_joined_by_name),
         cmocka_unit_test(files_that_are_no_networks),
+        cmocka_unit_test(fields_in_disguise),
+        cmocka_unit_test(weights_that_are_no_numbers),
+        cmocka_unit_test(what_was_read_is_what_is_loaded),
+        cmocka_unit_test(truncated_models_say_so),
         cmocka_unit_test(shapes_and_types_that_do_not_fit),
         cmocka_unit_test(names_that_are_not_there),
         cmocka_unit_test(models_say_what_they_are_given),

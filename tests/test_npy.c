@@ -71,8 +71,8 @@ static void both_versions_are_read(void **state) {
 
 static void doubles_are_rounded(void **state) {
     (void)state;
-    const double wide[] = {0.1, -1e300, 3, 1e-60};
-    const float narrow[] = {0.1f, -INFINITY, 3, 0};
+    const double wide[] = {0.1, -3.4e38, 3, 1e-60};
+    const float narrow[] = {0.1f, -3.4e38f, 3, 0};
     mr_matrix_f32 matrix = {0};
     write_npy(1, HEADER("<f8", "False", "(4, 1)"), wide, sizeof wide);
     assert_int_equal(mr_npy_read(path, &matrix), MR_OK);
@@ -100,6 +100,47 @@ static void what_is_not_such_a_matrix_is_refused(void **state) {
     refused("version 3");
 }
 
+static void numbers_that_are_not_finite_are_refused(void **state) {
+    (void)state;
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < 4; i++) {
+        float numbers[6] = {1, 2, 3, 4, 5, 6};
+        numbers[5] = bad[i];
+        write_npy(1, HEADER("<f4", "False", "(2, 3)"), numbers, sizeof numbers);
+        refused("row 1, column 2");
+        refused(isnan(bad[i]) ? "nan" : "inf");
+    }
+    double wide[6] = {0, 0, 0, NAN, 0, 0};
+    write_npy(1, HEADER("<f8", "False", "(3, 2)"), wide, sizeof wide);
+    refused("row 1, column 1 is nan, which is not a finite number");
+    wide[3] = -1e39;
+    write_npy(1, HEADER("<f8", "False", "(3, 2)"), wide, sizeof wide);
+    refused("row 1, column 1 is -1e+39, which is beyond what f4 can hold");
+}
+
+/* Behind the first piece that is read, too. */
+static void large_files_are_checked_whole(void **state) {
+    (void)state;
+    enum { ROWS = 5000, COLUMNS = 3 };
+    static uint8_t file[1024 + ROWS * COLUMNS * sizeof(float)];
+    const char *header = HEADER("<f4", "False", "(5000, 3)");
+    size_t length = strlen(header), start = 10 + length;
+    memcpy(file, "\x93NUMPY\x01\x00", 8);
+    file[8] = (uint8_t)length;
+    memcpy(file + 10, header, length);
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        memcpy(file + start + i * sizeof(float), &(float){(float)i}, sizeof(float));
+    write_file(file, start + ROWS * COLUMNS * sizeof(float));
+    mr_matrix_f32 matrix = {0};
+    assert_int_equal(mr_npy_read(path, &matrix), MR_OK);
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        assert_true(matrix.data[i] == (float)i);
+    mr_npy_free(&matrix);
+    memcpy(file + start + (4321 * COLUMNS + 1) * sizeof(float), &(float){INFINITY}, sizeof(float));
+    write_file(file, start + ROWS * COLUMNS * sizeof(float));
+    refused("row 4321, column 1");
+}
+
 static void damaged_files_are_refused(void **state) {
     (void)state;
     write_npy(1, HEADER("<f4", "False", "(2, 3)"), six, sizeof six - 1);
@@ -116,6 +157,19 @@ static void damaged_files_are_refused(void **state) {
     refused("header");
     write_npy(1, "", six, 0);
     refused("header");
+    /* Each ends where something is expected. */
+    static const char *const ends[] = {"{'shape': (1, 1), 'fortran_order': False, 'descr': '",
+                                       "{'shape': (1, 1), 'fortran_order': False, 'descr': '<",
+                                       "{'shape': (1, 1), 'fortran_order': False, 'descr': '<f",
+                                       "{'shape': (1, 1), 'fortran_order': False, 'descr': '<f4",
+                                       "{'shape': (1, 1), 'fortran_order': False, 'descr': ",
+                                       "{'shape': (1, 1), 'fortran_order': False, 'descr'",
+                                       "{'descr': '<f4', 'fortran_order': False, 'shape': (",
+                                       "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        write_npy(1, ends[i], six, 0);
+        refused("header");
+    }
     write_file("\x93NUMPY\x02\x00\xff\xff\xff\x7f", 12);
     refused("too long");
     write_file("\x93NUMPY\x01", 7);
@@ -156,6 +210,11 @@ static void labels_stand_one_a_line(void **state) {
     assert_string_equal(labels.item[2], "tr\xc3\xa4ge Ente");
     assert_string_equal(labels.item[3], "last");
     mr_labels_free(&labels);
+    read_labels("\xef\xbb\xbfhen\r\ngull\r\n", &labels);
+    assert_int_equal(labels.count, 2);
+    assert_string_equal(labels.item[0], "hen");
+    assert_string_equal(labels.item[1], "gull");
+    mr_labels_free(&labels);
     read_labels("a\nb\n", &labels);
     assert_int_equal(labels.count, 2);
     mr_labels_free(&labels);
@@ -168,7 +227,9 @@ static void labels_are_text(void **state) {
         size_t bytes;
         const char *word;
     } wrong[] = {{"a\0b\n", 4, "text"},           {"a\nb\xff\n", 5, "line 2"}, {"\xc0\xaf\n", 3, "line 1"},
-                 {"\xed\xa0\x80\n", 4, "line 1"}, {"ab\xe2\x82", 4, "line 1"}, {"", 0, "empty"}};
+                 {"\xed\xa0\x80\n", 4, "line 1"}, {"ab\xe2\x82", 4, "line 1"}, {"", 0, "empty"},
+                 {"\xef\xbb\xbf", 3, "empty"}, {"\xef\xbb\xbfok\nb\xff\n", 8, "line 2"},
+                 {"\xff\xfeh\0", 4, "UTF-16"}, {"\xfe\xff\0h", 4, "UTF-16"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         mr_labels labels = {0};
         write_file(wrong[i].text, wrong[i].bytes);
@@ -202,6 +263,8 @@ int main(void) {
         cmocka_unit_test(both_versions_are_read),
         cmocka_unit_test(doubles_are_rounded),
         cmocka_unit_test(what_is_not_such_a_matrix_is_refused),
+        cmocka_unit_test(numbers_that_are_not_finite_are_refused),
+        cmocka_unit_test(large_files_are_checked_whole),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(missing_files_and_what_is_no_file),
         cmocka_unit_test(labels_stand_one_a_line),

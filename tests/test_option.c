@@ -338,6 +338,28 @@ static void formats_are_understood(void **state) {
         assert_false(mr_value_format(wrong[i], &format));
 }
 
+/* What is not finite would spoil every number that it meets, far from the line that holds it. */
+static void only_finite_numbers_are_numbers(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"nan",  ".nan",   ".NaN", "NAN",  "inf",    ".inf",
+                                        "-inf", "-.Inf", "+.INF", "1e999", "-1e309", "infinity"};
+    static const char *const rates[] = {"1e308/1e-300", "1/0", "0/0", "1/nan", "inf/1", "1e999fps"};
+    int64_t whole;
+    double number;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char unit[32];
+        if (mr_value_double(wrong[i], &number) || mr_value_rate(wrong[i], &number))
+            fail_msg("%s is taken for a number", wrong[i]);
+        snprintf(unit, sizeof unit, "%ss", wrong[i]);
+        assert_false(mr_value_duration(unit, &whole));
+        snprintf(unit, sizeof unit, "%sGiB", wrong[i]);
+        assert_false(mr_value_bytes(unit, &whole));
+    }
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (mr_value_rate(rates[i], &number))
+            fail_msg("%s is taken for a rate", rates[i]);
+}
+
 /* A program around us may speak another language; files do not change their meaning for that. */
 static void decimal_points_are_points_in_any_locale(void **state) {
     (void)state;
@@ -462,6 +484,7 @@ int main(void) {
         cmocka_unit_test(options_are_told),
         cmocka_unit_test(units_are_understood),
         cmocka_unit_test(formats_are_understood),
+        cmocka_unit_test(only_finite_numbers_are_numbers),
         cmocka_unit_test(decimal_points_are_points_in_any_locale),
         cmocka_unit_test(tables_of_all_types_are_sound),
         cmocka_unit_test(nearest_names_are_found),

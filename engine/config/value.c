@@ -60,7 +60,7 @@ bool mr_value_rate(const char *text, double *value) {
     if (*end && strcmp(end, "fps") != 0 && strcmp(end, "/s") != 0)
         return false;
     *value = number / divisor;
-    return true;
+    return isfinite(*value);
 }
 
 /* Up to `room` whole numbers with an x between them; how many, or 0 where it is something else. */

@@ -12,7 +12,16 @@
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
 
+/* Bytes of the mark that some editors put before UTF-8; it belongs to no label. */
+static size_t mark_bytes(const char *text) {
+    return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 static int check_text(const char *path, const char *text, size_t bytes) {
+    if (strncmp(text, "\xff\xfe", 2) == 0 || strncmp(text, "\xfe\xff", 2) == 0)
+        return mr_fail(MR_ERROR_DATA, "%s is UTF-16; save it as UTF-8", path);
+    if (bytes == mark_bytes(text))
+        return mr_fail(MR_ERROR_DATA, "%s holds no label: it is empty", path);
     if (strlen(text) != bytes)
         return mr_fail(MR_ERROR_DATA, "%s is not a text file with one label a line", path);
     for (size_t at = 0, line = 1; at < bytes;) {
@@ -81,10 +90,11 @@ int mr_labels_read(const char *path, mr_labels *labels) {
     int status = read_text(path, &made.text, &bytes);
     if (status)
         return status;
-    made.count = count_lines(made.text, bytes);
+    size_t skipped = mark_bytes(made.text);
+    made.count = count_lines(made.text + skipped, bytes - skipped);
     made.item = mr_calloc(made.count, sizeof *made.item);
     status =
-        made.item ? split(path, &made, made.text) : mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
+        made.item ? split(path, &made, made.text + skipped) : mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
     if (status)
         mr_labels_free(&made);
     else

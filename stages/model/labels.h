@@ -1,4 +1,5 @@
 /* Labels of classes: a text file in UTF-8 with one label a line; the label of class i stands in line i + 1.
+ * A byte order mark at the beginning and a carriage return at a line's end are left out.
  *
  * Errors: MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION, MR_ERROR_IO, MR_ERROR_MEMORY; MR_ERROR_DATA where it is no such
  * text. Any thread. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
-enum { PREFIX = 8, MAX_HEADER = 65535 };
+enum { PREFIX = 8, MAX_HEADER = 65535, PIECE = 4096 };
 
 /* What the header says. */
 typedef struct header {
@@ -60,11 +61,18 @@ static bool parse_type(const char *at, header *h) {
         return false;
     if (*at == '<' || *at == '>' || *at == '|' || *at == '=')
         h->big = *at++ == '>';
+    if (!*at)
+        return false;
     h->kind = *at++;
     char *end;
     long bytes = strtol(at, &end, 10);
     h->bytes = bytes > 0 && bytes < 64 ? (int)bytes : 0;
     return h->bytes && *end == '\'';
+}
+
+static bool parse_order(const char *at, header *h) {
+    h->fortran = at && strncmp(at, "True", 4) == 0;
+    return h->fortran || (at && strncmp(at, "False", 5) == 0);
 }
 
 static bool parse_shape(const char *at, header *h) {
@@ -88,10 +96,9 @@ static bool parse_shape(const char *at, header *h) {
 }
 
 static int parse_header(const char *path, const char *text, header *h) {
-    const char *order = find_value(text, "'fortran_order'");
-    if (!parse_type(find_value(text, "'descr'"), h) || !order || !parse_shape(find_value(text, "'shape'"), h))
+    if (!parse_type(find_value(text, "'descr'"), h) || !parse_order(find_value(text, "'fortran_order'"), h) ||
+        !parse_shape(find_value(text, "'shape'"), h))
         return refuse(path, "the header of the .npy file cannot be read");
-    h->fortran = strncmp(order, "True", 4) == 0;
     if (h->kind != 'f' || (h->bytes != 4 && h->bytes != 8))
         return mr_fail(MR_ERROR_DATA,
                        "%s holds numbers of the type %c%d; f4 or f8 is needed, such as array.astype('<f4')", path,
@@ -130,24 +137,49 @@ static int read_header(int file, const char *path, header *h) {
     return status;
 }
 
+/* One NaN or infinite weight spoils every score of its class. Counted from 0, as NumPy does. */
+static int refuse_number(const char *path, const header *h, size_t at, double value) {
+    const char *why = isfinite(value) ? "is beyond what f4 can hold" : "is not a finite number";
+    return mr_fail(MR_ERROR_DATA,
+                   "%s: row %zu, column %zu is %g, which %s; numpy.argwhere(~numpy.isfinite(array.astype('<f4'))) "
+                   "lists all such places",
+                   path, at / h->dims[1], at % h->dims[1], value, why);
+}
+
+/* Reads the numbers piece by piece: `to` takes them rounded to f4; NULL: they are only checked. */
+static int read_numbers(int file, const char *path, const header *h, float *to) {
+    union {
+        float narrow[PIECE];
+        double wide[PIECE];
+    } piece;
+    size_t count = h->dims[0] * h->dims[1];
+    for (size_t at = 0, here; at < count; at += here) {
+        here = count - at < PIECE ? count - at : PIECE;
+        int status = read_all(file, path, &piece, here * (size_t)h->bytes);
+        if (status)
+            return status;
+        for (size_t i = 0; i < here; i++) {
+            double value = h->bytes == 8 ? piece.wide[i] : (double)piece.narrow[i];
+            if (!isfinite((float)value))
+                return refuse_number(path, h, at + i, value);
+            if (to)
+                to[at + i] = (float)value;
+        }
+    }
+    return MR_OK;
+}
+
 static int read_data(int file, const char *path, const header *h, mr_matrix_f32 *matrix) {
     size_t count = h->dims[0] * h->dims[1];
-    /* Doubles are read into the same block and narrowed in place, front to back. */
-    float *data = mr_alloc_aligned(64, (count * (size_t)h->bytes + 63) / 64 * 64);
+    float *data = mr_alloc_aligned(64, (count * sizeof *data + 63) / 64 * 64);
     if (!data)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %s", path);
-    int status = read_all(file, path, data, count * (size_t)h->bytes);
-    if (status) {
+    int status = read_numbers(file, path, h, data);
+    if (status)
         mr_free(data);
-        return status;
-    }
-    for (size_t i = 0; i < count && h->bytes == 8; i++) {
-        double wide;
-        memcpy(&wide, (const uint8_t *)data + 8 * i, sizeof wide);
-        data[i] = (float)wide;
-    }
-    *matrix = (mr_matrix_f32){h->dims[0], h->dims[1], data};
-    return MR_OK;
+    else
+        *matrix = (mr_matrix_f32){h->dims[0], h->dims[1], data};
+    return status;
 }
 
 /* Whether behind the header, where the file now stands, there is as much as it says. */
@@ -176,6 +208,8 @@ static int read_file(const char *path, mr_matrix_f32 *matrix, bool with_data) {
     if (!status && with_data)
         status = read_data(file, path, &h, matrix);
     else if (!status)
+        status = read_numbers(file, path, &h, NULL);
+    if (!status && !with_data)
         *matrix = (mr_matrix_f32){.rows = h.dims[0], .columns = h.dims[1]};
     close(file);
     return status;

@@ -12,10 +12,11 @@ typedef struct mr_matrix_f32 {
     float *data; /* rows x columns, dense, 64-byte aligned */
 } mr_matrix_f32;
 
-/* Reads a 2-dimensional array of f4 or f8 (rounded to f4), of at most MR_NPY_MAX_BYTES. */
+/* Reads a 2-dimensional array of f4 or f8 (rounded to f4), of at most MR_NPY_MAX_BYTES. A number that is NaN, infinite
+ * or too large for f4 is refused, with its row and column. */
 enum { MR_NPY_MAX_BYTES = 1 << 30 };
 int mr_npy_read(const char *path, mr_matrix_f32 *matrix);
-/* The same without the numbers: only the header is read, and the size of the file compared with it. */
+/* The same checks, but the numbers are not kept. */
 int mr_npy_look(const char *path, mr_matrix_f32 *matrix);
 void mr_npy_free(mr_matrix_f32 *matrix);
 

@@ -3,18 +3,26 @@
 #include <string.h>
 
 #include "millrace/status.h"
+#include "stages/model/onnx_fault.h"
 #include "stages/model/protobuf.h"
 
 /* Field numbers of onnx.proto. */
 enum {
+    MODEL_IR_VERSION = 1,
     MODEL_GRAPH = 7,
+    MODEL_OPERATOR_SETS = 8,
+    MODEL_TRAINING = 20,
     MODEL_FUNCTIONS = 25,
+    TRAINING_INITIALIZATION = 1,
+    TRAINING_ALGORITHM = 2,
     GRAPH_NODE = 1,
     GRAPH_INITIALIZER = 5,
     GRAPH_OUTPUT = 12,
     GRAPH_SPARSE_INITIALIZER = 15,
     FUNCTION_NODE = 7,
+    FUNCTION_DEFAULTS = 11,
     NODE_OUTPUT = 2,
+    NODE_OPERATOR = 4,
     NODE_ATTRIBUTE = 5,
     ATTRIBUTE_TENSOR = 5,
     ATTRIBUTE_GRAPH = 6,
@@ -28,13 +36,16 @@ enum {
     TENSOR_DATA_LOCATION = 14,
     VALUE_NAME = 1
 };
+/* From this version on a model names the operator sets that it is written in. */
+enum { SETS_SINCE = 3 };
 enum { MAX_DEPTH = 24 };
 
 typedef struct scan {
     const char *name;
-    size_t name_bytes;
     mr_onnx_facts *facts;
     int depth;
+    bool has_graph, has_sets;
+    uint64_t version;
 } scan;
 
 static bool scan_tensor(scan *s, mr_pb_span tensor) {
@@ -87,9 +98,10 @@ static bool scan_node(scan *s, mr_pb_span node) {
             continue;
         if (f.number == NODE_ATTRIBUTE && !scan_attribute(s, f.bytes))
             return false;
+        if (f.number == NODE_OPERATOR)
+            s->facts->compiled |= mr_pb_is(f.bytes, "EPContext");
         /* Only what the outermost graph computes can become an output of it. */
-        if (f.number == NODE_OUTPUT && s->name && s->depth == 1 &&
-            (size_t)(f.bytes.end - f.bytes.at) == s->name_bytes && memcmp(f.bytes.at, s->name, s->name_bytes) == 0)
+        if (f.number == NODE_OUTPUT && s->name && s->depth == 1 && mr_pb_is(f.bytes, s->name))
             s->facts->has_name = true;
     }
     return true;
@@ -105,6 +117,8 @@ static bool scan_nodes(scan *s, mr_pb_span graph, uint64_t node_number) {
             continue;
         if (f.number == node_number)
             good = scan_node(s, f.bytes);
+        else if (node_number == FUNCTION_NODE && f.number == FUNCTION_DEFAULTS)
+            good = scan_attribute(s, f.bytes);
         else if (node_number == GRAPH_NODE && f.number == GRAPH_INITIALIZER)
             good = scan_tensor(s, f.bytes);
         else if (node_number == GRAPH_NODE && f.number == GRAPH_SPARSE_INITIALIZER)
@@ -114,27 +128,49 @@ static bool scan_nodes(scan *s, mr_pb_span graph, uint64_t node_number) {
     return good;
 }
 
+static bool scan_training(scan *s, mr_pb_span training) {
+    mr_pb_field f;
+    bool good = true;
+    while (good && training.at < training.end) {
+        good = mr_pb_next(&training, &f);
+        if (good && (f.number == TRAINING_INITIALIZATION || f.number == TRAINING_ALGORITHM))
+            good = scan_nodes(s, f.bytes, GRAPH_NODE);
+    }
+    return good;
+}
+
+/* Tensors of functions and of training are not the graph's: they count as one level deeper. */
+static bool scan_beside(scan *s, const mr_pb_field *f) {
+    s->depth = 1;
+    bool good = f->number == MODEL_FUNCTIONS ? scan_nodes(s, f->bytes, FUNCTION_NODE) : scan_training(s, f->bytes);
+    s->depth = 0;
+    return good;
+}
+
+static bool scan_field(scan *s, const mr_pb_field *f) {
+    if (f->number == MODEL_IR_VERSION && f->wire == MR_PB_VARINT)
+        s->version = f->value;
+    s->has_sets |= f->number == MODEL_OPERATOR_SETS;
+    if (f->number == MODEL_FUNCTIONS || f->number == MODEL_TRAINING)
+        return scan_beside(s, f);
+    if (f->number != MODEL_GRAPH || f->wire != MR_PB_BYTES)
+        return true;
+    s->has_graph = true;
+    return scan_nodes(s, f->bytes, GRAPH_NODE);
+}
+
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts) {
     *facts = (mr_onnx_facts){0};
-    scan s = {.name = name, .name_bytes = name ? strlen(name) : 0, .facts = facts};
+    scan s = {.name = name, .facts = facts};
     mr_pb_span model = {data, data + bytes};
-    bool has_graph = false, good = true;
+    bool good = true;
     mr_pb_field f;
-    while (good && model.at < model.end) {
-        good = mr_pb_next(&model, &f);
-        if (!good || f.wire != MR_PB_BYTES)
-            continue;
-        if (f.number == MODEL_GRAPH) {
-            has_graph = true;
-            good = scan_nodes(&s, f.bytes, GRAPH_NODE);
-        } else if (f.number == MODEL_FUNCTIONS) {
-            /* One deeper than the graph: a function's tensors are not the graph's. */
-            s.depth = 1;
-            good = scan_nodes(&s, f.bytes, FUNCTION_NODE);
-            s.depth = 0;
-        }
-    }
-    return good && has_graph ? MR_OK : mr_fail(MR_ERROR_DATA, "it is not an ONNX model");
+    char fault[MR_ONNX_FAULT_TEXT];
+    while (good && model.at < model.end)
+        good = mr_pb_next(&model, &f) && scan_field(&s, &f);
+    if (good && s.has_graph && (s.has_sets || s.version < SETS_SINCE))
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s", mr_onnx_fault(data, bytes, fault, sizeof fault));
 }
 
 static uint8_t *put_header(uint8_t *to, uint64_t number, size_t bytes) {

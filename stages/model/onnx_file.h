@@ -12,11 +12,12 @@
 
 typedef struct mr_onnx_facts {
     bool external; /* a tensor lies in another file */
+    bool compiled; /* a node holds, or names a file with, an engine compiled for one device (EPContext) */
     bool has_name; /* the graph computes a tensor of that name */
 } mr_onnx_facts;
 
-/* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, where it is no ONNX model.
- */
+/* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, with what is wrong if it is
+ * not an ONNX model or a part of one (onnx_fault.h). */
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts);
 
 /* Appends to a model what makes the tensor `name` an output of its graph: protobuf merges a message that comes twice.

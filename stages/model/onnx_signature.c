@@ -22,11 +22,6 @@ enum {
     DIMENSION_SYMBOL = 2
 };
 
-static bool same(const mr_pb_span *a, const mr_pb_span *b) {
-    size_t bytes = (size_t)(a->end - a->at);
-    return bytes == (size_t)(b->end - b->at) && (bytes == 0 || memcmp(a->at, b->at, bytes) == 0);
-}
-
 /* ---- one input or output ----------------------------------------------------------------------------------------- */
 
 static bool read_dimension(mr_pb_span dimension, int64_t *size, mr_pb_span *symbol) {
@@ -145,7 +140,7 @@ static bool add_field(const mr_pb_field *f, mr_onnx_signature *signature) {
 
 static void remove_input(mr_onnx_signature *signature, const mr_pb_span *name) {
     for (size_t i = signature->input_count; i-- > 0;)
-        if (same(&signature->inputs[i].name, name))
+        if (mr_pb_same(signature->inputs[i].name, *name))
             memmove(&signature->inputs[i], &signature->inputs[i + 1],
                     (--signature->input_count - i) * sizeof signature->inputs[0]);
 }
@@ -182,7 +177,7 @@ static bool is_sized(const mr_onnx_signature *signature, const mr_onnx_value *ou
         if (output->shape.dims[i] < 0)
             return false;
     for (size_t i = 0; i < signature->input_count && batch; i++)
-        if (same(&signature->inputs[i].symbol, &output->symbol))
+        if (mr_pb_same(signature->inputs[i].symbol, output->symbol))
             return true;
     return !batch;
 }

@@ -6,7 +6,6 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,14 +14,9 @@
 #include "millrace/status.h"
 #include "stages/model/onnx_file.h"
 #include "stages/model/onnx_signature.h"
+#include "stages/model/onnx_weights.h"
 #include "stages/model/ort_model.h"
 #include "stages/model/ort_provider.h"
-
-/* A model's bytes, read where they lie. */
-typedef struct file_view {
-    uint8_t *data;
-    size_t bytes;
-} file_view;
 
 static const struct {
     int ort;
@@ -50,38 +44,80 @@ static size_t find_type(int ort) {
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
-static int view_file(const char *path, file_view *view) {
+/* A file of ONNX is one message of protobuf, which ends at 2 GiB; ONNX Runtime takes the size as an int. */
+static const int64_t most_bytes = INT32_MAX - MR_ONNX_OUTPUT_BYTES - 4096;
+
+static int judge_file(const char *path, const struct stat *facts) {
+    if (S_ISDIR(facts->st_mode))
+        return mr_fail(MR_ERROR_DATA, "the model %s is a folder, not an ONNX file", path);
+    if (!S_ISREG(facts->st_mode))
+        return mr_fail(MR_ERROR_DATA, "the model %s is no file", path);
+    if (facts->st_size == 0)
+        return mr_fail(MR_ERROR_DATA, "the model %s is an empty file", path);
+    if (facts->st_size > most_bytes)
+        return mr_fail(MR_ERROR_DATA, "the model %s has %lld bytes, and a model in one ONNX file ends at 2 GiB", path,
+                       (long long)facts->st_size);
+    return MR_OK;
+}
+
+static int read_bytes(int file, const char *path, mr_model_bytes *to) {
+    for (size_t done = 0; done < to->bytes;) {
+        ssize_t got = read(file, to->data + done, to->bytes - done);
+        if (got < 0 && errno != EINTR)
+            return mr_fail(MR_ERROR_IO, "cannot read the model %s: %s", path, strerror(errno));
+        if (got == 0)
+            return mr_fail(MR_ERROR_DATA, "the model %s has become shorter while it was read", path);
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return MR_OK;
+}
+
+/* Reads the whole file, once: what was checked is what is loaded, whatever becomes of the path or of the file. Behind
+ * it there is room for `room` more bytes. */
+static int read_file(const char *path, size_t room, mr_model_bytes *to) {
     struct stat facts;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read the model %s: %s",
                        path, strerror(errno));
-    int status = MR_OK;
-    void *data = MAP_FAILED;
-    if (fstat(file, &facts) || !S_ISREG(facts.st_mode) || facts.st_size == 0)
-        status = mr_fail(MR_ERROR_DATA, "the model %s is no file, or an empty one", path);
-    else
-        data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (!status && data == MAP_FAILED)
-        status = mr_fail(MR_ERROR_IO, "cannot read the model %s: %s", path, strerror(errno));
-    close(file);
+    int status = fstat(file, &facts) ? mr_fail(MR_ERROR_IO, "cannot read the model %s: %s", path, strerror(errno))
+                                     : judge_file(path, &facts);
+    mr_model_bytes made = {.bytes = status ? 0 : (size_t)facts.st_size};
+    if (!status && !(made.data = mr_alloc(made.bytes + room)))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", path);
     if (!status)
-        *view = (file_view){data, (size_t)facts.st_size};
+        status = read_bytes(file, path, &made);
+    close(file);
+    if (status)
+        mr_free(made.data);
+    else
+        *to = made;
     return status;
 }
 
-/* Whether the file may be loaded, and whether `tensor` stands in it. */
-static int inspect_file(const ort_model *m, const file_view *view, const char *tensor, bool *has_tensor) {
+static void forget_bytes(ort_model *m) {
+    mr_free(m->bytes.data);
+    m->bytes = (mr_model_bytes){0};
+}
+
+/* Whether the bytes may be loaded, and whether `tensor` stands in them. */
+static int inspect_bytes(const ort_model *m, const char *tensor, bool *has_tensor) {
     mr_onnx_facts facts;
-    int status = mr_onnx_scan(view->data, view->bytes, tensor, &facts);
+    int status = mr_onnx_scan(m->bytes.data, m->bytes.bytes, tensor, &facts);
     if (status)
         return mr_fail(status, "the model %s does not load: %s", m->base.path, mr_message());
     if (facts.external)
         return mr_fail(MR_ERROR_DATA,
                        "the model %s keeps weights in other files, which is not allowed; save it as one file",
                        m->base.path);
+    if (facts.compiled)
+        return mr_fail(MR_ERROR_DATA,
+                       "the model %s holds, or names a file with, an engine compiled for one device (EPContext), which "
+                       "is not allowed; give the model that it was made from",
+                       m->base.path);
     *has_tensor = facts.has_name;
-    return MR_OK;
+    status = mr_onnx_check_weights(m->bytes.data, m->bytes.bytes);
+    return status ? mr_fail(status, "the model %s: %s", m->base.path, mr_message()) : MR_OK;
 }
 
 /* ---- the session ----------------------------------------------------------------------------------------------- */
@@ -105,21 +141,9 @@ static int configure(const ort_runtime *ort, ort_session_options *options, bool 
     return status;
 }
 
-/* A tensor inside the network becomes an output by a few bytes behind a copy of the file. */
-static int load_with_output(ort_model *m, const file_view *view, const ort_session_options *options,
-                            const char *tensor) {
-    uint8_t *copy = mr_alloc(view->bytes + strlen(tensor) + MR_ONNX_OUTPUT_BYTES);
-    if (!copy)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", m->base.path);
-    memcpy(copy, view->data, view->bytes);
-    size_t bytes = view->bytes + mr_onnx_append_output(copy + view->bytes, tensor);
-    int status = mr_ort_check(
-        m->ort, m->ort->api.create_session_from_array(m->ort->env, copy, bytes, options, &m->session), m->base.path);
-    mr_free(copy);
-    return status;
-}
-
-static int load(ort_model *m, const file_view *view, const mr_model_params *params, const char *added) {
+/* A session of the bytes that were read. With `added` a tensor inside the network becomes an output, by a few bytes
+ * behind them. */
+static int load(ort_model *m, const mr_model_params *params, const char *added) {
     const ort_api *api = &m->ort->api;
     ort_session_options *options = NULL;
     int status = mr_ort_check(m->ort, api->create_session_options(&options), "ONNX Runtime");
@@ -130,10 +154,12 @@ static int load(ort_model *m, const file_view *view, const mr_model_params *para
                                         provider_on(params->provider, m->base.stream->device->name),
                                         m->base.stream);
     if (!status && added)
-        status = load_with_output(m, view, options, added);
-    else if (!status)
-        status =
-            mr_ort_check(m->ort, api->create_session(m->ort->env, m->base.path, options, &m->session), m->base.path);
+        m->bytes.bytes += mr_onnx_append_output(m->bytes.data + m->bytes.bytes, added);
+    if (!status)
+        status = mr_ort_check(
+            m->ort,
+            api->create_session_from_array(m->ort->env, m->bytes.data, m->bytes.bytes, options, &m->session),
+            m->base.path);
     if (options)
         api->release_session_options(options);
     return status ? mr_fail(status, "the model %s", mr_message()) : MR_OK;
@@ -264,10 +290,10 @@ static bool take_values(const mr_onnx_value *values, size_t count, mr_model_tens
 }
 
 /* True where the file alone tells all that planning asks. */
-static bool take_declared(ort_model *m, const file_view *view, const char *tensor) {
+static bool take_declared(ort_model *m, const char *tensor) {
     mr_onnx_signature told;
     mr_model *base = &m->base;
-    if (!mr_onnx_read_signature(view->data, view->bytes, &told))
+    if (!mr_onnx_read_signature(m->bytes.data, m->bytes.bytes, &told))
         return false;
     base->input_count = told.input_count;
     base->output_count = told.output_count;
@@ -287,6 +313,7 @@ static void close_model(mr_model *model) {
     if (m->session)
         m->ort->api.release_session(m->session);
     forget_tensors(&m->base);
+    forget_bytes(m);
     mr_free(m->library);
     mr_free(m->base.path);
     mr_free(m);
@@ -329,12 +356,12 @@ static int take_device(ort_model *m, const mr_model_params *params) {
 }
 
 /* A session, and what it says of the network. `inside`: the graph computes the tensor that is asked for. */
-static int load_and_ask(ort_model *m, const file_view *view, const mr_model_params *params, bool inside) {
+static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside) {
     int status = mr_ort_open(&m->ort, params->runtime);
     if (!status)
         status = take_device(m, params);
     if (!status)
-        status = load(m, view, params, NULL);
+        status = load(m, params, NULL);
     if (!status)
         status = read_signature(m);
     /* Most often the tensor is an output as it is; only else is the file changed. */
@@ -342,7 +369,7 @@ static int load_and_ask(ort_model *m, const file_view *view, const mr_model_para
         m->ort->api.release_session(m->session);
         m->session = NULL;
         forget_tensors(&m->base);
-        status = load(m, view, params, params->tensor);
+        status = load(m, params, params->tensor);
         if (!status)
             status = read_signature(m);
     }
@@ -353,16 +380,17 @@ static int load_and_ask(ort_model *m, const file_view *view, const mr_model_para
     return status;
 }
 
+/* The bytes are kept where there is no session yet: what was only read may be loaded to be tried. */
 static int fill_model(ort_model *m, const mr_model_params *params) {
-    file_view view = {0};
     bool inside = false;
-    int status = view_file(params->path, &view);
+    size_t room = params->tensor ? strlen(params->tensor) + MR_ONNX_OUTPUT_BYTES : 0;
+    int status = read_file(params->path, room, &m->bytes);
     if (!status)
-        status = inspect_file(m, &view, params->tensor, &inside);
-    if (!status && !(params->brief && take_declared(m, &view, params->tensor)))
-        status = load_and_ask(m, &view, params, inside);
-    if (view.data)
-        munmap(view.data, view.bytes);
+        status = inspect_bytes(m, params->tensor, &inside);
+    if (!status && !(params->brief && take_declared(m, params->tensor)))
+        status = load_and_ask(m, params, inside);
+    if (m->session)
+        forget_bytes(m);
     return status;
 }
 
@@ -413,7 +441,9 @@ static int read_value_shapes(const ort_model *m, ort_value *const *values, size_
 static int load_to_try(ort_model *m) {
     int status = mr_ort_open(&m->ort, m->library);
     if (!status)
-        status = load(m, NULL, &(mr_model_params){.brief = true}, NULL);
+        status = load(m, &(mr_model_params){.brief = true}, NULL);
+    if (!status)
+        forget_bytes(m);
     for (size_t i = 0; i < m->base.input_count; i++)
         m->input_names[i] = m->base.inputs[i].name;
     return status;

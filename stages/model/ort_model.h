@@ -15,8 +15,15 @@ typedef struct ort_device {
     void *fixed; /* with graph: where it finds inputs and outputs, those of the first binding that was run */
 } ort_device;
 
+/* A model's file, as it was read. */
+typedef struct mr_model_bytes {
+    uint8_t *data;
+    size_t bytes;
+} mr_model_bytes;
+
 typedef struct ort_model {
     mr_model base;
+    mr_model_bytes bytes; /* until there is a session */
     const ort_runtime *ort;
     ort_session *session; /* NULL: so far only the file was read */
     char *library;        /* the runtime that was asked for; NULL: any */

@@ -107,6 +107,89 @@ def refused():
     assert hidden.graph.node[0].attribute[0].t.external_data
 
 
+def varint(value, bytes_least=1):
+    text = bytearray()
+    while value >= 0x80 or len(text) + 1 < bytes_least:
+        text.append(value & 0x7f | 0x80)
+        value >>= 7
+    return bytes(text) + bytes([value])
+
+
+def field(number, content, more=0, least=1):
+    """A field of protobuf by hand; `more` is added to its key, which is written in at least so many bytes."""
+    key = varint((number << 3 | (0 if isinstance(content, int) else 2)) + more, least)
+    return key + (varint(content) if isinstance(content, int) else varint(len(content)) + content)
+
+
+def disguised():
+    """Weights elsewhere again, in fields whose keys have more than 32 bits: protobuf's C++ cuts these and finds the fields
+    of old. ONNX Runtime does load the other file; a key of more than five bytes is not read by it either."""
+    np.full(5, 42, "f4").tofile("disguised.data")
+    model = save("disguised", [helper.make_node("Add", ["x", "far"], ["y"])], [("x", TensorProto.FLOAT, ["n", 5])],
+                 [("y", TensorProto.FLOAT, ["n", 5])])
+    location = field(1, b"location") + field(2, b"disguised.data")
+    for name, more, least in (("disguised", 1 << 32, 1), ("overlong", 0, 6)):
+        tensor = field(1, 5) + field(2, 1) + field(8, b"far") + field(13, location, more, least) + \
+            field(14, 1, more, least)
+        graph = model.graph.SerializeToString() + field(5, tensor)
+        rest = onnx.ModelProto()
+        rest.CopyFrom(model)
+        rest.ClearField("graph")
+        pathlib.Path(name + ".onnx").write_bytes(rest.SerializeToString() + field(7, graph))
+    session = onnxruntime.InferenceSession("disguised.onnx", providers=["CPUExecutionProvider"])
+    got, = session.run(None, {"x": np.zeros((1, 5), "f4")})
+    assert (got == 42).all(), "ONNX Runtime does not load the other file any more"
+    default = helper.make_attribute("value", onnx.load("outside.onnx", load_external_data=False).graph.initializer[0])
+    function = helper.make_function("own", "Far", ["x"], ["y"], [
+        helper.make_node("Constant", [], ["far"]), helper.make_node("Add", ["x", "far"], ["y"])],
+        [helper.make_opsetid("", 13)], attribute_protos=[default])
+    graph = helper.make_graph([helper.make_node("Far", ["x"], ["y"], domain="own")], "default",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 5])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5])])
+    sets = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
+    onnx.save(helper.make_model(graph, functions=[function], opset_imports=sets), "default.onnx")
+    save("compiled", [helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", embed_mode=0,
+                                       ep_cache_context="engine.bin")],
+         [("x", TensorProto.FLOAT, ["n", 5])], [("y", TensorProto.FLOAT, ["n", 5])])
+
+
+def spoilt():
+    """Weights with one number that is none, in the ways that a file can hold them; and a limit and a mask, which may be
+    infinite."""
+    shapes = [("x", TensorProto.FLOAT, ["n", 5])], [("y", TensorProto.FLOAT, ["n", 2])]
+    good = np.arange(10, dtype="f4").reshape(5, 2)
+    bad = good.copy()
+    bad[3, 1] = np.nan
+
+    def gemm(name, weight, bias=np.zeros(2, "f4")):
+        return save(name, [helper.make_node("Gemm", ["x", "fc.weight", "fc.bias"], ["y"])], *shapes,
+                    [("fc.weight", weight), ("fc.bias", bias)])
+    gemm("nan-weight", bad)
+    gemm("nan-bias", good, np.array([0, np.inf], "f4"))
+    half = [helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+            helper.make_node("MatMul", ["h", "w"], ["p"]), helper.make_node("Cast", ["p"], ["y"], to=TensorProto.FLOAT)]
+    save("nan-half", half, *shapes, [("w", np.where(np.isnan(bad), -np.inf, bad).astype("f2"))])
+    constant = numpy_helper.from_array(bad, "w")
+    save("nan-constant", [helper.make_node("Constant", [], ["w"], value=constant),
+                          helper.make_node("MatMul", ["x", "w"], ["y"])], *shapes)
+    listed = gemm("nan-listed", good)
+    listed.graph.initializer[0].CopyFrom(helper.make_tensor("fc.weight", TensorProto.FLOAT, (5, 2), bad.flatten()))
+    assert not listed.graph.initializer[0].raw_data
+    onnx.save(listed, "nan-listed.onnx")
+    images = np.zeros((4, 3, 3, 3), "f4")
+    images[2, 0, 1, 2] = np.nan
+    save("nan-conv", [helper.make_node("Conv", ["x", "kernel"], ["y"])], [("x", TensorProto.FLOAT, ["n", 3, 8, 6])],
+         [("y", TensorProto.FLOAT, ["n", 4, 6, 4])], [("kernel", images)])
+    rows = [("x", TensorProto.FLOAT, ["n", 5])], [("y", TensorProto.FLOAT, ["n", 5])]
+    raw("masked", run(save("masked", [helper.make_node("Clip", ["x", "", "most"], ["c"]),
+                                      helper.make_node("Add", ["c", "mask"], ["y"])], *rows,
+                           [("most", np.array(np.inf, "f4")), ("mask", np.array([0, 0, 0, 0, -np.inf], "f4"))]),
+                      {"x": np.fromfile("pairs.raw", "f4").reshape(-1, 5)})[0])
+    weights = np.fromfile("head.npy", "f4")[-36:].reshape(6, 6)
+    weights[4, 5] = np.nan
+    np.save("nan-head.npy", weights)
+
+
 def declared():
     """Networks that declare themselves in ways of their own: weights listed among the inputs, as old files have it; a size
     of which nothing is known; an output that is no tensor; one of no declared shape; more inputs than are supported."""
@@ -151,10 +234,12 @@ def main():
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     os.makedirs(sys.argv[1])
     os.chdir(sys.argv[1])
-    for make in (convolution, two_inputs, refused, declared, classifier):
+    for make in (convolution, two_inputs, refused, disguised, declared, classifier, spoilt):
         make()
     pathlib.Path("garbage.onnx").write_bytes(b"this is no network")
     pathlib.Path("cut.onnx").write_bytes(pathlib.Path("any-batch.onnx").read_bytes()[:-50])
+    pathlib.Path("pickled.onnx").write_bytes(b"PK\x03\x04archive/data.pkl")
+    pathlib.Path("empty.onnx").write_bytes(b"")
     library, = glob.glob(os.path.join(os.path.dirname(onnxruntime.__file__), "capi", "libonnxruntime.so*"))
     pathlib.Path("library").write_text(library)
 

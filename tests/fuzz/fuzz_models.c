@@ -1,0 +1,68 @@
+/* Any bytes as the files of a classifier: a model, weights, labels. Nothing may crash or be read beyond its end, and what
+ * is refused is refused with a reason. The first byte chooses the file.
+ *
+ *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DMILLRACE_FUZZ=ON && ninja -C build/fuzz fuzz_models
+ *     mkdir -p corpus && build/fuzz/fuzz_models -max_len=4096 corpus */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "millrace/status.h"
+#include "stages/model/labels.h"
+#include "stages/model/npy.h"
+#include "stages/model/onnx_file.h"
+#include "stages/model/onnx_signature.h"
+#include "stages/model/onnx_weights.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void expect_reason(int status) {
+    if (status != MR_OK && !*mr_message())
+        abort();
+}
+
+static void read_file(const uint8_t *data, size_t bytes, int labels) {
+    char path[64];
+    int file = memfd_create("fuzz", MFD_CLOEXEC);
+    if (file < 0 || write(file, data, bytes) != (ssize_t)bytes)
+        abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    mr_matrix_f32 matrix = {0}, seen = {0};
+    mr_labels read = {0};
+    if (labels) {
+        expect_reason(mr_labels_read(path, &read));
+    } else {
+        int status = mr_npy_read(path, &matrix);
+        expect_reason(status);
+        if (mr_npy_look(path, &seen) != status || seen.rows != matrix.rows || seen.columns != matrix.columns)
+            abort();
+    }
+    mr_npy_free(&matrix);
+    mr_labels_free(&read);
+    close(file);
+}
+
+static void read_model(const uint8_t *data, size_t bytes) {
+    static mr_onnx_signature signature;
+    mr_onnx_facts facts;
+    int status = mr_onnx_scan(data, bytes, "out", &facts);
+    expect_reason(status);
+    if (status)
+        return;
+    expect_reason(mr_onnx_check_weights(data, bytes));
+    mr_onnx_read_signature(data, bytes, &signature);
+}
+
+/* libFuzzer's own name for what it calls. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    if (bytes == 0)
+        return 0;
+    if (data[0] % 3 == 0)
+        read_model(data + 1, bytes - 1);
+    else
+        read_file(data + 1, bytes - 1, data[0] % 3 == 1);
+    return 0;
+}
