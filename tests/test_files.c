@@ -66,6 +66,92 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state) {
     assert_int_equal(unlink(in_scratch("place")), 0);
 }
 
+/* Whoever can write into the folder could else have another file of this user emptied. */
+static void what_stands_beside_is_not_written_through(void **state) {
+    (void)state;
+    char victim[256], part[256], text[8] = "";
+    snprintf(victim, sizeof victim, "%s", in_scratch("victim"));
+    snprintf(part, sizeof part, "%s", in_scratch("place.part"));
+    assert_int_equal(mr_file_replace(victim, "mine", 4), MR_OK);
+    assert_int_equal(symlink(victim, part), 0);
+    assert_int_equal(mr_file_replace(in_scratch("place"), "new", 3), MR_OK);
+    mr_file_bytes read = {0};
+    assert_int_equal(mr_file_read("it", victim, 100, 0, &read), MR_OK);
+    assert_string_equal((char *)read.data, "mine");
+    free(read.data);
+    assert_int_equal(readlink(in_scratch("place"), text, sizeof text), -1);
+    /* What a killed process has left is in nobody's way. */
+    FILE *stale = fopen(part, "w");
+    assert_non_null(stale);
+    assert_true(fputs("a longer one that was never finished", stale) >= 0);
+    fclose(stale);
+    assert_int_equal(mr_file_replace(in_scratch("place"), "newer", 5), MR_OK);
+    assert_int_equal(mr_file_read("it", in_scratch("place"), 100, 0, &read), MR_OK);
+    assert_string_equal((char *)read.data, "newer");
+    free(read.data);
+    assert_int_equal(mkdir(part, 0700), 0);
+    assert_int_not_equal(mr_file_replace(in_scratch("place"), "x", 1), MR_OK);
+    assert_non_null(strstr(mr_message(), "place.part"));
+    assert_int_equal(rmdir(part), 0);
+    assert_int_equal(unlink(in_scratch("place")), 0);
+    assert_int_equal(unlink(victim), 0);
+}
+
+static void a_lock_has_one_owner_at_a_time(void **state) {
+    (void)state;
+    char path[256], owner[32];
+    int mine = -1, other = -1, ended, ends[2];
+    snprintf(path, sizeof path, "%s", in_scratch("kept"));
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int held = -1;
+        if (mr_file_lock(path, &held) || write(ends[1], "x", 1) != 1)
+            _exit(1);
+        pause();
+    }
+    assert_int_equal(read(ends[0], owner, 1), 1);
+    assert_int_equal(mr_file_lock(path, &mine), MR_ERROR_IO);
+    snprintf(owner, sizeof owner, "(process %d)", (int)child);
+    assert_non_null(strstr(mr_message(), owner));
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    /* The lock has ended with its owner, whose file is still there. */
+    assert_true(exists(in_scratch("kept.lock")));
+    assert_int_equal(mr_file_lock(path, &mine), MR_OK);
+    assert_int_equal(mr_file_lock(path, &other), MR_ERROR_IO);
+    mr_file_unlock(path, mine);
+    assert_false(exists(in_scratch("kept.lock")));
+    assert_int_equal(mr_file_lock(path, &mine), MR_OK);
+    mr_file_unlock(path, mine);
+    assert_int_equal(symlink("/dev/null", in_scratch("kept.lock")), 0);
+    assert_int_equal(mr_file_lock(path, &mine), MR_ERROR_IO);
+    assert_int_equal(unlink(in_scratch("kept.lock")), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void files_are_read_whole_or_not_at_all(void **state) {
+    (void)state;
+    mr_file_bytes read = {0};
+    assert_int_equal(mr_file_replace(in_scratch("whole"), "12345", 5), MR_OK);
+    assert_int_equal(mr_file_read("the thing", in_scratch("whole"), 5, 10, &read), MR_OK);
+    assert_int_equal(read.bytes, 5);
+    assert_string_equal((char *)read.data, "12345");
+    memset(read.data + 5, 'x', 10);
+    free(read.data);
+    assert_int_equal(mr_file_read("the thing", in_scratch("whole"), 4, 0, &read), MR_ERROR_DATA);
+    assert_non_null(strstr(mr_message(), "has 5 bytes, and at most 4 are read"));
+    assert_int_equal(unlink(in_scratch("whole")), 0);
+    assert_int_equal(mr_file_read("the thing", in_scratch("whole"), 5, 0, &read), MR_ERROR_NO_INPUT);
+    assert_int_equal(mr_file_read("the thing", scratch, 5, 0, &read), MR_ERROR_DATA);
+    assert_non_null(strstr(mr_message(), "the thing"));
+    assert_non_null(strstr(mr_message(), "is a folder"));
+    assert_int_equal(mkfifo(in_scratch("whole"), 0600), 0);
+    assert_int_equal(mr_file_read("the thing", in_scratch("whole"), 5, 0, &read), MR_ERROR_DATA);
+    assert_int_equal(unlink(in_scratch("whole")), 0);
+}
+
 /* ---- folders --------------------------------------------------------------------------------------------------- */
 
 /* Makes one as a process does that is killed. */
@@ -146,6 +232,9 @@ static void where_none_can_be_made_it_says_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_replaced_whole_or_not_at_all),
+        cmocka_unit_test(what_stands_beside_is_not_written_through),
+        cmocka_unit_test(a_lock_has_one_owner_at_a_time),
+        cmocka_unit_test(files_are_read_whole_or_not_at_all),
         cmocka_unit_test(what_killed_ones_leave_is_removed),
         cmocka_unit_test(what_is_held_stays),
         cmocka_unit_test(what_is_not_ours_stays),

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/memory.h"
 #include "millrace/status.h"
 
 int mr_file_fail(const char *verb, const char *path) {
@@ -68,9 +69,19 @@ int mr_file_continue(const char *path, int *fd) {
 
 enum { PATH_BYTES = 4096 };
 
+/* What stands there was left behind by a process that died, or put there by somebody else; a link is removed, and not
+ * what it leads to. */
+static int open_new(const char *path) {
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+    int fd = open(path, flags, 0666);
+    if (fd < 0 && errno == EEXIST && !unlink(path))
+        fd = open(path, flags, 0666);
+    return fd;
+}
+
 static int write_new(const char *path, const void *content, size_t bytes) {
     const char *at = content;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0666);
+    int fd = open_new(path);
     if (fd < 0)
         return mr_file_fail("write to", path);
     while (bytes > 0) {
@@ -111,4 +122,115 @@ int mr_file_replace(const char *path, const void *content, size_t bytes) {
     if (status)
         unlink(part);
     return status ? status : sync_folder(path);
+}
+
+/* ---- locking --------------------------------------------------------------------------------------------------- */
+
+/* Whether the path still leads to the file: who held its lock before may have removed it. */
+static bool is_there(const char *path, int fd) {
+    struct stat open_one, named;
+    return !fstat(fd, &open_one) && !lstat(path, &named) && open_one.st_dev == named.st_dev &&
+           open_one.st_ino == named.st_ino;
+}
+
+static int refuse_locked(const char *path, int fd) {
+    char owner[24] = "";
+    ssize_t got = pread(fd, owner, sizeof owner - 1, 0);
+    size_t digits = got > 0 ? strspn(owner, "0123456789") : 0;
+    owner[digits] = '\0';
+    return mr_fail(MR_ERROR_IO, "%s is in use by another run%s%s%s; end that one, or give this one a file of its own",
+                   path, digits ? " (process " : "", owner, digits ? ")" : "");
+}
+
+/* Opens and locks "NAME.lock"; *fd is -1 where it was removed in between. */
+static int try_lock(const char *path, const char *lock, int *fd) {
+    char owner[24];
+    int opened = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (opened < 0)
+        return mr_file_fail("write to", lock);
+    bool locked = flock(opened, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    int status = locked ? refuse_locked(path, opened) : MR_OK;
+    int length = snprintf(owner, sizeof owner, "%ld\n", (long)getpid());
+    if (!status && is_there(lock, opened)) {
+        *fd = opened;
+        return ftruncate(opened, 0) || pwrite(opened, owner, (size_t)length, 0) < 0 ? mr_file_fail("write to", lock)
+                                                                                    : MR_OK;
+    }
+    close(opened);
+    return status;
+}
+
+int mr_file_lock(const char *path, int *fd) {
+    char lock[PATH_BYTES];
+    int status = MR_OK, locked = -1;
+    if ((size_t)snprintf(lock, sizeof lock, "%s.lock", path) >= sizeof lock)
+        return mr_fail(MR_ERROR_IO, "%s: the path is too long", path);
+    while (!status && locked < 0)
+        status = try_lock(path, lock, &locked);
+    if (status && locked >= 0)
+        mr_file_unlock(path, locked);
+    else if (!status)
+        *fd = locked;
+    return status;
+}
+
+/* Removed while it is locked, so that it is nobody else's. */
+void mr_file_unlock(const char *path, int fd) {
+    char lock[PATH_BYTES];
+    if (fd < 0)
+        return;
+    if ((size_t)snprintf(lock, sizeof lock, "%s.lock", path) < sizeof lock && is_there(lock, fd))
+        unlink(lock);
+    close(fd);
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+static int judge(const char *what, const char *path, int fd, size_t most, size_t *bytes) {
+    struct stat found;
+    if (fstat(fd, &found))
+        return mr_fail(MR_ERROR_IO, "cannot read %s %s: %s", what, path, strerror(errno));
+    if (S_ISDIR(found.st_mode))
+        return mr_fail(MR_ERROR_DATA, "%s %s is a folder, not a file", what, path);
+    if (!S_ISREG(found.st_mode))
+        return mr_fail(MR_ERROR_DATA, "%s %s is no file", what, path);
+    if (found.st_size == 0)
+        return mr_fail(MR_ERROR_DATA, "%s %s is an empty file", what, path);
+    if ((uint64_t)found.st_size > most)
+        return mr_fail(MR_ERROR_DATA, "%s %s has %lld bytes, and at most %zu are read", what, path,
+                       (long long)found.st_size, most);
+    *bytes = (size_t)found.st_size;
+    return MR_OK;
+}
+
+static int read_bytes(const char *what, const char *path, int fd, mr_file_bytes *to) {
+    for (size_t done = 0; done < to->bytes;) {
+        ssize_t got = read(fd, to->data + done, to->bytes - done);
+        if (got < 0 && errno != EINTR)
+            return mr_fail(MR_ERROR_IO, "cannot read %s %s: %s", what, path, strerror(errno));
+        if (got == 0)
+            return mr_fail(MR_ERROR_DATA, "%s %s has become shorter while it was read", what, path);
+        done += got > 0 ? (size_t)got : 0;
+    }
+    to->data[to->bytes] = 0;
+    return MR_OK;
+}
+
+int mr_file_read(const char *what, const char *path, size_t most, size_t room, mr_file_bytes *to) {
+    mr_file_bytes made = {0};
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return mr_fail(errno == EACCES || errno == EPERM ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT,
+                       "cannot read %s %s: %s", what, path, strerror(errno));
+    int status = judge(what, path, fd, most, &made.bytes);
+    if (!status && !(made.data = mr_alloc(made.bytes + room + 1)))
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for %s %s", what, path);
+    if (!status)
+        status = read_bytes(what, path, fd, &made);
+    close(fd);
+    if (status)
+        mr_free(made.data);
+    else
+        *to = made;
+    return status;
 }

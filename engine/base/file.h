@@ -1,10 +1,11 @@
-/* Files that are written from their beginning. Any thread.
+/* Files that are written from their beginning, or read whole. Any thread.
  * Errors: MR_ERROR_PERMISSION, MR_ERROR_IO, with the path and what the system says. */
 #ifndef MILLRACE_BASE_FILE_H
 #define MILLRACE_BASE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Opens, or makes, a file, without waiting. A regular one is locked for as long as it is open, so that no two stages
  * or programs write into each other, and emptied only once it is locked. */
@@ -13,8 +14,23 @@ int mr_file_take(const char *path, int *fd, bool *regular);
  * MR_ERROR_NO_INPUT where there is none, MR_ERROR_IO where it is no regular file. */
 int mr_file_continue(const char *path, int *fd);
 /* Puts a file with that content in the place of the one of that name, whole or not at all: it is written beside it
- * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. One at a time for each name. */
+ * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. A "NAME.part" that was left behind is
+ * removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). */
 int mr_file_replace(const char *path, const void *content, size_t bytes);
+/* Keeps other programs off the file of that name, which may be replaced and need not be there: "NAME.lock" is made and
+ * locked, with this process's number in it. MR_ERROR_IO where it is locked already, with the number of its owner. A file
+ * system without locks is not a failure. *fd is closed, and "NAME.lock" removed, by mr_file_unlock; the lock ends with
+ * the process in any case. */
+int mr_file_lock(const char *path, int *fd);
+void mr_file_unlock(const char *path, int fd);
+/* Reads a regular file whole, once. `what` is for messages: "the labels". Behind the bytes there is room for `room` more,
+ * and for a zero, which is there. The caller frees. MR_ERROR_NO_INPUT, MR_ERROR_MEMORY; MR_ERROR_DATA where it is not a
+ * regular file, or larger than `most` bytes. */
+typedef struct mr_file_bytes {
+    uint8_t *data;
+    size_t bytes;
+} mr_file_bytes;
+int mr_file_read(const char *what, const char *path, size_t most, size_t room, mr_file_bytes *to);
 /* mr_fail with errno in words: "cannot write to results.jsonl: No space left on device". */
 int mr_file_fail(const char *verb, const char *path);
 

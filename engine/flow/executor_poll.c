@@ -63,7 +63,8 @@ bool mr_executor_poll(mr_executor *executor) {
     pthread_mutex_unlock(&executor->lock);
     found = peek_all(executor, true) || found;
     pthread_mutex_lock(&executor->lock);
-    executor->polling = executor->poked = false;
+    executor->polling = false;
+    executor->poked = false;
     return found || executor->queued || executor->stopping || executor->poll_until_ns > until_ns;
 }
 

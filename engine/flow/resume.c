@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <xxhash.h>
 #include <yajl/yajl_tree.h>
 
@@ -31,6 +32,7 @@ typedef struct mark {
 struct mr_resume {
     mr_graph *graph;
     char *path;
+    int lock_fd;          /* keeps another run off the checkpoint */
     size_t source_count;
     mark *marks;
     bool continues;
@@ -59,29 +61,51 @@ static yajl_val member(yajl_val of, const char *name, yajl_type type) {
     return of ? yajl_tree_get(of, path, type) : NULL;
 }
 
-static bool is_true(yajl_val of, const char *name) {
-    return YAJL_IS_TRUE(member(of, name, yajl_t_any));
+/* A number that is none, or below zero, would settle frames that nobody has seen: no guess is made. */
+static int read_number(mr_resume *resume, const char *id, const char *name, yajl_val value, int64_t most,
+                       int64_t *number) {
+    *number = YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : -1;
+    if (*number >= 0 && *number <= most)
+        return MR_OK;
+    return mr_fail(MR_ERROR_DATA, "%s: sources.%.100s.%s is %.40s, and a whole number from 0 to %lld is expected (or null "
+                   "for both epoch and seq): the checkpoint is damaged; remove it to begin anew, with the results of the "
+                   "earlier run written over", resume->path, id, name,
+                   YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value) : value ? "no number" : "missing", (long long)most);
+}
+
+/* How far the source had got: two numbers, or null for both. */
+static int read_reach(mr_resume *resume, const char *id, yajl_val one, mark *to) {
+    yajl_val epoch = member(one, "epoch", yajl_t_any), seq = member(one, "seq", yajl_t_any);
+    int64_t numbers[2];
+    to->any = !(YAJL_IS_NULL(epoch) && YAJL_IS_NULL(seq));
+    if (!to->any)
+        return MR_OK;
+    int status = read_number(resume, id, "epoch", epoch, UINT32_MAX, &numbers[0]);
+    if (!status)
+        status = read_number(resume, id, "seq", seq, INT64_MAX, &numbers[1]);
+    if (!status)
+        to->last = (mr_reach_frame){.epoch = (uint32_t)numbers[0], .seq = (uint64_t)numbers[1]};
+    return status;
 }
 
 static int read_mark(mr_resume *resume, uint32_t source, yajl_val sources) {
     const char *id = resume->graph->plan->vertices[source].id;
     mark *to = &resume->marks[source];
     yajl_val one = member(sources, id, yajl_t_object), of = member(one, "of", yajl_t_string);
+    yajl_val ended = member(one, "ended", yajl_t_any);
     char why[256];
     if (!one)
         snprintf(why, sizeof why, "it has no source %.100s", id);
     else if (!YAJL_IS_STRING(of) || strcmp(of->u.string, to->of) != 0)
         snprintf(why, sizeof why, "source %.100s has other options now", id);
+    else if (!YAJL_IS_TRUE(ended) && !YAJL_IS_FALSE(ended))
+        snprintf(why, sizeof why, "sources.%.100s.ended is neither true nor false", id);
     else
         why[0] = '\0';
     if (*why)
         return not_ours(resume, why);
-    yajl_val epoch = member(one, "epoch", yajl_t_number), seq = member(one, "seq", yajl_t_number);
-    to->any = epoch && seq && YAJL_IS_INTEGER(epoch) && YAJL_IS_INTEGER(seq);
-    if (to->any)
-        to->last = (mr_reach_frame){.epoch = (uint32_t)YAJL_GET_INTEGER(epoch), .seq = (uint64_t)YAJL_GET_INTEGER(seq)};
-    to->over = is_true(one, "ended");
-    return MR_OK;
+    to->over = YAJL_IS_TRUE(ended);
+    return read_reach(resume, id, one, to);
 }
 
 static int take_checkpoint(mr_resume *resume, const char *text) {
@@ -100,20 +124,14 @@ static int take_checkpoint(mr_resume *resume, const char *text) {
 }
 
 static int read_checkpoint(mr_resume *resume) {
-    FILE *file = fopen(resume->path, "re");
-    if (!file)
-        return errno == ENOENT ? MR_OK : mr_file_fail("read", resume->path);
-    char *text = mr_alloc(MOST_BYTES + 1);
-    size_t bytes = text ? fread(text, 1, MOST_BYTES, file) : 0;
-    int status = text ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
-    if (!status && ferror(file))
-        status = mr_file_fail("read", resume->path);
-    fclose(file);
-    if (!status) {
-        text[bytes] = '\0';
-        status = take_checkpoint(resume, text);
-    }
-    mr_free(text);
+    mr_file_bytes file;
+    if (access(resume->path, F_OK) && errno == ENOENT)
+        return MR_OK;
+    int status = mr_file_read("the checkpoint", resume->path, MOST_BYTES, 0, &file);
+    if (status)
+        return status;
+    status = take_checkpoint(resume, (const char *)file.data);
+    mr_free(file.data);
     return status;
 }
 
@@ -289,6 +307,7 @@ int mr_resume_create(mr_resume **resume, mr_graph *graph, const char *path) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
     made->graph = graph;
+    made->lock_fd = -1;
     made->source_count = graph->plan->source_count;
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
@@ -298,6 +317,8 @@ int mr_resume_create(mr_resume **resume, mr_graph *graph, const char *path) {
                                            : mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
     for (uint32_t s = 0; !status && s < made->source_count; s++)
         snprintf(made->marks[s].of, OF_TEXT, "%016" PRIx64, mr_resume_digest(&graph->plan->vertices[s]));
+    if (!status)
+        status = mr_file_lock(path, &made->lock_fd);
     if (!status)
         status = read_checkpoint(made);
     if (!status)
@@ -315,6 +336,7 @@ void mr_resume_destroy(mr_resume **resume) {
     if (!gone)
         return;
     mr_resume_end(gone);
+    mr_file_unlock(gone->path, gone->lock_fd);
     pthread_cond_destroy(&gone->changed);
     pthread_mutex_destroy(&gone->lock);
     mr_free(gone->path);

@@ -31,8 +31,8 @@ typedef struct mr_graph mr_graph;
 
 /* Reads the checkpoint, if there is one, and checks that the pipeline can be continued: MR_ERROR_CONFIG where a sink
  * cannot continue what it writes, or one takes several ways of one source, whose records nothing tells apart, or where
- * no source gives the same frames again; MR_ERROR_DATA where it is the checkpoint of something else; MR_ERROR_IO,
- * MR_ERROR_PERMISSION, MR_ERROR_MEMORY. Instances are wired already. */
+ * no source gives the same frames again; MR_ERROR_DATA where it is the checkpoint of something else, or holds what
+ * none holds; MR_ERROR_IO, also where another run has it (FILE.lock); MR_ERROR_PERMISSION, MR_ERROR_MEMORY. Instances are wired already. */
 int mr_resume_create(mr_resume **resume, mr_graph *graph, const char *path);
 void mr_resume_destroy(mr_resume **resume);
 

@@ -1,13 +1,9 @@
 #include "stages/model/labels.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
@@ -31,34 +27,6 @@ static int check_text(const char *path, const char *text, size_t bytes) {
         line += text[at] == '\n';
         at += step;
     }
-    return MR_OK;
-}
-
-static int read_text(const char *path, char **text, size_t *bytes) {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read the labels %s: %s",
-                       path, strerror(errno));
-    struct stat facts;
-    int status = MR_OK;
-    char *made = NULL;
-    if (fstat(file, &facts) || !S_ISREG(facts.st_mode) || facts.st_size == 0 || facts.st_size > MR_LABELS_MAX_BYTES)
-        status = mr_fail(MR_ERROR_DATA, "the labels %s are no file, an empty one, or one of more than %d MiB", path,
-                         MR_LABELS_MAX_BYTES >> 20);
-    else if (!(made = mr_calloc((size_t)facts.st_size + 1, 1)))
-        status = mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
-    ssize_t got = status ? 0 : read(file, made, (size_t)facts.st_size);
-    if (got < 0)
-        status = mr_fail(MR_ERROR_IO, "cannot read the labels %s: %s", path, strerror(errno));
-    close(file);
-    if (!status)
-        status = check_text(path, made, (size_t)got);
-    if (status) {
-        mr_free(made);
-        return status;
-    }
-    *text = made;
-    *bytes = (size_t)got;
     return MR_OK;
 }
 
@@ -86,15 +54,19 @@ static int split(const char *path, mr_labels *labels, char *text) {
 
 int mr_labels_read(const char *path, mr_labels *labels) {
     mr_labels made = {0};
-    size_t bytes = 0;
-    int status = read_text(path, &made.text, &bytes);
+    mr_file_bytes file;
+    int status = mr_file_read("the labels", path, MR_LABELS_MAX_BYTES, 0, &file);
     if (status)
         return status;
+    made.text = (char *)file.data;
+    status = check_text(path, made.text, file.bytes);
     size_t skipped = mark_bytes(made.text);
-    made.count = count_lines(made.text + skipped, bytes - skipped);
-    made.item = mr_calloc(made.count, sizeof *made.item);
-    status =
-        made.item ? split(path, &made, made.text + skipped) : mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
+    made.count = count_lines(made.text + skipped, file.bytes - skipped);
+    made.item = status ? NULL : mr_calloc(made.count, sizeof *made.item);
+    if (!status && !made.item)
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for the labels %s", path);
+    if (!status)
+        status = split(path, &made, made.text + skipped);
     if (status)
         mr_labels_free(&made);
     else

@@ -1,14 +1,11 @@
 /* Models run by ONNX Runtime: on the processor by one thread, one node after the other; what is concurrent is
  * millrace's affair: several workers are inside one session at a time, and each runs its own frames. On a CUDA device
  * see ort_device.c. */
-#include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
@@ -45,59 +42,11 @@ static size_t find_type(int ort) {
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
 /* A file of ONNX is one message of protobuf, which ends at 2 GiB; ONNX Runtime takes the size as an int. */
-static const int64_t most_bytes = INT32_MAX - MR_ONNX_OUTPUT_BYTES - 4096;
-
-static int judge_file(const char *path, const struct stat *facts) {
-    if (S_ISDIR(facts->st_mode))
-        return mr_fail(MR_ERROR_DATA, "the model %s is a folder, not an ONNX file", path);
-    if (!S_ISREG(facts->st_mode))
-        return mr_fail(MR_ERROR_DATA, "the model %s is no file", path);
-    if (facts->st_size == 0)
-        return mr_fail(MR_ERROR_DATA, "the model %s is an empty file", path);
-    if (facts->st_size > most_bytes)
-        return mr_fail(MR_ERROR_DATA, "the model %s has %lld bytes, and a model in one ONNX file ends at 2 GiB", path,
-                       (long long)facts->st_size);
-    return MR_OK;
-}
-
-static int read_bytes(int file, const char *path, mr_model_bytes *to) {
-    for (size_t done = 0; done < to->bytes;) {
-        ssize_t got = read(file, to->data + done, to->bytes - done);
-        if (got < 0 && errno != EINTR)
-            return mr_fail(MR_ERROR_IO, "cannot read the model %s: %s", path, strerror(errno));
-        if (got == 0)
-            return mr_fail(MR_ERROR_DATA, "the model %s has become shorter while it was read", path);
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return MR_OK;
-}
-
-/* Reads the whole file, once: what was checked is what is loaded, whatever becomes of the path or of the file. Behind
- * it there is room for `room` more bytes. */
-static int read_file(const char *path, size_t room, mr_model_bytes *to) {
-    struct stat facts;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_NO_INPUT, "cannot read the model %s: %s",
-                       path, strerror(errno));
-    int status = fstat(file, &facts) ? mr_fail(MR_ERROR_IO, "cannot read the model %s: %s", path, strerror(errno))
-                                     : judge_file(path, &facts);
-    mr_model_bytes made = {.bytes = status ? 0 : (size_t)facts.st_size};
-    if (!status && !(made.data = mr_alloc(made.bytes + room)))
-        status = mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", path);
-    if (!status)
-        status = read_bytes(file, path, &made);
-    close(file);
-    if (status)
-        mr_free(made.data);
-    else
-        *to = made;
-    return status;
-}
+static const size_t most_bytes = INT32_MAX - MR_ONNX_OUTPUT_BYTES - 4096;
 
 static void forget_bytes(ort_model *m) {
     mr_free(m->bytes.data);
-    m->bytes = (mr_model_bytes){0};
+    m->bytes = (mr_file_bytes){0};
 }
 
 /* Whether the bytes may be loaded, and whether `tensor` stands in them. */
@@ -380,11 +329,12 @@ static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside
     return status;
 }
 
-/* The bytes are kept where there is no session yet: what was only read may be loaded to be tried. */
+/* The file is read whole, once: what was checked is what is loaded, whatever becomes of the path or of the file. The bytes
+ * are kept where there is no session yet: what was only read may be loaded to be tried. */
 static int fill_model(ort_model *m, const mr_model_params *params) {
     bool inside = false;
     size_t room = params->tensor ? strlen(params->tensor) + MR_ONNX_OUTPUT_BYTES : 0;
-    int status = read_file(params->path, room, &m->bytes);
+    int status = mr_file_read("the model", params->path, most_bytes, room, &m->bytes);
     if (!status)
         status = inspect_bytes(m, params->tensor, &inside);
     if (!status && !(params->brief && take_declared(m, params->tensor)))

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_STAGES_MODEL_ORT_MODEL_H
 #define MILLRACE_STAGES_MODEL_ORT_MODEL_H
 
+#include "engine/base/file.h"
 #include "stages/model/ort_api.h"
 #include "stages/model/runtime.h"
 
@@ -15,15 +16,9 @@ typedef struct ort_device {
     void *fixed; /* with graph: where it finds inputs and outputs, those of the first binding that was run */
 } ort_device;
 
-/* A model's file, as it was read. */
-typedef struct mr_model_bytes {
-    uint8_t *data;
-    size_t bytes;
-} mr_model_bytes;
-
 typedef struct ort_model {
     mr_model base;
-    mr_model_bytes bytes; /* until there is a session */
+    mr_file_bytes bytes; /* until there is a session */
     const ort_runtime *ort;
     ort_session *session; /* NULL: so far only the file was read */
     char *library;        /* the runtime that was asked for; NULL: any */

@@ -5,6 +5,7 @@ import pathlib
 import random
 import shutil
 import signal
+import subprocess
 import time
 
 import clips
@@ -246,6 +247,49 @@ class Resume(Case):
         to_screen = call([MILLRACE, "run", pipeline, "--resume", self.folder / "other", "--output", "-"])
         self.assertEqual(to_screen.returncode, 78, to_screen.stderr)
         self.assertFalse((self.folder / "other").exists())
+
+    def test_a_damaged_checkpoint_settles_nothing(self):
+        pipeline = self.write(SEVERAL.format(samples=SAMPLES, paced=""))
+        self.kill_amid(pipeline, 10)
+        kept, checkpoint = self.output.read_text(), json.loads(self.checkpoint.read_text())
+        for name, value, said in (("seq", -1, "sources.a.seq is -1"), ("epoch", -1, "sources.a.epoch is -1"),
+                                  ("epoch", 1 << 32, "sources.a.epoch is 4294967296"),
+                                  ("seq", 1 << 63, "sources.a.seq is 9223372036854775808"),
+                                  ("seq", 3.5, "sources.a.seq is 3.5"), ("seq", "12", "sources.a.seq is no number"),
+                                  ("seq", None, "sources.a.seq is no number"),
+                                  ("ended", "yes", "sources.a.ended is neither")):
+            with self.subTest(said):
+                damaged = json.loads(json.dumps(checkpoint))
+                damaged["sources"]["a"].update({"epoch": 0, "seq": 3, name: value})
+                self.checkpoint.write_text(json.dumps(damaged))
+                self.assertIn(said, self.finish(pipeline, 65))
+        del damaged["sources"]["a"]["seq"]
+        damaged["sources"]["a"]["ended"] = False
+        self.checkpoint.write_text(json.dumps(damaged))
+        self.assertIn("sources.a.seq is missing", self.finish(pipeline, 65))
+        self.assertEqual(self.output.read_text(), kept)
+        self.checkpoint.write_text(json.dumps(checkpoint))
+        self.finish(pipeline)
+
+    def test_two_runs_keep_off_one_checkpoint(self):
+        pipeline = self.write(SEVERAL.format(samples=SAMPLES, paced=", realtime: true"))
+        first = start(self.command(pipeline), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            until = time.monotonic() + TIMEOUT
+            while not self.checkpoint.exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            second = call([MILLRACE, "run", pipeline, "--resume", self.checkpoint, "--output",
+                           self.folder / "second.jsonl"])
+            self.assertEqual(second.returncode, 74, second.stderr)
+            self.assertIn(f"{self.checkpoint} is in use by another run (process {first.pid})", second.stderr)
+            self.assertFalse((self.folder / "second.jsonl").exists())
+        finally:
+            first.kill()
+            first.wait()
+        lock = self.folder / "checkpoint.lock"
+        self.assertTrue(lock.exists())
+        self.finish(self.write(SEVERAL.format(samples=SAMPLES, paced=", realtime: true")))
+        self.assertFalse(lock.exists())
 
 
 if __name__ == "__main__":
