@@ -16,6 +16,7 @@
 
 #include "engine/base/aside.h"
 #include "engine/base/file.h"
+#include "engine/base/memory.h"
 #include "millrace/status.h"
 
 static char scratch[] = "/tmp/test_files-XXXXXX";
@@ -78,7 +79,7 @@ static void what_stands_beside_is_not_written_through(void **state) {
     mr_file_bytes read = {0};
     assert_int_equal(mr_file_read("it", victim, 100, 0, &read), MR_OK);
     assert_string_equal((char *)read.data, "mine");
-    free(read.data);
+    mr_free(read.data);
     assert_int_equal(readlink(in_scratch("place"), text, sizeof text), -1);
     /* What a killed process has left is in nobody's way. */
     FILE *stale = fopen(part, "w");
@@ -88,7 +89,7 @@ static void what_stands_beside_is_not_written_through(void **state) {
     assert_int_equal(mr_file_replace(in_scratch("place"), "newer", 5), MR_OK);
     assert_int_equal(mr_file_read("it", in_scratch("place"), 100, 0, &read), MR_OK);
     assert_string_equal((char *)read.data, "newer");
-    free(read.data);
+    mr_free(read.data);
     assert_int_equal(mkdir(part, 0700), 0);
     assert_int_not_equal(mr_file_replace(in_scratch("place"), "x", 1), MR_OK);
     assert_non_null(strstr(mr_message(), "place.part"));
@@ -139,7 +140,7 @@ static void files_are_read_whole_or_not_at_all(void **state) {
     assert_int_equal(read.bytes, 5);
     assert_string_equal((char *)read.data, "12345");
     memset(read.data + 5, 'x', 10);
-    free(read.data);
+    mr_free(read.data);
     assert_int_equal(mr_file_read("the thing", in_scratch("whole"), 4, 0, &read), MR_ERROR_DATA);
     assert_non_null(strstr(mr_message(), "has 5 bytes, and at most 4 are read"));
     assert_int_equal(unlink(in_scratch("whole")), 0);
