@@ -129,11 +129,15 @@ static int refuse_nothing(mr_negotiation *n, const options *o) {
                      input->from, mr_format_set_print(&input->set, text, sizeof text), *list ? " with " : "", list);
 }
 
-static int check(const options *o, const mr_head *head, const mr_format *vector, const char *from) {
+/* *wrong: the option that is to blame. */
+static int check(const options *o, const mr_head *head, const mr_format *vector, const char *from,
+                 const char **wrong) {
     size_t length = vector_length(vector);
+    *wrong = "labels";
     if (o->weights && o->labels && head->labels.count != head->weights.rows)
         return mr_fail(MR_ERROR_CONFIG, "%s has %zu labels, but %s has the weights of %zu classes", o->labels,
                        head->labels.count, o->weights, head->weights.rows);
+    *wrong = o->weights ? "weights" : "labels";
     return length ? check_length(o, head, length, from) : MR_OK;
 }
 
@@ -159,17 +163,22 @@ static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format
 
 static int check_files(mr_negotiation *n, const options *o, const mr_format *vector) {
     mr_head head = {0}; /* without the numbers */
+    const char *wrong = NULL;
     int status = o->weights ? mr_npy_look(o->weights, &head.weights) : MR_OK;
     if (status)
-        return mr_refuse_status(n, status, "weights", "%s", mr_message());
-    status = o->labels ? mr_labels_read(o->labels, &head.labels) : MR_OK;
-    if (status)
-        return mr_refuse_status(n, status, "labels", "%s", mr_message());
-    status = check(o, &head, vector, n->inputs[0].from);
+        mr_refuse_status(n, status, "weights", "%s", mr_message());
+    int labels = o->labels ? mr_labels_read(o->labels, &head.labels) : MR_OK;
+    if (labels)
+        mr_refuse_status(n, labels, "labels", "%s", mr_message());
+    status = status ? status : labels;
+    if (!status && (status = check(o, &head, vector, n->inputs[0].from, &wrong)))
+        mr_refuse(n, wrong, "%s", mr_message());
     mr_labels_free(&head.labels);
+    if (status)
+        return status;
     plan_scratch(n, &head, vector);
     n->constant_bytes = o->weights ? head.weights.rows * head.weights.columns * sizeof(float) : 0;
-    return status ? mr_refuse(n, o->labels ? "labels" : "weights", "%s", mr_message()) : MR_OK;
+    return MR_OK;
 }
 
 static int negotiate(mr_negotiation *n) {

@@ -180,7 +180,8 @@ static const mr_option table[] = {
      .help = "average: the mean over all positions, for a tensor of channels x height x width"},
     {FIELD(normalize), .kind = MR_OPTION_ENUM, .fallback = "none", .choices = normalizations,
      .help = "l2: scaled to length 1"},
-    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "/usr/lib/libonnxruntime.so",
+    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,
+     .example = "/usr/lib/libonnxruntime.so",
      .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};

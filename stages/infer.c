@@ -167,7 +167,8 @@ static const mr_option table[] = {
      .example = "models/lite0.onnx", .help = "the ONNX file"},
     {FIELD(outputs), .kind = MR_OPTION_STRINGS, .example = "[boxes, scores]",
      .help = "which outputs to keep, by name; all where not given"},
-    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .example = "/usr/lib/libonnxruntime.so",
+    {FIELD(runtime), .kind = MR_OPTION_PATH, .file = MR_FILE_READ, .searched = true,
+     .example = "/usr/lib/libonnxruntime.so",
      .help = "the ONNX Runtime library; where not given it is looked for (MILLRACE_ONNXRUNTIME, then the loader's)"},
     MR_MODEL_DEVICE_OPTIONS(options, device),
     MR_OPTIONS_END};

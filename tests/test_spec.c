@@ -154,7 +154,7 @@ static void errors_name_the_override(void **state) {
         "    hint: write --set stages.decode.threads=2\n"
         "--set stages.open.queue (dir/p.yaml:7:31): error: this is not YAML: did not find expected ',' or ']' while "
         "parsing a flow sequence\n"
-        "    hint: a bracket or brace is not closed, or a comma is missing\n"
+        "    hint: the bracket or brace is not closed, or a comma is missing in it\n"
         "--set stages.shrink.siz (dir/p.yaml:8:11): error: stages.shrink: unknown key \"siz\"\n"
         "    hint: did you mean \"size\"?\n"
         "--set stages.learn.batch.size (dir/p.yaml:9:40): error: stages.learn.batch.size: expected a whole number such "

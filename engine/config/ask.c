@@ -1,6 +1,9 @@
 /* Asking one stage: told what can come in, it answers what comes out and what it takes. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "engine/config/negotiate.h"
 #include "engine/config/option.h"
@@ -149,6 +152,35 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
         if (vertex->outputs[i].follows >= 0)
             vertex->outputs[i].set = vertex->inputs[vertex->outputs[i].follows].set;
 }
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the file is known not to be there; all else is left to the stage, which opens it. */
+static bool is_missing(const mr_option *option, const char *path) {
+    struct stat about;
+    return path && option->file == MR_FILE_READ && option->kind == MR_OPTION_PATH && !option->searched &&
+           stat(path, &about) && (errno == ENOENT || errno == ENOTDIR);
+}
+
+bool mr_plan_check_files(mr_plan_builder *b, int v) {
+    const mr_spec_vertex *vertex = b->vertex[v];
+    bool there = true;
+    if (b->params.offline || mr_plan_is_unseen(b, v) || !vertex->type || !vertex->options || vertex->broken)
+        return true;
+    for (const mr_option *option = vertex->type->options; option && option->name; option++) {
+        const mr_yaml *said = mr_yaml_get(vertex->node, option->name);
+        const char *path = said ? mr_option_path(option, vertex->options) : NULL;
+        if (!path || !is_missing(option, path))
+            continue;
+        there = false;
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_NO_INPUT, said->place,
+                    mr_path_hint(b->arena, b->spec->file, option, said), "stages.%s.%s: cannot open %s: %s", vertex->id,
+                    option->name, path, strerror(errno));
+    }
+    return there;
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
 
 bool mr_plan_ask(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];

@@ -21,10 +21,12 @@ static void choose(mr_plan_builder *b, int v, size_t port) {
     set->dtypes = prefer(set->dtypes, dtypes, 3);
     set->layouts = prefer(set->layouts, layouts, 3);
     set->pixels = prefer(set->pixels, NULL, 0);
-    if (!mr_format_set_is_fixed(set) && !b->wanted[v][port].unread)
-        mr_plan_error(b, b->plan->vertices[v].mark, output->unfixed,
-                      "%s can give any %s, and no stage behind it says which", b->vertex[v]->id,
-                      mr_plan_describe(set, text, sizeof text));
+    if (mr_format_set_is_fixed(set) || b->wanted[v][port].unread)
+        return;
+    b->unknown[v] = true;
+    mr_plan_error(b, b->plan->vertices[v].mark, output->unfixed,
+                  "%s can give any %s, and no stage behind it says which", b->vertex[v]->id,
+                  mr_plan_describe(set, text, sizeof text));
 }
 
 /* The stage's second answer beside what those behind it take. */
@@ -36,6 +38,7 @@ static void check_choice(mr_plan_builder *b, int v, size_t port) {
         choose(b, v, port);
         return;
     }
+    b->unknown[v] = true;
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->out.item[i]];
         const mr_plan_need *need = &b->needs[link->to][link->to_port];
@@ -89,12 +92,21 @@ static void ask_again(mr_plan_builder *b, int v) {
     b->unknown[v] = !mr_plan_ask(b, v);
 }
 
+/* Of what stands behind a stage that nobody knows the output of nothing can be said, for or against it. */
+static bool is_behind_unknown(const mr_plan_builder *b, int v) {
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
+        if (b->unknown[b->link[b->in.item[i]].from])
+            return true;
+    return false;
+}
+
 int mr_plan_choose(mr_plan_builder *b) {
     for (int v = 0; v < b->count; v++) {
         mr_plan_vertex *vertex = &b->plan->vertices[v];
         if (!b->hangs[v])
             continue;
         b->hangs[v] = false;
+        b->unknown[v] = b->unknown[v] || is_behind_unknown(b, v);
         if (!b->asked[v] || b->unknown[v])
             continue;
         bool again = has_choice(vertex);

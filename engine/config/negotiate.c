@@ -167,7 +167,8 @@ static int negotiate_vertex(mr_plan_builder *b, int v) {
         return MR_ERROR_MEMORY;
     vertex->entry = vertex->type->entry;
     /* A stage whose options or inputs are wrong is not asked: it would complain of what is none of its own. */
-    bool wrong = b->vertex[v]->broken || !fits;
+    bool files = mr_plan_check_files(b, v);
+    bool wrong = b->vertex[v]->broken || !fits || !files;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++)
         wrong = wrong || b->unknown[b->link[b->in.item[i]].from];
     b->asked[v] = !wrong;

@@ -17,6 +17,10 @@ void mr_plan_assume_outputs(mr_plan_vertex *vertex);
  * where it refuses, or takes nothing of what comes, which is diagnosed. */
 bool mr_plan_ask(mr_plan_builder *builder, int vertex);
 
+/* The same file: whether every file that it names, and that can be looked for from here, is there. Each that is not is
+ * diagnosed, whatever else is wrong. */
+bool mr_plan_check_files(mr_plan_builder *builder, int vertex);
+
 /* needs.c: backward. */
 void mr_plan_narrow(mr_plan_builder *builder);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/config/nearest.h"
+#include "engine/config/synonyms.h"
 #include "engine/config/value.h"
 #include "millrace/status.h"
 
@@ -72,8 +73,9 @@ static int unknown_choice(const reading *r) {
     mr_nearest nearest = {.wanted = r->value->text};
     for (const char *const *choice = r->option->choices; *choice; choice++)
         mr_nearest_offer(&nearest, *choice);
+    const char *meant = mr_synonym_choice(r->option->name, r->option->choices, r->value->text, hint, sizeof hint);
     return mr_diagnose(r->reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, r->value->place,
-                       mr_nearest_hint(&nearest, hint, sizeof hint, NULL), "%s%s%s: expected %s, found %s",
+                       meant ? meant : mr_nearest_hint(&nearest, hint, sizeof hint, NULL), "%s%s%s: expected %s, found %s",
                        r->reader->where, dot(r->reader), r->option->name,
                        mr_option_expected_text(r->option, expected, sizeof expected),
                        mr_yaml_found(r->value, found, sizeof found));
@@ -349,7 +351,7 @@ static void offer_key(mr_nearest *nearest, const char *key, char *keys, size_t b
 }
 
 static int unknown_key(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
-                       const mr_yaml *entry) {
+                       const mr_yaml *map, const mr_yaml *entry) {
     enum { LISTED = 9 };
     char hint[MR_OPTION_TEXT], meant[MR_OPTION_TEXT], keys[MR_OPTION_TEXT] = "its keys are ";
     size_t count = 0;
@@ -359,11 +361,16 @@ static int unknown_key(const mr_option_reader *reader, const mr_option *table, c
         offer_key(&nearest, option->name, keys, sizeof keys, &count);
     for (const mr_option *option = known; shown && option && option->name; option++)
         offer_key(&nearest, option->name, keys, sizeof keys, &count);
-    const char *other = shown ? mr_option_key_hint(reader, table, known, entry->key, meant, sizeof meant) : NULL;
-    other = other ? other : count <= LISTED ? keys : reader->more;
+    const char *near = mr_nearest_hint(&nearest, hint, sizeof hint, NULL), *other = NULL;
+    /* A letter is more easily mistaken than a word. */
+    if (shown && !(near && nearest.distance <= 1))
+        other = mr_synonym_key(table, known, map, entry, meant, sizeof meant);
+    other = other ? other : near;
+    if (shown && !other)
+        other = mr_option_key_hint(reader, table, known, entry, meant, sizeof meant);
     return mr_diagnose(reader->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, entry->key_place,
-                       mr_nearest_hint(&nearest, hint, sizeof hint, other),
-                       "%s: unknown key \"%s\"", map_name(reader), entry->key);
+                       other ? other : count <= LISTED ? keys : reader->more, "%s: unknown key \"%s\"",
+                       map_name(reader), entry->key);
 }
 
 const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, const mr_option *known,
@@ -373,7 +380,7 @@ const mr_yaml *mr_option_misspelt(const char *name, const mr_option *table, cons
         if (mr_option_find(table, entry->key) || mr_option_find(known, entry->key))
             continue;
         mr_nearest_offer(&nearest, name);
-        if (nearest.best)
+        if (nearest.best || mr_synonym_means(entry, name))
             return entry;
     }
     return NULL;
@@ -405,7 +412,7 @@ int mr_options_read(const mr_option_reader *reader, const mr_option *table, cons
         if (option && !option->elsewhere)
             answer = read_value(&(reading){.reader = reader, .option = option, .value = entry}, options);
         else if (!option && !mr_option_find(known, entry->key))
-            answer = unknown_key(reader, table, known, entry);
+            answer = unknown_key(reader, table, known, map, entry);
         status = answer ? answer : status;
         if (answer == MR_ERROR_MEMORY)
             return answer;

@@ -51,7 +51,7 @@ const char *mr_option_path(const mr_option *option, const void *options);
  * knows ("input:cam", "batch_size", an option of another type). Each writes into `text` and returns it, or NULL. */
 const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, char *text, size_t bytes);
 const char *mr_option_key_hint(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
-                               const char *key, char *text, size_t bytes);
+                               const mr_yaml *entry, char *text, size_t bytes);
 
 /* For `millrace inspect` and messages. Each writes into `text` and returns it. */
 enum { MR_OPTION_TEXT = 256 };

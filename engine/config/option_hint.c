@@ -33,16 +33,24 @@ static const char *hint_size(const mr_yaml *found, char *text, size_t bytes) {
     return text;
 }
 
+/* "87.5%" and "1/255": a number, but not as YAML has it. */
 static const char *hint_part(const mr_yaml *found, char *text, size_t bytes) {
     char number[64];
-    double value;
+    double value, below = 0;
     size_t length = found->kind == MR_YAML_SCALAR ? strlen(found->text) : 0;
-    if (length < 2 || length >= sizeof number || found->text[length - 1] != '%')
+    if (length < 2 || length >= sizeof number)
         return NULL;
-    snprintf(number, sizeof number, "%.*s", (int)length - 1, found->text);
-    if (!mr_value_double(number, &value))
+    const char *slash = strchr(found->text, '/');
+    bool percent = found->text[length - 1] == '%';
+    snprintf(number, sizeof number, "%.*s", slash ? (int)(slash - found->text) : (int)length - 1, found->text);
+    if ((!slash && !percent) || !mr_value_double(number, &value))
         return NULL;
-    snprintf(text, bytes, "write %g: a part of 1, not of 100", value / 100);
+    if (percent)
+        snprintf(text, bytes, "write %g: a part of 1, not of 100", value / 100);
+    else if (mr_value_double(slash + 1, &below) && below != 0)
+        snprintf(text, bytes, "write %.9g", value / below);
+    else
+        return NULL;
     return text;
 }
 
@@ -68,14 +76,16 @@ const char *mr_option_value_hint(const mr_option *option, const mr_yaml *found, 
     }
 }
 
-/* "batch_size" for batch: {size: ...}. */
-static const char *hint_nested(const mr_option *table, const char *key, char *text, size_t bytes) {
+/* "queue_when_full" for queue: {when_full: ...}. */
+static const char *hint_nested(const mr_option *table, const mr_yaml *entry, char *text, size_t bytes) {
+    const char *key = entry->key;
     for (; table && table->name; table++) {
         size_t length = strlen(table->name);
         if (table->kind != MR_OPTION_MAP || strncmp(key, table->name, length) != 0 || !key[length] ||
             !strchr("_-.", key[length]) || !mr_option_find(table->fields, key + length + 1))
             continue;
-        snprintf(text, bytes, "write %s: {%s: ...}", table->name, key + length + 1);
+        snprintf(text, bytes, "write %s: {%s: %.80s}", table->name, key + length + 1,
+                 entry->kind == MR_YAML_SCALAR ? entry->text : "...");
         return text;
     }
     return NULL;
@@ -95,14 +105,14 @@ static const char *hint_owner(const mr_option_reader *reader, const char *key, c
 }
 
 const char *mr_option_key_hint(const mr_option_reader *reader, const mr_option *table, const mr_option *known,
-                               const char *key, char *text, size_t bytes) {
-    const char *colon = strchr(key, ':');
+                               const mr_yaml *entry, char *text, size_t bytes) {
+    const char *key = entry->key, *colon = strchr(key, ':');
     if (colon && colon > key && colon[1] && colon - key < 64) {
         snprintf(text, bytes, "a blank is missing behind the colon: write %.*s: %.100s", (int)(colon - key), key,
                  colon + 1);
         return text;
     }
-    if (hint_nested(table, key, text, bytes) || hint_nested(known, key, text, bytes))
+    if (hint_nested(table, entry, text, bytes) || hint_nested(known, entry, text, bytes))
         return text;
     return hint_owner(reader, key, text, bytes);
 }

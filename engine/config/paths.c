@@ -1,10 +1,12 @@
 #include "engine/config/paths.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/config/option.h"
+#include "engine/config/synonyms.h"
 
 const char *mr_path_folder(mr_arena *arena, const char *path) {
     const char *slash = strrchr(path, '/');
@@ -36,8 +38,22 @@ const char *mr_path_plain(mr_arena *arena, const char *path) {
     return plain;
 }
 
+/* Whether it stands where the pipelines that come with millrace look for their models. */
+static bool is_of_demo(const char *path) {
+    const char *models = getenv("MODELS");
+    size_t length = models ? strlen(models) : 0;
+    return strstr(path, "build/models/") || (length > 0 && strncmp(path, models, length) == 0);
+}
+
 const char *mr_path_hint(mr_arena *arena, const char *file, const mr_option *option, const mr_yaml *said) {
-    if (said->kind != MR_YAML_SCALAR || !mr_option_is_relative(option, said->text))
+    char meant[320];
+    if (said->kind != MR_YAML_SCALAR)
+        return NULL;
+    if (mr_synonym_uri(said->text, meant, sizeof meant))
+        return mr_arena_print(arena, "%s", meant);
+    if (is_of_demo(said->text))
+        return "`tools/demo` makes the models that pipelines/ name, in build/models; MODELS names another folder";
+    if (!mr_option_is_relative(option, said->text))
         return NULL;
     if (said->text[0] == '~' && (said->text[1] == '/' || !said->text[1]))
         return mr_arena_print(arena, "\"~\" stands for no folder here; write \"${HOME}%s\"", said->text + 1);

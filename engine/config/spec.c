@@ -9,6 +9,7 @@
 
 #include "engine/base/print.h"
 #include "engine/config/spec_parser.h"
+#include "engine/config/synonyms.h"
 #include "millrace/status.h"
 
 /* ---- the text ------------------------------------------------------------------------------------------------ */
@@ -221,19 +222,37 @@ static int start(mr_spec_parser *p) {
     return p->spec->file && p->directory ? index_types(p) : MR_ERROR_MEMORY;
 }
 
+static int refuse_whole(mr_spec_parser *p, const char *why, const char *whose) {
+    const mr_place place = {.file = p->spec->file, .line = 1, .column = 1};
+    return mr_spec_error(p, place,
+                         "begin with version: 1, then pipeline, sources and stages", "%s%s", why, whose);
+}
+
+/* The configuration of another program is refused as such: hardly a key of it would be right. */
+static const mr_synonym *foreign_keys(const mr_yaml *root) {
+    bool ours = mr_yaml_get(root, "version") || mr_yaml_get(root, "sources") || mr_yaml_get(root, "stages");
+    return ours ? NULL : mr_synonym_file(root);
+}
+
 static int read_tree(mr_spec_parser *p) {
+    static const char foreign[] = "this is no pipeline of millrace: it looks like a file for ";
     mr_spec *spec = p->spec;
     const char *text = NULL;
     size_t bytes = 0;
     int status = read_text(p, &text, &bytes);
-    if (!status)
-        status = mr_yaml_parse(&spec->root, &spec->arena, spec->file, text, bytes, false, p->diagnostics);
+    if (status)
+        return status;
+    const char *head = mr_arena_text(&spec->arena, text, bytes < 64 ? bytes : 64);
+    const mr_synonym *other = head ? mr_synonym_text(head) : NULL;
+    if (!head || other)
+        return head ? refuse_whole(p, foreign, other->instead) : MR_ERROR_MEMORY;
+    status = mr_yaml_parse(&spec->root, &spec->arena, spec->file, text, bytes, false, p->diagnostics);
     if (status == MR_ERROR_MEMORY || (status && !spec->root))
         return status;
     if (!spec->root || spec->root->kind != MR_YAML_MAP)
-        return mr_spec_error(p, (mr_place){.file = spec->file},
-                             "begin with version: 1, then pipeline, sources and stages",
-                             spec->root ? "this is no pipeline: expected a map" : "the file is empty");
+        return refuse_whole(p, spec->root ? "this is no pipeline: expected a map" : "the file is empty", "");
+    if ((other = foreign_keys(spec->root)))
+        return refuse_whole(p, foreign, other->instead);
     if (mr_spec_override(p) || mr_yaml_expand(spec->root, &spec->arena, p->diagnostics) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
     return MR_OK;

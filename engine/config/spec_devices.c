@@ -5,6 +5,7 @@
 
 #include "engine/config/nearest.h"
 #include "engine/config/spec_parser.h"
+#include "engine/config/synonyms.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
 
@@ -198,7 +199,10 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     mr_nearest nearest = {.wanted = said->text};
     for (size_t i = 0; i < spec->device_count && !mr_diagnostics_full(p->diagnostics); i++)
         mr_nearest_offer(&nearest, spec->devices[i].id);
-    mr_spec_error(p, said->place, mr_nearest_hint(&nearest, hint, sizeof hint, usual),
+    const char *meant = mr_nearest_hint(&nearest, hint, sizeof hint, NULL);
+    if (!meant && alone)
+        meant = mr_synonym_choice("device", NULL, said->text, hint, sizeof hint);
+    mr_spec_error(p, said->place, meant ? meant : usual,
                   spec->device_count ? "stages.%s.%s: \"%s\" is no device, nor a name under `devices`"
                                      : "stages.%s.%s: \"%s\" is no device",
                   vertex->id, key, said->text);

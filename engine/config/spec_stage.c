@@ -5,6 +5,7 @@
 #include "engine/config/lint.h"
 #include "engine/config/nearest.h"
 #include "engine/config/spec_parser.h"
+#include "engine/config/synonyms.h"
 #include "millrace/status.h"
 
 /* Whether a name was written. `null` is one here: it is the name of a type. */
@@ -37,7 +38,7 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
     const char *name = said ? said->text : vertex->is_source ? p->default_source : vertex->id;
     const char *kind = vertex->is_source ? "source" : "stage", *section = section_of(vertex);
     mr_place place = said ? said->place : vertex->place;
-    char hint[256];
+    char hint[320];
     if (type_named(p, name, !vertex->is_source)) {
         mr_spec_error(p, place, vertex->is_source ? "put it under stages" : "put it under sources",
                       "%s.%s: %s is a %s, not a %s", section, vertex->id, name,
@@ -48,12 +49,16 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
     for (const mr_stage_type *const *type = p->params->types; type && *type; type++)
         if (((*type)->inputs == NULL) == vertex->is_source)
             mr_nearest_offer(&nearest, (*type)->name);
-    const char *near = mr_nearest_hint(&nearest, hint, sizeof hint, "`millrace list` shows all types");
-    if (said)
-        mr_spec_error(p, place, near, "%s.%s: unknown type \"%s\"", section, vertex->id, name);
-    else
-        mr_spec_error(p, place, nearest.best ? near : "add `type:`; `millrace list` shows all types",
-                      "%s.%s: it has no type, and no type is called \"%s\"", section, vertex->id, name);
+    const char *other = NULL;
+    if (!nearest.best || nearest.distance > 1)
+        other = mr_synonym_type(p->params->types, vertex->is_source, name, hint, sizeof hint);
+    if (!other)
+        other = mr_nearest_hint(&nearest, hint, sizeof hint,
+                                said ? "`millrace list` shows all types"
+                                     : "add `type:`; `millrace list` shows all types");
+    mr_spec_error(p, place, other, said ? "%s.%s: unknown type \"%s\""
+                                        : "%s.%s: it has no type, and no type is called \"%s\"", section, vertex->id,
+                  name);
 }
 
 /* Without a type no options are known, and unknown keys are not told of; one by which `type` was meant is. */

@@ -17,11 +17,14 @@ typedef struct builder {
     size_t first_error; /* errors that were there before */
     const char *file;
     bool override;
+    yaml_mark_t quote, quote_end; /* of the last quoted text that goes over several lines; all zero: none */
     mr_yaml *root;
     int depth, documents, nodes; /* nodes: keys are counted too */
     mr_yaml *open[MR_YAML_MAX_DEPTH];
     const char *key[MR_YAML_MAX_DEPTH];
     mr_place key_place[MR_YAML_MAX_DEPTH];
+    bool bracketed[MR_YAML_MAX_DEPTH]; /* written with brackets or braces, which begin at */
+    yaml_mark_t bracket[MR_YAML_MAX_DEPTH];
 } builder;
 
 static mr_place place_of(const builder *b, const yaml_mark_t *mark) {
@@ -31,6 +34,11 @@ static mr_place place_of(const builder *b, const yaml_mark_t *mark) {
         place.column = (int)mark->column + 1;
     }
     return place;
+}
+
+/* For what is said of the whole text. */
+static mr_place start_of(const builder *b) {
+    return place_of(b, &(yaml_mark_t){0});
 }
 
 static int refuse(const builder *b, mr_place place, const char *hint, const char *message) {
@@ -120,6 +128,15 @@ static bool awaits_key(const builder *b) {
     return b->depth > 0 && b->open[b->depth - 1]->kind == MR_YAML_MAP && !b->key[b->depth - 1];
 }
 
+static void note_quote(builder *b, const yaml_event_t *event) {
+    yaml_scalar_style_t style = event->data.scalar.style;
+    bool quoted = style == YAML_SINGLE_QUOTED_SCALAR_STYLE || style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    if (!quoted || event->start_mark.line == event->end_mark.line)
+        return;
+    b->quote = event->start_mark;
+    b->quote_end = event->end_mark;
+}
+
 static int on_scalar(builder *b, const yaml_event_t *event, mr_place place) {
     const char *text = mr_arena_text(b->arena, (const char *)event->data.scalar.value, event->data.scalar.length);
     if (!text)
@@ -137,6 +154,14 @@ static int on_scalar(builder *b, const yaml_event_t *event, mr_place place) {
     node->text = text;
     node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     return place_value(b, node);
+}
+
+/* Before on_start, which refuses what is too deep. */
+static void note_bracket(builder *b, const yaml_event_t *event, bool bracketed) {
+    if (b->depth == MR_YAML_MAX_DEPTH)
+        return;
+    b->bracketed[b->depth] = bracketed;
+    b->bracket[b->depth] = event->start_mark;
 }
 
 static int on_start(builder *b, mr_yaml_kind kind, mr_place place) {
@@ -196,13 +221,16 @@ static int on_event(builder *b, const yaml_event_t *event) {
             return refuse(b, place, "remove the \"---\" and what follows", "there is a second document");
         return 0;
     case YAML_SCALAR_EVENT:
+        note_quote(b, event);
         refuse_extras(b, event->data.scalar.anchor, event->data.scalar.tag, place);
         return count_node(b, place) ? MR_ERROR_CONFIG : on_scalar(b, event, place);
     case YAML_SEQUENCE_START_EVENT:
         refuse_extras(b, event->data.sequence_start.anchor, event->data.sequence_start.tag, place);
+        note_bracket(b, event, event->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE);
         return count_node(b, place) ? MR_ERROR_CONFIG : on_start(b, MR_YAML_LIST, place);
     case YAML_MAPPING_START_EVENT:
         refuse_extras(b, event->data.mapping_start.anchor, event->data.mapping_start.tag, place);
+        note_bracket(b, event, event->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE);
         return count_node(b, place) ? MR_ERROR_CONFIG : on_start(b, MR_YAML_MAP, place);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
@@ -228,8 +256,9 @@ static const char *syntax_hint(const char *problem) {
         {"could not find expected ':'", "a key is followed by a colon and a space"},
         {"did not find expected key", "check the indentation: entries of one map or list begin in the same column"},
         {"did not find expected '-'", "check the indentation: entries of one map or list begin in the same column"},
-        {"expected ',' or", "a bracket or brace is not closed, or a comma is missing"},
-        {"unexpected end of stream", "a quote is not closed"},
+        {"expected ',' or", "the bracket or brace is not closed, or a comma is missing in it"},
+        {"expected node content", "the bracket or brace is not closed, or a value is missing in it"},
+        {"unexpected end of stream", "the quote that opens here is not closed"},
         {"unknown escape character", "in double quotes a backslash is written twice, or use single quotes"},
     };
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
@@ -238,14 +267,38 @@ static const char *syntax_hint(const char *problem) {
     return NULL;
 }
 
+/* Where the mistake is. libyaml stops where it cannot read on, which for a quote or bracket that is not closed is a
+ * line that is right; where the quote or bracket opens is the context then. */
+static yaml_mark_t mistake_of(const builder *b) {
+    const yaml_parser_t *parser = &b->parser;
+    bool unclosed = parser->problem && (strstr(parser->problem, "unexpected end of stream") ||
+                                        strstr(parser->problem, "expected ',' or"));
+    bool earlier = unclosed && parser->context && parser->context_mark.line < parser->problem_mark.line;
+    yaml_mark_t mark = earlier ? parser->context_mark : parser->problem_mark;
+    /* Where the text ends in the middle of a list nothing tells of the bracket but that it is open. */
+    if (b->depth > 0 && b->bracketed[b->depth - 1] && parser->problem &&
+        strstr(parser->problem, "expected node content") && b->bracket[b->depth - 1].line < mark.line)
+        mark = b->bracket[b->depth - 1];
+    /* A quote that is left open swallows what follows up to the next quote, behind which nothing makes sense. */
+    bool swallowed = b->quote_end.line > b->quote.line && mark.line == b->quote_end.line;
+    return swallowed ? b->quote : mark;
+}
+
 static int syntax_error(const builder *b) {
     const yaml_parser_t *parser = &b->parser;
     if (parser->error == YAML_MEMORY_ERROR)
         return mr_fail(MR_ERROR_MEMORY, "no memory to read %s", b->file);
     const char *context = parser->context ? parser->context : "";
-    return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place_of(b, &parser->problem_mark),
-                       syntax_hint(parser->problem), "this is not YAML: %s%s%s",
-                       parser->problem ? parser->problem : "unreadable", *context ? " " : "", context);
+    const yaml_mark_t mark = mistake_of(b), *stopped = &parser->problem_mark;
+    char where[64] = "";
+    const char *hint = syntax_hint(parser->problem);
+    if (mark.line != stopped->line && !b->override)
+        snprintf(where, sizeof where, " (line %zu, column %zu)", stopped->line + 1, stopped->column + 1);
+    if (b->quote_end.line > b->quote.line && mark.index == b->quote.index)
+        hint = "the quote that opens here is not closed on its line";
+    return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place_of(b, &mark), hint,
+                       "this is not YAML: %s%s%s%s", parser->problem ? parser->problem : "unreadable",
+                       *context ? " " : "", context, where);
 }
 
 static int read_events(builder *b) {
@@ -258,16 +311,16 @@ static int read_events(builder *b) {
         if (answer)
             return answer > 0 ? MR_OK : answer;
         if (b->diagnostics->errors - b->first_error > MAX_ERRORS)
-            return refuse(b, (mr_place){.file = b->file}, NULL, "there are too many errors; reading stops here");
+            return refuse(b, start_of(b), NULL, "there are too many errors; reading stops here");
     }
 }
 
 /* Refuses what is too long or not text, before libyaml sees it. */
 static int check_text(const builder *b, const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
-    mr_place place = {.file = b->file, .line = !b->override, .column = !b->override};
+    mr_place place = start_of(b);
     if (bytes > MR_YAML_MAX_BYTES)
-        return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, (mr_place){.file = b->file}, NULL,
+        return mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_CONFIG, place, NULL,
                            "the text is longer than %d bytes", MR_YAML_MAX_BYTES);
     for (size_t i = 0, length; i < bytes; i += length) {
         length = mr_utf8_bytes(text + i, bytes - i);

@@ -73,6 +73,8 @@ typedef struct mr_option {
     const char *fallback;       /* default as YAML text; NULL: none (zero), "required" is said by `required` */
     bool required;
     mr_option_file file;
+    bool searched;              /* with MR_FILE_READ: a name that is no file there may be found elsewhere, as a
+                                   library is; else planning refuses what is missing */
     double min, max;            /* inclusive range of numbers, in the field's own unit; both 0: no limit. With
                                    `elsewhere`, of STRINGS, PAIRS and MAPS: of how many there are */
     const char *unit;           /* "px", "frames", ... for people; NULL where the kind says it */
