@@ -127,7 +127,7 @@ static const mr_synonym table[] = {
     KEY("num_buffers max_frames num_frames n_frames vframes frames limit", "duration", "duration: 30s",
         "sources end by time"),
     SAME("stream_loop repeat file_loop looping loops", "loop", "loop: 2"),
-    SAME("size resize resize_to dim dims imgsz img_size image_size input_size target_size infer_dims input_shape shape "
+    SAME("resize resize_to dim dims imgsz img_size image_size input_size target_size infer_dims input_shape shape "
          "resolution", "size", "size: 224x224"),
     KEY("width height w h", "size", "size: 224x224", "width x height"),
     KEY("scale scalefactor scale_factor net_scale_factor rescale divide div factor", "std", "std: 255",
@@ -143,6 +143,7 @@ static const mr_synonym table[] = {
      .words = "color colour colors color_format colorformat colorspace color_space color_mode color_order channels "
               "channel_order model_color_format pixel_format pix_fmt format mode"},
     KEY("normalise normalization normalisation norm", "normalize", "normalize: imagenet", NULL),
+    KEY("normalise normalization normalisation norm l2", "normalize", "normalize: l2", NULL),
     SAME("data_type datatype precision network_mode fp16 half input_dtype", "dtype", "dtype: f32"),
     SAME("data_format tensor_format network_input_order input_order memory_format", "layout", "layout: nchw"),
     KEY("crop region rect roi_rect crop_box bbox process_mode", "roi", "roi: {x: 0, y: 0, width: 224, height: 224}",
@@ -358,12 +359,22 @@ static bool fits_value(const mr_synonym *row, const mr_yaml *entry) {
     return !row->value || (entry->kind == MR_YAML_SCALAR && strcmp(entry->text, row->value) == 0);
 }
 
+/* Whether "key: value" has one of the choices as its value. */
+static bool is_choice(const char *written, const char *const *choices) {
+    const char *value = strchr(written, ' ') + 1;
+    for (; choices && *choices; choices++)
+        if (strcmp(*choices, value) == 0)
+            return true;
+    return !choices;
+}
+
 /* Whether the example is for an option of that kind: `labels` is a file for one type and a switch for another. */
 static bool suits(const mr_synonym *row, const mr_option *option) {
     const char *value = strchr(row->write, ':') + 2;
     bool is_switch = strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
     bool is_map = option->kind == MR_OPTION_MAP || option->kind == MR_OPTION_MAPS;
-    return (option->kind == MR_OPTION_BOOL) == is_switch && (*value != '{' || is_map);
+    return (option->kind == MR_OPTION_BOOL) == is_switch && (*value != '{' || is_map) &&
+           is_choice(row->write, option->choices);
 }
 
 const char *mr_synonym_key(const mr_option *options, const mr_option *known, const mr_yaml *map, const mr_yaml *entry,
@@ -396,15 +407,6 @@ bool mr_synonym_means(const mr_yaml *entry, const char *name) {
 }
 
 /* ---- values --------------------------------------------------------------------------------------------------- */
-
-/* Whether "key: value" has one of the choices as its value. */
-static bool is_choice(const char *written, const char *const *choices) {
-    const char *value = strchr(written, ' ') + 1;
-    for (; choices && *choices; choices++)
-        if (strcmp(*choices, value) == 0)
-            return true;
-    return !choices;
-}
 
 const char *mr_synonym_choice(const char *key, const char *const *choices, const char *value, char *text,
                               size_t bytes) {
