@@ -144,7 +144,7 @@ class Hints(harness.Case):
             if path.stat().st_size < 100000 and not re.search(rb"[\x00\x80-\xff]", path.read_bytes()):
                 shutil.copy(path, self.folder)
                 files.append(self.folder / path.name)
-        self.assertGreater(self.held_to(files, 40), 10)
+        self.assertGreater(self.held_to(files, 55), 90)
 
     def test_words_of_other_programs(self):
         """Several in one file: each is told, and none for another's sake."""
