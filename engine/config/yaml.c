@@ -280,7 +280,8 @@ static yaml_mark_t mistake_of(const builder *b) {
         strstr(parser->problem, "expected node content") && b->bracket[b->depth - 1].line < mark.line)
         mark = b->bracket[b->depth - 1];
     /* A quote that is left open swallows what follows up to the next quote, behind which nothing makes sense. */
-    bool swallowed = b->quote_end.line > b->quote.line && mark.line == b->quote_end.line;
+    bool swallowed = b->quote_end.line > b->quote.line &&
+                     (mark.line == b->quote_end.line || parser->problem_mark.line == b->quote_end.line);
     return swallowed ? b->quote : mark;
 }
 
