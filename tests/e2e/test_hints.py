@@ -79,7 +79,7 @@ def write(text, at, hint, message):
     """write KEY: VALUE, or write VALUE."""
     if message.endswith("is no device"):
         return text[:at] + hint.split()[-1] + text[value_at(text, at):]
-    said = re.match(r"write ([^;]*?)(?:;.*|: a part .*|, which .*|, or .*|, auto, .*)?$", hint)
+    said = re.match(r"write ([^;]*?)(?:;.*|, as in .*|: a part .*|, which .*|, or .*|, auto, .*)?$", hint)
     if not said:
         return None
     entry = re.fullmatch(rf"({WORD}): (.+)", said[1])
