@@ -72,12 +72,13 @@ static void a_waiter_is_called_once_when_enough_came_back(void **state) {
     (void)state;
     mr_pool *pool;
     atomic_int one = 0, two = 0;
+    mr_pool_wait first = {0}, second = {0};
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 2), MR_OK);
-    assert_int_equal(mr_pool_notify(pool, 2, count_call, &two), MR_OK);
+    mr_pool_notify(pool, 2, &second, count_call, &two);
     assert_int_equal(two, 1);
     mr_buffer *a = acquire(pool), *b = acquire(pool);
-    assert_int_equal(mr_pool_notify(pool, 1, count_call, &one), MR_OK);
-    assert_int_equal(mr_pool_notify(pool, 2, count_call, &two), MR_OK);
+    mr_pool_notify(pool, 1, &first, count_call, &one);
+    mr_pool_notify(pool, 2, &second, count_call, &two);
     assert_int_equal(one, 0);
     mr_buffer_unref(&a);
     assert_int_equal(one, 1);
@@ -85,24 +86,55 @@ static void a_waiter_is_called_once_when_enough_came_back(void **state) {
     mr_buffer_unref(&b);
     assert_int_equal(one, 1);
     assert_int_equal(two, 2);
+    mr_pool_forget(&first);
+    mr_pool_forget(&second);
     mr_pool_release(&pool);
 }
 
-static void a_pool_has_room_for_so_many_waiters(void **state) {
+static void any_number_may_wait_for_a_pool(void **state) {
     (void)state;
+    enum { WAITERS = 1000 };
+    static mr_pool_wait waits[WAITERS];
+    static atomic_int calls[WAITERS];
     mr_pool *pool;
-    atomic_int calls[MR_POOL_WAITERS + 1] = {0};
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 1), MR_OK);
     mr_buffer *a = acquire(pool);
-    for (int i = 0; i < MR_POOL_WAITERS; i++)
-        assert_int_equal(mr_pool_notify(pool, 1, count_call, &calls[i]), MR_OK);
-    assert_int_equal(mr_pool_notify(pool, 1, count_call, &calls[0]), MR_OK);
-    assert_int_equal(mr_pool_notify(pool, 1, count_call, &calls[MR_POOL_WAITERS]), MR_ERROR_UNAVAILABLE);
+    for (int i = 0; i < WAITERS; i++)
+        mr_pool_notify(pool, 1, &waits[i], count_call, &calls[i]);
+    mr_pool_notify(pool, 1, &waits[0], count_call, &calls[0]);
     mr_buffer_unref(&a);
-    for (int i = 0; i < MR_POOL_WAITERS; i++)
+    for (int i = 0; i < WAITERS; i++)
         assert_int_equal(calls[i], 1);
-    assert_int_equal(calls[MR_POOL_WAITERS], 0);
+    for (int i = 0; i < WAITERS; i++)
+        mr_pool_forget(&waits[i]);
     mr_pool_release(&pool);
+}
+
+/* Also for one of another pool, and once the pool is released: it goes with the last who waits for it. */
+static void who_forgets_a_pool_is_not_called(void **state) {
+    (void)state;
+    mr_pool *pool, *other;
+    atomic_int gone = 0, moved = 0, stays = 0;
+    mr_pool_wait first = {0}, second = {0}, third = {0};
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_HOST, 64, 1), MR_OK);
+    assert_int_equal(mr_pool_create(&other, mr_device_cpu(), MR_MEMORY_HOST, 64, 1), MR_OK);
+    mr_buffer *a = acquire(pool), *b = acquire(other);
+    mr_pool_notify(pool, 1, &first, count_call, &gone);
+    mr_pool_notify(pool, 1, &second, count_call, &moved);
+    mr_pool_notify(pool, 1, &third, count_call, &stays);
+    mr_pool_forget(&first);
+    mr_pool_forget(&first);
+    mr_pool_notify(other, 1, &second, count_call, &moved);
+    mr_pool_release(&pool);
+    mr_buffer_unref(&a);
+    assert_int_equal(gone, 0);
+    assert_int_equal(moved, 0);
+    assert_int_equal(stays, 1);
+    mr_buffer_unref(&b);
+    assert_int_equal(moved, 1);
+    mr_pool_forget(&second);
+    mr_pool_forget(&third);
+    mr_pool_release(&other);
 }
 
 static void an_allocation_that_fails_leaves_the_pool_usable(void **state) {
@@ -173,10 +205,12 @@ static void use_once(mr_pool *pool) {
     atomic_int released = 0;
     mr_buffer *a = acquire(pool), *b = mr_buffer_wrap(data, sizeof data, count_call, &released);
     atomic_int called = 0;
-    assert_int_equal(mr_pool_notify(pool, 4, count_call, &called), MR_OK);
+    mr_pool_wait wait = {0};
+    mr_pool_notify(pool, 4, &wait, count_call, &called);
     mr_buffer_unref(&b);
     mr_buffer_unref(&a);
     assert_int_equal(called, 1);
+    mr_pool_forget(&wait);
 }
 
 static void nothing_is_allocated_in_steady_state(void **state) {
@@ -274,7 +308,8 @@ int main(void) {
         cmocka_unit_test(a_pool_gives_what_it_has_and_no_more),
         cmocka_unit_test(buffers_outlive_the_release_of_their_pool),
         cmocka_unit_test(a_waiter_is_called_once_when_enough_came_back),
-        cmocka_unit_test(a_pool_has_room_for_so_many_waiters),
+        cmocka_unit_test(any_number_may_wait_for_a_pool),
+        cmocka_unit_test(who_forgets_a_pool_is_not_called),
         cmocka_unit_test(an_allocation_that_fails_leaves_the_pool_usable),
         cmocka_unit_test(a_pool_that_was_filled_allocates_no_more),
         cmocka_unit_test(foreign_memory_is_released_once),

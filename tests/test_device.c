@@ -104,21 +104,22 @@ static void events_tell_once(void **state) {
     (void)state;
     NEED_DEVICE();
     atomic_int before = 0, after = 0;
+    mr_event_wait first = {0}, second = {0};
     mr_event *event;
     mr_stage stage = {.id = "resize"};
     assert_int_equal(mr_event_create(&event, opened.device, &stage), MR_OK);
     assert_false(mr_event_done(event));
     assert_ptr_equal(mr_event_device(event), opened.device);
     assert_ptr_equal(mr_event_stage(event), &stage);
-    assert_int_equal(mr_event_notify(event, work_count_call, &before), MR_OK);
-    assert_int_equal(mr_event_notify(event, work_count_call, &before), MR_OK);
+    mr_event_notify(event, &first, work_count_call, &before);
+    mr_event_notify(event, &first, work_count_call, &before);
     assert_int_equal(before, 0);
     assert_int_equal(mr_stream_record(opened.stream, event), MR_OK);
     work_finish(opened.device, opened.manual, event);
     for (int i = 0; i < 1200000 && before == 0; i++)
         work_nap();
     assert_int_equal(before, 1);
-    assert_int_equal(mr_event_notify(event, work_count_call, &after), MR_OK);
+    mr_event_notify(event, &second, work_count_call, &after);
     assert_int_equal(after, 1);
     mr_event *other = mr_event_ref(event);
     mr_event_unref(&event);
@@ -126,23 +127,146 @@ static void events_tell_once(void **state) {
     assert_true(mr_event_done(other));
     mr_event_unref(&other);
     mr_event_unref(&other);
+    mr_event_forget(&first);
+    mr_event_forget(&second);
 }
 
-static void events_have_room_for_so_many_waiters(void **state) {
-    (void)state;
-    NEED_DEVICE();
-    atomic_int calls[MR_EVENT_WAITERS + 1] = {0};
+static mr_event *fresh_event(void) {
     mr_event *event;
     assert_int_equal(mr_event_create(&event, opened.device, NULL), MR_OK);
-    for (int i = 0; i < MR_EVENT_WAITERS; i++)
-        assert_int_equal(mr_event_notify(event, work_count_call, &calls[i]), MR_OK);
-    assert_int_equal(mr_event_notify(event, work_count_call, &calls[MR_EVENT_WAITERS]), MR_ERROR_AGAIN);
+    return event;
+}
+
+static void any_number_may_wait_for_an_event(void **state) {
+    (void)state;
+    NEED_DEVICE();
+    enum { WAITERS = 1000 };
+    static mr_event_wait waits[WAITERS];
+    atomic_int calls[WAITERS] = {0};
+    mr_event *event = fresh_event();
+    for (int i = 0; i < WAITERS; i++)
+        mr_event_notify(event, &waits[i], work_count_call, &calls[i]);
     mr_event_complete(event, MR_ERROR_DEVICE);
     assert_int_equal(mr_event_status(event), MR_ERROR_DEVICE);
-    for (int i = 0; i < MR_EVENT_WAITERS; i++)
+    for (int i = 0; i < WAITERS; i++)
         assert_int_equal(calls[i], 1);
-    assert_int_equal(calls[MR_EVENT_WAITERS], 0);
     mr_event_unref(&event);
+    for (int i = 0; i < WAITERS; i++)
+        mr_event_forget(&waits[i]);
+}
+
+/* The first, the last and one between; one that waits for another event now; and one whose event nobody else holds. */
+static void who_forgets_an_event_is_not_called(void **state) {
+    (void)state;
+    NEED_DEVICE();
+    enum { WAITERS = 6 };
+    mr_event_wait waits[WAITERS] = {0};
+    atomic_int calls[WAITERS] = {0};
+    mr_event *event = fresh_event(), *other = fresh_event(), *left = fresh_event();
+    for (int i = 0; i < WAITERS; i++)
+        mr_event_notify(event, &waits[i], work_count_call, &calls[i]);
+    mr_event_forget(&waits[0]);
+    mr_event_forget(&waits[2]);
+    mr_event_forget(&waits[2]);
+    mr_event_forget(&waits[WAITERS - 1]);
+    mr_event_notify(other, &waits[3], work_count_call, &calls[3]);
+    mr_event_notify(left, &waits[2], work_count_call, &calls[2]);
+    mr_event_unref(&left);
+    mr_event_notify(event, &waits[0], work_count_call, &calls[0]);
+    mr_event_complete(event, MR_OK);
+    const int after_one[WAITERS] = {1, 1, 0, 0, 1, 0};
+    for (int i = 0; i < WAITERS; i++)
+        assert_int_equal(calls[i], after_one[i]);
+    mr_event_complete(other, MR_OK);
+    assert_int_equal(calls[3], 1);
+    for (int i = 0; i < WAITERS; i++)
+        mr_event_forget(&waits[i]);
+    assert_int_equal(calls[2], 0);
+    mr_event_unref(&event);
+    mr_event_unref(&other);
+}
+
+typedef struct follower {
+    mr_event *first, *next;
+    mr_event_wait *own, *others;
+    atomic_int calls;
+} follower;
+
+/* Uses its own place again at once, and takes another that waits behind it out of the list. */
+static void follow(void *context) {
+    follower *self = context;
+    if (atomic_fetch_add(&self->calls, 1))
+        return;
+    mr_event_notify(self->next, self->own, follow, self);
+    mr_event_forget(self->others);
+    mr_event_unref(&self->first);
+}
+
+static void waiters_may_change_the_list_that_they_are_called_from(void **state) {
+    (void)state;
+    NEED_DEVICE();
+    mr_event_wait own = {0}, others = {0}, last = {0};
+    atomic_int forgotten = 0, stays = 0;
+    follower self = {.first = fresh_event(), .next = fresh_event(), .own = &own, .others = &others};
+    mr_event *first = self.first;
+    mr_event_notify(first, &own, follow, &self);
+    mr_event_notify(first, &others, work_count_call, &forgotten);
+    mr_event_notify(first, &last, work_count_call, &stays);
+    mr_event_complete(first, MR_OK);
+    assert_null(self.first);
+    assert_int_equal(self.calls, 1);
+    assert_int_equal(forgotten, 0);
+    assert_int_equal(stays, 1);
+    mr_event_complete(self.next, MR_OK);
+    assert_int_equal(self.calls, 2);
+    mr_event_forget(&own);
+    mr_event_forget(&last);
+    mr_event_unref(&self.next);
+}
+
+enum { CROWD = 4, PLACES = 50, TURNS = 100 };
+typedef struct crowd {
+    pthread_t thread;
+    mr_event *event; /* of this round */
+    mr_event_wait waits[PLACES];
+    atomic_int calls[PLACES];
+} crowd;
+
+/* Places that wait for the events of earlier rounds as well wait for this one now; every third changes its mind. */
+static void *come_and_go(void *context) {
+    crowd *self = context;
+    for (int i = 0; i < PLACES; i++) {
+        mr_event_notify(self->event, &self->waits[i], work_count_call, &self->calls[i]);
+        if (i % 3 == 0)
+            mr_event_forget(&self->waits[i]);
+    }
+    return NULL;
+}
+
+static void waiters_come_and_go_while_an_event_is_told(void **state) {
+    (void)state;
+    NEED_DEVICE();
+    static crowd crowds[CROWD];
+    for (int round = 0; round < TURNS; round++) {
+        mr_event *event = fresh_event();
+        for (int c = 0; c < CROWD; c++) {
+            crowds[c].event = event;
+            assert_int_equal(pthread_create(&crowds[c].thread, NULL, come_and_go, &crowds[c]), 0);
+        }
+        mr_event_complete(event, MR_OK);
+        for (int c = 0; c < CROWD; c++)
+            pthread_join(crowds[c].thread, NULL);
+        mr_event_unref(&event);
+        for (int i = 0; i < CROWD * PLACES; i++) {
+            atomic_int *calls = &crowds[i / PLACES].calls[i % PLACES];
+            if (i % PLACES % 3)
+                assert_int_equal(*calls, 1);
+            assert_in_range(*calls, 0, 1);
+            atomic_store(calls, 0);
+        }
+    }
+    for (int i = 0; i < CROWD * PLACES; i++)
+        mr_event_forget(&crowds[i / PLACES].waits[i % PLACES]);
 }
 
 /* Work on `first`, an event, and work on `second` behind it; returns the status of what is recorded there. */
@@ -331,7 +455,10 @@ static const struct CMUnitTest each[] = {
     EACH(work_is_done_in_order),
     EACH(a_failure_fails_one_event),
     EACH(events_tell_once),
-    EACH(events_have_room_for_so_many_waiters),
+    EACH(any_number_may_wait_for_an_event),
+    EACH(who_forgets_an_event_is_not_called),
+    EACH(waiters_may_change_the_list_that_they_are_called_from),
+    EACH(waiters_come_and_go_while_an_event_is_told),
     EACH(a_stream_waits_for_another),
     EACH(a_failed_event_fails_who_waits_for_it),
     EACH(destroying_a_stream_finishes_its_work),

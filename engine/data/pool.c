@@ -1,6 +1,7 @@
 #include "engine/data/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 
 #include "engine/base/log.h"
@@ -11,12 +12,6 @@
 #include "engine/device/device.h"
 #include "millrace/status.h"
 
-typedef struct waiter {
-    mr_pool_function *function;
-    void *context;
-    int free_count;
-} waiter;
-
 struct mr_pool {
     pthread_mutex_t lock;
     mr_device *device;
@@ -26,10 +21,11 @@ struct mr_pool {
     int count;   /* most buffers */
     int made;    /* buffers that exist */
     int out;     /* buffers in use */
+    int holders; /* beside the buffers in use: its owner, until it is released, who waits, and who is inside just now */
+    int telling; /* waiters that are being called just now */
     bool released;
     mr_buffer *free; /* last in, first out: the warmest comes next */
-    int waiter_count;
-    waiter waiters[MR_POOL_WAITERS];
+    mr_waiters waiters; /* each in a mr_pool_wait */
 };
 
 /* Pools of plain memory serve as well: what crosses to another process is then copied. */
@@ -48,6 +44,7 @@ int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t b
     made->memory = memory;
     made->bytes = bytes;
     made->count = count > 0 ? count : 1;
+    made->holders = 1;
     if (memory == MR_MEMORY_SHARED && mr_slab_create(&made->slab, bytes ? bytes : 1, (uint32_t)made->count))
         tell_once();
     *pool = made;
@@ -80,6 +77,14 @@ static void destroy(mr_pool *pool) {
     mr_free(pool);
 }
 
+/* One holder less; gives back the lock. */
+static void let_go(mr_pool *pool) {
+    bool last = --pool->holders == 0 && pool->out == 0;
+    pthread_mutex_unlock(&pool->lock);
+    if (last)
+        destroy(pool);
+}
+
 void mr_pool_release(mr_pool **pool) {
     mr_pool *gone = *pool;
     *pool = NULL;
@@ -89,14 +94,10 @@ void mr_pool_release(mr_pool **pool) {
     gone->released = true;
     mr_buffer *unused = gone->free;
     gone->free = NULL;
-    gone->out++; /* Until they are freed, nobody else destroys the pool. */
     pthread_mutex_unlock(&gone->lock);
     free_buffers(gone, unused);
     pthread_mutex_lock(&gone->lock);
-    bool last = --gone->out == 0;
-    pthread_mutex_unlock(&gone->lock);
-    if (last)
-        destroy(gone);
+    let_go(gone);
 }
 
 static int allocate(mr_pool *pool, void **data) {
@@ -156,35 +157,49 @@ static int free_count(const mr_pool *pool) {
     return pool->count - pool->out;
 }
 
-/* Takes the waiters whose buffers are there out of the list. Called with the lock. */
-static int take_waiters(mr_pool *pool, waiter *served) {
-    int count = 0, kept = 0;
-    for (int i = 0; i < pool->waiter_count; i++) {
-        if (pool->waiters[i].free_count <= free_count(pool))
-            served[count++] = pool->waiters[i];
-        else
-            pool->waiters[kept++] = pool->waiters[i];
-    }
-    pool->waiter_count = kept;
-    return count;
+static int wanted_by(const mr_waiter *waiter) {
+    return ((const mr_pool_wait *)(const void *)waiter)->free_count;
+}
+
+/* Calls the first waiter whose buffers are there, without the lock, which is held before and after. False: there is
+ * none. */
+static bool tell_one(mr_pool *pool) {
+    mr_waiter *first = pool->waiters.first;
+    while (first && wanted_by(first) > free_count(pool))
+        first = first->next;
+    if (!first)
+        return false;
+    mr_waiters_remove(&pool->waiters, first);
+    mr_waiter_function *function = first->function;
+    void *context = first->context;
+    pool->telling++;
+    pthread_mutex_unlock(&pool->lock);
+    function(context);
+    pthread_mutex_lock(&pool->lock);
+    pool->telling--;
+    return true;
+}
+
+/* With the lock of a pool that the caller holds, which it gives back: whose buffers are there now is told. */
+static void tell_and_let_go(mr_pool *pool) {
+    while (tell_one(pool))
+        ;
+    let_go(pool);
 }
 
 void mr_pool_replace(mr_pool *pool) {
-    waiter served[MR_POOL_WAITERS];
     pthread_mutex_lock(&pool->lock);
     pool->count++;
-    int count = pool->waiter_count ? take_waiters(pool, served) : 0;
-    pthread_mutex_unlock(&pool->lock);
-    for (int i = 0; i < count; i++)
-        served[i].function(served[i].context);
+    pool->holders++;
+    tell_and_let_go(pool);
 }
 
 /* Gives a buffer back or, with NULL, the right to make one. */
 static void give_back(mr_pool *pool, mr_buffer *buffer) {
-    waiter served[MR_POOL_WAITERS];
     if (buffer)
         mr_device_reuse(pool->device, buffer->data);
     pthread_mutex_lock(&pool->lock);
+    pool->holders++;
     if (buffer && pool->released) {
         pthread_mutex_unlock(&pool->lock);
         free_buffer(pool, buffer);
@@ -196,13 +211,7 @@ static void give_back(mr_pool *pool, mr_buffer *buffer) {
         pool->made--;
     }
     pool->out--;
-    int count = pool->waiter_count ? take_waiters(pool, served) : 0;
-    bool last = pool->released && pool->out == 0;
-    pthread_mutex_unlock(&pool->lock);
-    for (int i = 0; i < count; i++)
-        served[i].function(served[i].context);
-    if (last)
-        destroy(pool);
+    tell_and_let_go(pool);
 }
 
 void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer) {
@@ -245,28 +254,51 @@ int mr_pool_fill(mr_pool *pool, int *made) {
     return status;
 }
 
-/* The place of a waiter in the list, a new one for a new context; NULL where the list is full. */
-static waiter *place_for(mr_pool *pool, const void *context) {
-    for (int i = 0; i < pool->waiter_count; i++)
-        if (pool->waiters[i].context == context)
-            return &pool->waiters[i];
-    return pool->waiter_count < MR_POOL_WAITERS ? &pool->waiters[pool->waiter_count++] : NULL;
-}
-
-int mr_pool_notify(mr_pool *pool, int count, mr_pool_function *function, void *context) {
+/* False: the buffers are there. */
+static bool add_waiter(mr_pool *pool, int count, mr_pool_wait *wait, mr_waiter_function *function, void *context) {
     pthread_mutex_lock(&pool->lock);
     /* More than there will ever be would never come. */
-    int wanted = count < pool->count ? count : pool->count;
-    bool now = wanted <= free_count(pool);
-    waiter *place = now ? NULL : place_for(pool, context);
-    if (place)
-        *place = (waiter){function, context, wanted};
+    wait->free_count = count < pool->count ? count : pool->count;
+    bool waits = wait->free_count > free_count(pool);
+    if (!waits)
+        mr_waiters_remove(&pool->waiters, &wait->waiter);
+    wait->waiter.function = function;
+    wait->waiter.context = context;
+    if (waits && !wait->waiter.link)
+        mr_waiters_add(&pool->waiters, &wait->waiter);
     pthread_mutex_unlock(&pool->lock);
-    if (now)
+    return waits;
+}
+
+static void hold(mr_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    pool->holders++;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void mr_pool_notify(mr_pool *pool, int count, mr_pool_wait *wait, mr_waiter_function *function, void *context) {
+    if (wait->pool != pool) {
+        mr_pool_forget(wait);
+        hold(pool);
+        wait->pool = pool;
+    }
+    if (!add_waiter(pool, count, wait, function, context))
         function(context);
-    else if (!place)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "more than %d wait for one pool", MR_POOL_WAITERS);
-    return MR_OK;
+}
+
+void mr_pool_forget(mr_pool_wait *wait) {
+    mr_pool *pool = wait->pool;
+    wait->pool = NULL;
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    mr_waiters_remove(&pool->waiters, &wait->waiter);
+    while (pool->telling) {
+        pthread_mutex_unlock(&pool->lock);
+        sched_yield(); /* It may be this waiter's function that is on its way. */
+        pthread_mutex_lock(&pool->lock);
+    }
+    let_go(pool);
 }
 
 int mr_pool_free_count(const mr_pool *pool) {

@@ -2,15 +2,24 @@
 #ifndef MILLRACE_DATA_POOL_H
 #define MILLRACE_DATA_POOL_H
 
+#include "engine/base/waiter.h"
 #include "millrace/frame.h"
 
-typedef void mr_pool_function(void *context);
+/* A place among those who wait for buffers of a pool, embedded in its owner; zero: it waits for none. Used by one thread
+ * at a time. */
+typedef struct mr_pool_wait {
+    mr_waiter waiter;
+    mr_pool *pool; /* kept until mr_pool_forget or the next pool */
+    int free_count;
+} mr_pool_wait;
 
 /* Calls function(context) once when at least `free_count` buffers can be taken (at once where they can now), from the
- * thread that gives the last of them back. A context that waits already only changes what it waits for. At most
- * MR_POOL_WAITERS at a time; MR_ERROR_UNAVAILABLE beyond. Any thread; the function must not call the pool. */
-enum { MR_POOL_WAITERS = 16 };
-int mr_pool_notify(mr_pool *pool, int free_count, mr_pool_function *function, void *context);
+ * thread that gives the last of them back. Any number may wait, each in a place of its own; a place that waits already
+ * only changes what it waits for. Any thread; the function must not call the pool, nor wait for whoever calls this. */
+void mr_pool_notify(mr_pool *pool, int free_count, mr_pool_wait *wait, mr_waiter_function *function, void *context);
+/* It waits no more: the function is not called from now on, nor being called. Place and context may go. Not from the
+ * function. */
+void mr_pool_forget(mr_pool_wait *wait);
 
 /* A buffer in use will not come back before the end: another may take its place. */
 void mr_pool_replace(mr_pool *pool);

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/waiter.h"
 #include "millrace/frame.h"
 #include "millrace/stage.h"
 
@@ -148,12 +149,20 @@ bool mr_event_done(const mr_event *event);
 int mr_event_status(const mr_event *event);
 mr_device *mr_event_device(const mr_event *event);
 const mr_stage *mr_event_stage(const mr_event *event);
-enum { MR_EVENT_WAITERS = 8 };
+/* A place among those who wait for an event, embedded in its owner; zero: it waits for none. Used by one thread at a
+ * time. */
+typedef struct mr_event_wait {
+    mr_waiter waiter;
+    mr_event *event; /* one reference, until mr_event_forget or the next event */
+} mr_event_wait;
 /* Calls function(context) once when the event is done, from the thread that completes it, at once where it is done
- * already; asking twice with the same function and context is asking once. At most MR_EVENT_WAITERS at a time;
- * MR_ERROR_AGAIN beyond. The function must not block, destroy streams or call CUDA. */
-typedef void mr_event_function(void *context);
-int mr_event_notify(mr_event *event, mr_event_function *function, void *context);
+ * already. Any number may wait, each in a place of its own; a place that waits for this event already goes on as
+ * it does, and one that waits for another waits for this one instead. The function must not block, destroy streams or
+ * call CUDA. */
+void mr_event_notify(mr_event *event, mr_event_wait *wait, mr_waiter_function *function, void *context);
+/* It waits no more, and the place may go. The context stays until the event is done, or what would complete it is gone:
+ * the function may be on the point of being called. */
+void mr_event_forget(mr_event_wait *wait);
 /* For device implementations: the event is done. */
 void mr_event_complete(mr_event *event, int status);
 

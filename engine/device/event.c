@@ -12,11 +12,7 @@ struct mr_event {
     mr_device *device;
     const mr_stage *stage;
     pthread_mutex_t lock;
-    int waiter_count;
-    struct {
-        mr_event_function *function;
-        void *context;
-    } waiters[MR_EVENT_WAITERS];
+    mr_waiters waiters; /* each holds a reference */
     mr_event *next;
 };
 
@@ -44,7 +40,6 @@ int mr_event_create(mr_event **event, mr_device *device, const mr_stage *stage) 
     made->status = MR_OK;
     made->device = device;
     made->stage = stage;
-    made->waiter_count = 0;
     *event = made;
     return MR_OK;
 }
@@ -81,25 +76,51 @@ const mr_stage *mr_event_stage(const mr_event *event) {
     return event->stage;
 }
 
-int mr_event_notify(mr_event *event, mr_event_function *function, void *context) {
-    int status = MR_OK;
+/* False: the event is done. */
+static bool add_waiter(mr_event *event, mr_event_wait *wait, mr_waiter_function *function, void *context) {
     pthread_mutex_lock(&event->lock);
-    bool done = mr_event_done(event);
-    bool known = false;
-    for (int i = 0; i < event->waiter_count; i++)
-        known |= event->waiters[i].context == context && event->waiters[i].function == function;
-    if (!done && !known) {
-        if (event->waiter_count == MR_EVENT_WAITERS) {
-            status = MR_ERROR_AGAIN;
-        } else {
-            event->waiters[event->waiter_count].function = function;
-            event->waiters[event->waiter_count++].context = context;
-        }
+    bool waits = !mr_event_done(event);
+    if (waits && !wait->waiter.link) {
+        wait->waiter.function = function;
+        wait->waiter.context = context;
+        mr_waiters_add(&event->waiters, &wait->waiter);
     }
     pthread_mutex_unlock(&event->lock);
-    if (done)
-        function(context);
-    return status;
+    return waits;
+}
+
+void mr_event_notify(mr_event *event, mr_event_wait *wait, mr_waiter_function *function, void *context) {
+    if (wait->event != event) {
+        mr_event_forget(wait);
+        wait->event = mr_event_ref(event);
+    }
+    if (add_waiter(event, wait, function, context))
+        return;
+    mr_event_unref(&wait->event);
+    function(context);
+}
+
+void mr_event_forget(mr_event_wait *wait) {
+    if (!wait->event)
+        return;
+    pthread_mutex_lock(&wait->event->lock);
+    mr_waiters_remove(&wait->event->waiters, &wait->waiter);
+    pthread_mutex_unlock(&wait->event->lock);
+    mr_event_unref(&wait->event);
+}
+
+/* Takes the first waiter and calls it without the lock, which is held before and after. False: there is none. */
+static bool tell_one(mr_event *event) {
+    mr_waiter *first = event->waiters.first;
+    if (!first)
+        return false;
+    mr_waiters_remove(&event->waiters, first);
+    mr_waiter_function *function = first->function;
+    void *context = first->context;
+    pthread_mutex_unlock(&event->lock);
+    function(context);
+    pthread_mutex_lock(&event->lock);
+    return true;
 }
 
 void mr_event_complete(mr_event *event, int status) {
@@ -108,10 +129,8 @@ void mr_event_complete(mr_event *event, int status) {
     pthread_mutex_lock(&event->lock);
     event->status = status;
     atomic_store_explicit(&event->done, true, memory_order_release);
-    int count = event->waiter_count;
-    event->waiter_count = 0;
+    while (tell_one(event))
+        ;
     pthread_mutex_unlock(&event->lock);
-    for (int i = 0; i < count; i++)
-        event->waiters[i].function(event->waiters[i].context);
     mr_event_unref(&kept);
 }

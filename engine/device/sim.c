@@ -123,7 +123,8 @@ static sim_item *make_item(mr_stream *stream, sim_kind kind, mr_event *event) {
     made->submitted_ns = self->timed && !self->params.manual ? mr_clock_now_ns(mr_clock_real()) : 0;
     made->due_ns = -1;
     made->touch_count = made->touched_bytes = made->copied_bytes = 0;
-    made->arrived = made->polled = false;
+    made->wait = (mr_event_wait){0};
+    made->arrived = false;
     made->next = NULL;
     return made;
 }
@@ -229,7 +230,7 @@ static int sim_wait(mr_stream *stream, mr_event *event) {
     mr_sim_lock();
     mr_sim_order_wait(wait->stream, event);
     mr_sim_unlock();
-    wait->polled = mr_event_notify(event, arrive, wait) != MR_OK;
+    mr_event_notify(event, &wait->wait, arrive, wait);
     append(wait);
     return MR_OK;
 }

@@ -48,8 +48,8 @@ typedef struct sim_item {
     sim_touch touch[SIM_TOUCHES];
     /* records and waits */
     mr_event *event; /* one reference */
-    bool arrived;    /* WAIT: the event has told that it is done */
-    bool polled;     /* WAIT: too many wait for the event already, so it has to be looked at */
+    mr_event_wait wait; /* WAIT */
+    bool arrived;       /* WAIT: the event has told that it is done */
     struct sim_item *next_record;
     size_t known_count;
     bool knows_all;

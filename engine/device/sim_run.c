@@ -7,8 +7,6 @@
 #include "engine/device/sim.h"
 #include "millrace/status.h"
 
-enum { POLL_NS = 100000 };
-
 /* xorshift64*, as in the executor, so that a seed gives the same delays everywhere. */
 static uint64_t draw(sim_device *self) {
     uint64_t x = self->random;
@@ -66,7 +64,7 @@ static void schedule(sim_device *self, sim_item *work, int64_t now_ns) {
     self->free_ns[work->engine] = work->due_ns;
 }
 
-/* When the head of a stream can be done, or be looked at again; INT64_MAX: when something tells. */
+/* When the head of a stream can be done; INT64_MAX: when something tells. */
 static int64_t head_due_ns(sim_device *self, sim_item *head, int64_t now_ns) {
     switch (head->kind) {
     case SIM_WORK:
@@ -74,8 +72,6 @@ static int64_t head_due_ns(sim_device *self, sim_item *head, int64_t now_ns) {
             schedule(self, head, now_ns);
         return head->due_ns;
     case SIM_WAIT:
-        if (head->polled)
-            return mr_event_done(head->event) ? now_ns : later(now_ns, POLL_NS);
         return head->arrived ? now_ns : INT64_MAX;
     case SIM_RECORD:
         break;
@@ -195,6 +191,7 @@ static void do_wait(sim_device *self, sim_stream *stream, int64_t now_ns) {
     if (mr_event_status(wait->event))
         stream->status = mr_event_status(wait->event);
     stream->at_ns = now_ns;
+    mr_event_forget(&wait->wait);
     mr_event_unref(&wait->event);
     mr_sim_recycle(self, wait);
 }

@@ -7,19 +7,15 @@
 #include "engine/flow/instance.h"
 #include "engine/flow/resume.h"
 
-static const int64_t LOOK_AGAIN_NS = 100000;
-
-int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_frame *frame, mr_task *task) {
+int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place) {
     if (!frame->ready)
         return 1;
     if (mr_event_done(frame->ready))
         return mr_event_status(frame->ready) < 0 ? mr_event_status(frame->ready) : 1;
     /* The same device orders the work itself; the host must not look before the device is done. */
-    if (mr_event_device(frame->ready) == mr_slot_part(instance, slot)->self.device)
+    if (mr_event_device(frame->ready) == mr_slot_part(entry->instance, slot)->self.device)
         return 1;
-    /* Where too many wait for it already, it is looked at again soon. */
-    if (mr_event_notify(frame->ready, mr_task_waker, task))
-        mr_task_wake_at(task, mr_executor_now_ns(task->executor) + LOOK_AGAIN_NS);
+    mr_event_notify(frame->ready, &entry->waits[place], mr_task_waker, &entry->task);
     return 0;
 }
 
@@ -58,10 +54,10 @@ static void take_from_inbox(mr_instance *instance) {
     instance->inbox_count--;
 }
 
-/* Moves the first frame of the inbox into the slot, or drops it. False: it is not ready; `task` will be woken. */
-static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
+/* Moves the first frame of the inbox into the slot, or drops it. False: it is not ready; the entry will be woken. */
+static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     mr_item *item = &instance->inbox[instance->inbox_first];
-    const char *reason = refusal(instance, item->frame, task);
+    const char *reason = refusal(instance, item->frame, &entry->task);
     if (!reason && mr_instance_leaves_out(instance, item->frame)) {
         mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, "done before");
         mr_frame_unref(&item->frame);
@@ -70,7 +66,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_task *task) {
     } else {
         if (slot->frame_count == 0 && instance->part_count > 1)
             slot->part = mr_instance_choose_part(instance, item->frame);
-        int ready = mr_input_ready(instance, slot, item->frame, task);
+        int ready = mr_input_ready(slot, item->frame, entry, 0);
         if (ready == 0)
             return false;
         if (ready < 0)
@@ -127,14 +123,14 @@ static void add_mark(mr_slot *slot, const mr_item *mark) {
     slot->lost |= mark->kind == MR_ITEM_GONE && mr_identity_is_lost(&mark->identity);
 }
 
-bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
+bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     size_t batch = (size_t)instance->self.batch;
     if (instance->sheds && slot->frame_count)
-        shed_gathered(instance, slot, task);
+        shed_gathered(instance, slot, &entry->task);
     while (!is_full(instance, slot) && fill_inbox(instance, batch - slot->frame_count)) {
         mr_item *item = &instance->inbox[instance->inbox_first];
         if (item->kind == MR_ITEM_FRAME) {
-            if (!take_frame(instance, slot, task))
+            if (!take_frame(instance, slot, entry))
                 return false;
         } else {
             if (item->kind == MR_ITEM_END || instance->tells_gone)
@@ -144,7 +140,7 @@ bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
         if (slot->mark_count && slot->frame_count == 0)
             break;
     }
-    if (!leaves(instance, slot, task))
+    if (!leaves(instance, slot, &entry->task))
         return false;
     instance->batch_due_ns = INT64_MAX;
     return true;

@@ -34,29 +34,30 @@ static bool is_source(const mr_instance *instance) {
 
 /* ---- claiming -------------------------------------------------------------------------------------------------- */
 
-static bool gather(mr_instance *instance, mr_slot *slot, mr_task *task) {
+static bool gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     if (is_source(instance))
         return !instance->ended;
     if (instance->port_count > 1)
-        return mr_instance_join(instance, slot, task);
-    return mr_instance_gather(instance, slot, task);
+        return mr_instance_join(instance, slot, entry);
+    return mr_instance_gather(instance, slot, entry);
 }
 
 /* The next slot with its inputs, or NULL: something is missing, and what supplies it wakes the instance. */
-static mr_slot *claim(mr_instance *instance, mr_task *task) {
+static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
+    const mr_executor *executor = entry->task.executor;
     if (instance->stuck || instance->claimed - instance->released == instance->in_flight ||
         instance->claimed - instance->freed == instance->slot_count)
         return NULL;
     mr_slot *slot = mr_instance_slot(instance, instance->claimed);
-    if (!gather(instance, slot, task))
+    if (!gather(instance, slot, entry))
         return NULL;
     slot->state = MR_SLOT_RUNNING;
     if (instance->sheds)
-        slot->begun_ns = mr_executor_now_ns(task->executor);
+        slot->begun_ns = mr_executor_now_ns(executor);
     if (slot->frame_count == 0)
         slot->part = mr_instance_part_now(instance, 0);
     if (slot->frame_count) {
-        mr_share_begin(instance, slot, mr_executor_now_ns(task->executor));
+        mr_share_begin(instance, slot, mr_executor_now_ns(executor));
         instance->spread += (uint64_t)instance->self.batch;
     }
     instance->claimed++;
@@ -390,7 +391,7 @@ static bool begin(mr_instance *instance, mr_entry_task *entry) {
     if (instance->freed != instance->claimed)
         mr_instance_retire(instance, entry);
     if (!entry->slot)
-        entry->slot = claim(instance, &entry->task);
+        entry->slot = claim(instance, entry);
     /* What an unfinished call has given so far must go before it may give more. */
     blocked = instance->stuck && !instance->shared;
     unlock(instance);

@@ -25,6 +25,7 @@
 #include <pthread.h>
 
 #include "engine/config/plan.h"
+#include "engine/data/pool.h"
 #include "engine/flow/executor.h"
 #include "engine/flow/ledger.h"
 #include "engine/flow/link.h"
@@ -71,7 +72,7 @@ typedef struct mr_slot {
     size_t kept_count, kept_room;
     mr_frame **kept;       /* frames that device work may still write to, though a full queue may have dropped them */
     mr_event *event;       /* of the device work; NULL: none */
-    bool awaited;          /* the event will wake an entry */
+    mr_event_wait wait;    /* of an entry, for the event */
 } mr_slot;
 
 enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
@@ -92,6 +93,10 @@ typedef struct mr_entry_task {
     mr_task task;
     mr_io io;
     mr_slot *slot;       /* unfinished: process is to be called again */
+    mr_event_wait *waits;     /* for inputs: one place for each source of a join, else one, then one for what is brought
+                                 in */
+    size_t wait_count;
+    mr_pool_wait *pool_waits; /* for buffers: one for each pool of the instance, then one for those of the stage type */
     struct mr_call_trace *traced; /* NULL: nobody traces */
     mr_stream **streams; /* one for each part */
     mr_stream **staging; /* likewise, where there are several: on it inputs are brought in */
@@ -201,6 +206,11 @@ static inline mr_part *mr_slot_part(const mr_instance *instance, const mr_slot *
     return &instance->parts[slot->part];
 }
 
+/* Pools of a part: one for each output port, and those behind. */
+static inline size_t mr_instance_pools(const mr_instance *instance) {
+    return instance->vertex->output_count + MR_OTHER_POOLS;
+}
+
 static inline mr_slot *mr_instance_slot(mr_instance *instance, uint64_t number) {
     return &instance->slots[number & (instance->slot_count - 1)];
 }
@@ -251,14 +261,14 @@ bool mr_instance_leaves_out(const mr_instance *instance, const mr_frame *frame);
 const char *mr_deadline_refusal(mr_instance *instance, const mr_frame *frame, const mr_task *task);
 /* deadline.c: whether a frame that was in time when it was taken is late now. Never true of packets. */
 bool mr_deadline_passed(const mr_frame *frame, int64_t now_ns);
-/* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake
- * `task`. */
-bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_task *task);
+/* inputs.c: collects the next call's inputs in `slot`. True where it is complete; else something was asked to wake the
+ * entry. */
+bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
 /* join.c: the same for stages with several ports: one frame of each, matched by identity. */
-bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task);
-/* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (task will be woken), negative:
- * its producer's device work failed. */
-int mr_input_ready(const mr_instance *instance, const mr_slot *slot, const mr_frame *frame, mr_task *task);
+bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry);
+/* Readiness of an input for a call of that slot's device: 1 it may be used, 0 not yet (the entry will be woken, and
+ * waits in that place of its `waits`), negative: its producer's device work failed. */
+int mr_input_ready(const mr_slot *slot, const mr_frame *frame, mr_entry_task *entry, size_t place);
 
 /* outputs.c: pushes what finished slots hold, in order, and frees slots whose device work is done. Called with the
  * lock. */

@@ -52,8 +52,9 @@ int64_t mr_io_now_ns(const mr_io *io) {
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
 
 int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
-    int status = mr_pool_notify(pool, count, mr_task_waker, &io->entry->task);
-    return status ? status : MR_ERROR_AGAIN;
+    size_t place = mr_instance_pools(io->instance);
+    mr_pool_notify(pool, count, &io->entry->pool_waits[place], mr_task_waker, &io->entry->task);
+    return MR_ERROR_AGAIN;
 }
 
 static bool hold(mr_slot *slot, mr_buffer *buffer) {

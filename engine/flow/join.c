@@ -67,10 +67,10 @@ static void pass_over(mr_instance *instance, mr_slot *slot, uint32_t source, hea
 }
 
 /* Readiness of all frames that match: as mr_input_ready, of the first that is not 1. */
-static int all_ready(const mr_instance *instance, const mr_slot *slot, const heads *at, mr_task *task,
-                     const mr_frame **failed) {
+static int all_ready(const mr_instance *instance, const mr_slot *slot, const heads *at, mr_entry_task *entry,
+                     size_t place, const mr_frame **failed) {
     for (size_t port = 0; port < instance->port_count; port++) {
-        int ready = mr_input_ready(instance, slot, at->item[port].frame, task);
+        int ready = mr_input_ready(slot, at->item[port].frame, entry, place);
         if (ready != 1) {
             *failed = at->item[port].frame;
             return ready;
@@ -108,16 +108,18 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_n
     }
 }
 
-static verdict take_match(mr_instance *instance, mr_slot *slot, uint32_t source, const heads *at, mr_task *task) {
+static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, const heads *at, mr_entry_task *entry) {
+    uint32_t source = instance->vertex->sources[turn];
+    size_t place = instance->self.source == MR_SOURCE_NONE ? turn : 0;
     const mr_frame *failed = NULL;
     if (instance->part_count > 1)
         slot->part = mr_instance_choose_part(instance, at->item[0].frame);
-    int ready = all_ready(instance, slot, at, task, &failed);
+    int ready = all_ready(instance, slot, at, entry, place, &failed);
     if (ready == 0)
         return WAITS;
     const char *stage = instance->self.id, *reason = NULL;
     if (instance->sheds)
-        reason = mr_deadline_refusal(instance, at->item[0].frame, task);
+        reason = mr_deadline_refusal(instance, at->item[0].frame, &entry->task);
     if (atomic_load_explicit(&instance->graph->cancelled, memory_order_relaxed)) {
         reason = MR_REASON_STOPPED;
     } else if (ready < 0) {
@@ -150,7 +152,7 @@ static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t sourc
 }
 
 /* Moves one source on by one identity. */
-static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_task *task) {
+static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_entry_task *entry) {
     uint32_t source = instance->vertex->sources[turn];
     heads at;
     look(instance, source, &at);
@@ -166,12 +168,12 @@ static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_tas
         return TAKEN;
     }
     if (all_match(instance, &at))
-        return take_match(instance, slot, source, &at, task);
+        return take_match(instance, slot, turn, &at, entry);
     pass_over(instance, slot, source, &at);
     return PASSED;
 }
 
-bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task) {
+bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     size_t count = instance->vertex->source_count;
     for (size_t i = 0; i < count; i++) {
         /* Sources take turns: the search starts behind the one that was served last. */
@@ -180,7 +182,7 @@ bool mr_instance_join(mr_instance *instance, mr_slot *slot, mr_task *task) {
         if (instance->self.source != MR_SOURCE_NONE && source != instance->self.source)
             continue;
         verdict found;
-        while ((found = advance(instance, slot, turn, task)) == PASSED)
+        while ((found = advance(instance, slot, turn, entry)) == PASSED)
             ;
         if (found == TAKEN) {
             instance->join_turn = (turn + 1) % count;

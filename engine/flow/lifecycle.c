@@ -42,12 +42,26 @@ static int create_parts(mr_instance *instance) {
     for (size_t i = 0; i < instance->part_count; i++) {
         mr_part *part = &instance->parts[i];
         part->self = instance->self;
-        part->pools = mr_calloc(vertex->output_count + MR_OTHER_POOLS, sizeof *part->pools);
+        part->pools = mr_calloc(mr_instance_pools(instance), sizeof *part->pools);
         if (!part->pools ||
             (vertex->type->state_bytes && !(part->self.state = mr_calloc(1, vertex->type->state_bytes))))
             return MR_ERROR_MEMORY;
     }
     return instance->parts ? MR_OK : MR_ERROR_MEMORY;
+}
+
+static int create_entry(mr_instance *instance, mr_entry_task *entry) {
+    const mr_plan_vertex *vertex = instance->vertex;
+    size_t parts = mr_plan_parts(vertex);
+    bool joins = instance->port_count > 1 && instance->self.source == MR_SOURCE_NONE;
+    entry->instance = instance;
+    entry->wait_count = (joins ? vertex->source_count : 1) + 1;
+    mr_task_init(&entry->task, instance->graph->executor, mr_instance_run, entry);
+    entry->waits = mr_calloc(entry->wait_count, sizeof *entry->waits);
+    entry->pool_waits = mr_calloc(mr_instance_pools(instance) + 1, sizeof *entry->pool_waits);
+    entry->streams = mr_calloc(parts, sizeof(mr_stream *));
+    entry->staging = mr_calloc(parts, sizeof(mr_stream *));
+    return entry->waits && entry->pool_waits && entry->streams && entry->staging ? MR_OK : MR_ERROR_MEMORY;
 }
 
 static int create_entries(mr_instance *instance) {
@@ -64,15 +78,10 @@ static int create_entries(mr_instance *instance) {
     instance->away_told = mr_calloc(vertex->source_count + 1, sizeof *instance->away_told);
     if (!instance->skipping || !instance->away_told)
         return MR_ERROR_MEMORY;
-    for (size_t i = 0; i < instance->entry_count; i++) {
-        instance->entries[i].instance = instance;
-        mr_task_init(&instance->entries[i].task, instance->graph->executor, mr_instance_run, &instance->entries[i]);
-    }
-    for (size_t i = 0; i < instance->entry_count; i++)
-        if (!(instance->entries[i].streams = mr_calloc(mr_plan_parts(vertex), sizeof(mr_stream *))) ||
-            !(instance->entries[i].staging = mr_calloc(mr_plan_parts(vertex), sizeof(mr_stream *))))
-            return MR_ERROR_MEMORY;
-    return MR_OK;
+    int status = MR_OK;
+    for (size_t i = 0; i < instance->entry_count && !status; i++)
+        status = create_entry(instance, &instance->entries[i]);
+    return status;
 }
 
 int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_vertex *vertex, uint32_t source) {
@@ -213,24 +222,41 @@ static void destroy_inputs(mr_instance *instance) {
 }
 
 void mr_instance_finish(mr_instance *instance) {
-    for (size_t i = 0; instance->entries && i < instance->entry_count; i++)
-        for (size_t part = 0; instance->entries[i].staging && part < instance->part_count; part++) {
-            mr_stream_destroy(&instance->entries[i].staging[part]);
-            mr_stream_destroy(&instance->entries[i].streams[part]);
-        }
+    for (size_t i = 0; instance->entries && i < instance->entry_count; i++) {
+        mr_entry_task *entry = &instance->entries[i];
+        for (size_t part = 0; entry->staging && part < instance->part_count; part++)
+            mr_stream_destroy(&entry->staging[part]);
+        for (size_t part = 0; entry->streams && part < instance->part_count; part++)
+            mr_stream_destroy(&entry->streams[part]);
+    }
     mr_instance_release_abandoned(instance);
 }
 
 static void destroy_parts(mr_instance *instance) {
     for (size_t i = 0; i < instance->part_count; i++) {
         mr_part *part = &instance->parts[i];
-        for (size_t which = 0; part->pools && which < instance->vertex->output_count + MR_OTHER_POOLS; which++)
+        for (size_t which = 0; part->pools && which < mr_instance_pools(instance); which++)
             for (int size = 0; size < MR_POOLS; size++)
                 mr_pool_release(&part->pools[which].pool[size]);
         mr_free(part->pools);
         mr_free(part->self.state);
     }
     mr_free(instance->parts);
+}
+
+static void destroy_entry(mr_instance *instance, mr_entry_task *entry) {
+    for (size_t i = 0; entry->waits && i < entry->wait_count; i++)
+        mr_event_forget(&entry->waits[i]);
+    for (size_t i = 0; entry->pool_waits && i <= mr_instance_pools(instance); i++)
+        mr_pool_forget(&entry->pool_waits[i]);
+    mr_task_fini(&entry->task);
+    mr_free(entry->waits);
+    mr_free(entry->pool_waits);
+    mr_free(entry->streams);
+    mr_free(entry->staging);
+    if (entry->traced)
+        mr_free(entry->traced->arrows);
+    mr_free(entry->traced);
 }
 
 void mr_instance_destroy(mr_instance **instance) {
@@ -244,14 +270,7 @@ void mr_instance_destroy(mr_instance **instance) {
     destroy_inputs(gone);
     mr_instance_finish(gone);
     for (size_t i = 0; gone->entries && i < gone->entry_count; i++)
-        mr_task_fini(&gone->entries[i].task);
-    for (size_t i = 0; gone->entries && i < gone->entry_count; i++) {
-        mr_free(gone->entries[i].streams);
-        mr_free(gone->entries[i].staging);
-        if (gone->entries[i].traced)
-            mr_free(gone->entries[i].traced->arrows);
-        mr_free(gone->entries[i].traced);
-    }
+        destroy_entry(gone, &gone->entries[i]);
     destroy_parts(gone);
     mr_free(gone->entries);
     mr_free(gone->skipping);

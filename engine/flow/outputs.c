@@ -96,12 +96,13 @@ void mr_slot_reset(mr_slot *slot) {
         mr_result_unref(&slot->results[i]);
     for (size_t i = slot->output_next; i < slot->output_count; i++)
         mr_frame_unref(&slot->outputs[i].item.frame);
+    mr_event_forget(&slot->wait);
     if (slot->event)
         mr_event_unref(&slot->event);
     slot->frame_count = slot->held_count = slot->kept_count = slot->result_count = 0;
     slot->mark_count = slot->mark_next = 0;
     slot->output_count = slot->output_next = 0;
-    slot->processed = slot->awaited = slot->staged = slot->counted = slot->lost = false;
+    slot->processed = slot->staged = slot->counted = slot->lost = false;
     slot->part = 0;
     slot->state = MR_SLOT_FREE;
 }
@@ -188,8 +189,7 @@ static void push_done(mr_instance *instance, mr_entry_task *entry) {
 /* Whether the device has done what the slot's call gave it; where not, the entry will be woken. */
 static bool is_done(mr_instance *instance, mr_slot *slot, mr_entry_task *entry) {
     if (slot->event && !mr_event_done(slot->event)) {
-        if (!slot->awaited)
-            slot->awaited = mr_event_notify(slot->event, mr_task_waker, &entry->task) == MR_OK;
+        mr_event_notify(slot->event, &slot->wait, mr_task_waker, &entry->task);
         return false;
     }
     if (slot->event && mr_event_status(slot->event) == MR_ERROR_DEVICE)

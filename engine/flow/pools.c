@@ -89,7 +89,7 @@ int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer)
     if (!status)
         status = mr_pool_acquire(pool, buffer);
     if (status == MR_ERROR_AGAIN)
-        status = mr_io_await_pool(io, pool, 1);
+        mr_pool_notify(pool, 1, &io->entry->pool_waits[which], mr_task_waker, &io->entry->task);
     unlock_pools(instance);
     return status;
 }
@@ -135,7 +135,7 @@ static int fill_pool(mr_instance *instance, size_t number, size_t which) {
 int mr_instance_fill_pools(mr_instance *instance, size_t number) {
     int status = MR_OK;
     lock_pools(instance);
-    for (size_t which = 0; which < instance->vertex->output_count + MR_OTHER_POOLS && !status; which++)
+    for (size_t which = 0; which < mr_instance_pools(instance) && !status; which++)
         if (is_ahead(instance, number, which))
             status = fill_pool(instance, number, which);
     unlock_pools(instance);

@@ -82,10 +82,11 @@ static int bring_in(mr_io *io, size_t index, mr_device *device, size_t bytes) {
 
 /* What does not come through the call's stream has to be there before. */
 static int await(mr_io *io) {
+    mr_entry_task *entry = io->entry;
     int status = MR_OK;
     for (size_t i = 0; i < io->slot->frame_count && status >= 0; i++) {
         const mr_frame *frame = io->slot->frames[i];
-        int ready = mr_input_ready(io->instance, io->slot, frame, &io->entry->task);
+        int ready = mr_input_ready(io->slot, frame, entry, entry->wait_count - 1);
         status = ready > 0 ? MR_OK : ready < 0 ? ready : MR_ERROR_AGAIN;
     }
     return status;

@@ -17,3 +17,10 @@ mr_pipeline *opened(const mr_pipeline_params *params) {
     mr_diagnostics_fini(&wrong);
     return pipeline;
 }
+
+int ended(mr_pipeline *pipeline) {
+    int status = mr_pipeline_wait(pipeline, INT64_C(120000000000));
+    if (status == MR_ERROR_AGAIN)
+        fail_msg("it hangs");
+    return status;
+}

@@ -1,0 +1,46 @@
+/* Lists of those who wait for something. A waiter brings its own place in the list, embedded in its owner, so that to
+ * wait cannot fail, allocates nothing, and has no limit.
+ *
+ * Threads: a list, and the waiters in it, are touched under the lock of what is waited for. A waiter is taken out of
+ * the list before its function is called, without the lock, and not touched after that: from then on its owner may
+ * use it again. */
+#ifndef MILLRACE_BASE_WAITER_H
+#define MILLRACE_BASE_WAITER_H
+
+#include <stddef.h>
+
+typedef void mr_waiter_function(void *context);
+
+/* Zero: in no list. */
+typedef struct mr_waiter {
+    struct mr_waiter *next, **link; /* link: what points to this one; NULL: it is in no list */
+    mr_waiter_function *function;
+    void *context;
+} mr_waiter;
+
+/* In the order in which they came. Zero: empty. */
+typedef struct mr_waiters {
+    mr_waiter *first, **end; /* end: where the next one is hung; NULL: at `first` */
+} mr_waiters;
+
+/* The waiter is in no list. */
+static inline void mr_waiters_add(mr_waiters *list, mr_waiter *waiter) {
+    waiter->next = NULL;
+    waiter->link = list->first ? list->end : &list->first;
+    *waiter->link = waiter;
+    list->end = &waiter->next;
+}
+
+/* Takes the waiter out, if it is in this list. */
+static inline void mr_waiters_remove(mr_waiters *list, mr_waiter *waiter) {
+    if (!waiter->link)
+        return;
+    *waiter->link = waiter->next;
+    if (waiter->next)
+        waiter->next->link = waiter->link;
+    else
+        list->end = waiter->link;
+    waiter->link = NULL;
+}
+
+#endif

@@ -1,0 +1,11 @@
+/* How many workers suites run with, whatever the machine has: one alone, fewer and more than the machine has cores, and
+ * more than any list of a fixed length may have been made for. */
+#ifndef MILLRACE_TESTS_WORKER_COUNTS_H
+#define MILLRACE_TESTS_WORKER_COUNTS_H
+
+enum { MOST_WORKERS = 16 };
+
+/* A loop's head: 1, 2, 4, 8 and 16. */
+#define EACH_WORKER_COUNT(workers) for (int workers = 1; workers <= MOST_WORKERS; workers *= 2)
+
+#endif

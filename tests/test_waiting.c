@@ -1,0 +1,138 @@
+/* Whatever waits for the work of a device is woken, however many wait for it: all entries of all consumers, the stage
+ * that gave the work, and joins, which wait for one frame of every source. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "tests/support/flow_run.h"
+#include "tests/support/opened.h"
+#include "tests/support/quiet.h"
+#include "tests/support/worker_counts.h"
+
+enum { SEEDS = 5, FRAMES = 60, CONSUMERS = 12, SOURCES = 10, TEXT = 4096 };
+#define SLOW "\"sim:0?min_delay=200us&max_delay=1ms\""
+
+static void run(const char *text, uint64_t seed, int workers, size_t frames) {
+    mr_summary *sums = NULL;
+    mr_pipeline *pipeline = flow_open(text, seed, workers);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(ended(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    assert_true(sums->balanced);
+    assert_int_equal(sums->dropped, 0);
+    assert_int_equal(collection_count, frames);
+    /* What joins give has no tensor. */
+    for (size_t i = 0; i < collection_count; i++)
+        if (collection[i].value)
+            assert_int_equal(collection[i].value, collection[i].identity.seq);
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(&pipeline);
+}
+
+static void run_everywhere(const char *text, size_t frames) {
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        run(text, seed, 1, frames);
+    EACH_WORKER_COUNT(workers)
+        run(text, 0, workers, frames);
+}
+
+__attribute__((format(printf, 3, 4))) static int append(char text[TEXT], int length, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int added = vsnprintf(text + length, (size_t)(TEXT - length), format, arguments);
+    va_end(arguments);
+    assert_in_range(added, 1, TEXT - length - 1);
+    return length + added;
+}
+
+/* One entry of each waits for the same event; so does whoever recorded it. */
+static void many_stages_wait_for_one_event(void **state) {
+    (void)state;
+    char text[TEXT];
+    int length = append(text, 0,
+                        "version: 1\npipeline: wide\nsources: {a: {type: count, frames: %d}}\n"
+                        "stages:\n  one: {type: scale, input: a, device: " SLOW "}\n",
+                        FRAMES);
+    for (int i = 0; i < CONSUMERS; i++)
+        length = append(text, length, "  out_%d: {type: collect, input: one}\n", i);
+    run_everywhere(text, FRAMES * CONSUMERS);
+}
+
+/* All entries of one stage wait for the same event. */
+static void many_entries_wait_for_one_event(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: deep\nsources: {a: {type: count, frames: 60}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: " SLOW "}\n"
+                   "  two: {type: pass, input: one}\n"
+                   "  out: {type: collect, input: two}\n",
+                   FRAMES);
+}
+
+/* Eight at four workers. */
+static void entries_of_two_stages_wait_for_one_event(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: two\nsources: {a: {type: count, frames: 60}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: " SLOW "}\n"
+                   "  two: {type: pass, input: one}\n"
+                   "  three: {type: pass, input: one}\n"
+                   "  left: {type: collect, input: two}\n"
+                   "  right: {type: collect, input: three}\n",
+                   (size_t)2 * FRAMES);
+}
+
+/* Work that is over about when somebody begins to wait for it. */
+static void entries_wait_for_events_that_are_almost_done(void **state) {
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        run_everywhere("version: 1\npipeline: fast\nsources: {a: {type: count, frames: 60}}\n"
+                       "stages:\n"
+                       "  one: {type: scale, input: a, device: \"sim:0\"}\n"
+                       "  two: {type: pass, input: one}\n"
+                       "  out: {type: collect, input: two}\n",
+                       FRAMES);
+}
+
+/* A stage that is spread lets go of what each device has done, and waits for all of them. */
+static void entries_wait_for_events_of_several_devices(void **state) {
+    (void)state;
+    run_everywhere("version: 1\npipeline: spread\nsources: {a: {type: count, frames: 60}}\n"
+                   "stages:\n"
+                   "  one: {type: scale, input: a, device: [" SLOW ", \"sim:1?max_delay=100us\", \"sim:2\"]}\n"
+                   "  two: {type: pass, input: one}\n"
+                   "  out: {type: collect, input: two}\n",
+                   FRAMES);
+}
+
+/* The same entry waits for an event of each source. */
+static void a_join_waits_for_every_source(void **state) {
+    (void)state;
+    char text[TEXT];
+    int length = append(text, 0, "version: 1\npipeline: join\nsources:\n");
+    for (int i = 0; i < SOURCES; i++)
+        length = append(text, length, "  s%d: {type: count, frames: 20}\n", i);
+    append(text, length,
+           "stages:\n"
+           "  left: {type: scale, input: sources.*, device: " SLOW "}\n"
+           "  right: {type: scale, input: sources.*, device: \"sim:1?max_delay=2ms\"}\n"
+           "  both: {type: meet, join: {left: left, right: right}}\n"
+           "  out: {type: collect, input: both}\n");
+    run_everywhere(text, (size_t)SOURCES * 20);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_stages_wait_for_one_event),
+        cmocka_unit_test(many_entries_wait_for_one_event),
+        cmocka_unit_test(entries_of_two_stages_wait_for_one_event),
+        cmocka_unit_test(entries_wait_for_events_that_are_almost_done),
+        cmocka_unit_test(entries_wait_for_events_of_several_devices),
+        cmocka_unit_test(a_join_waits_for_every_source),
+    };
+    return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);
+}
