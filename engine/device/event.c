@@ -76,11 +76,13 @@ const mr_stage *mr_event_stage(const mr_event *event) {
     return event->stage;
 }
 
-/* False: the event is done. */
+/* False: the event is done; where it has not come to tell this waiter yet, it will not any more. */
 static bool add_waiter(mr_event *event, mr_event_wait *wait, mr_waiter_function *function, void *context) {
     pthread_mutex_lock(&event->lock);
     bool waits = !mr_event_done(event);
-    if (waits && !wait->waiter.link) {
+    if (!waits) {
+        mr_waiters_remove(&event->waiters, &wait->waiter);
+    } else if (!wait->waiter.link) {
         wait->waiter.function = function;
         wait->waiter.context = context;
         mr_waiters_add(&event->waiters, &wait->waiter);
