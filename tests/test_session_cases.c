@@ -181,6 +181,42 @@ static void test_which_report_is_next(void **state) {
     assert_false(mr_sender_may_hear(p->sender, 101, 1, &route));
 }
 
+/* Half a million ranges of the whole window fit into one message; the window is gone over a few times at most. */
+static void test_ranges_that_overlap(void **state) {
+    pair *p = *state;
+    enum { RANGES = 500000 };
+    static mr_settled ranges[RANGES];
+    pair_drive(p, S);
+    for (uint64_t seq = 0; seq < 4; seq++)
+        pair_offer(p->sender, seq);
+    pair_drive(p, S);
+    for (int i = 0; i < RANGES; i++)
+        ranges[i] = (mr_settled){1, 4, MR_NOTE_NONE, NULL, NULL};
+    mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .session = 101,
+                             .report = {.granted_frames = 1000, .granted_bytes = 1000, .settled = ranges}};
+    int status = MR_OK;
+    report.report.settled_count = 2; /* as where frames came again */
+    uint64_t number = 1;
+    for (; number < 9 && p->seen.settled == 0; number++) {
+        ranges[0].outcome = MR_NOTE_DELIVERED;
+        report.number = number;
+        assert_int_equal(mr_sender_receive(p->sender, 5, &report, S), MR_OK);
+        pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    }
+    assert_int_equal(p->seen.settled, 4);
+    for (uint64_t seq = 4; seq < 8; seq++)
+        pair_offer(p->sender, seq);
+    pair_drive_sender(p->sender, NULL, 0, S, &p->seen);
+    for (int i = 0; i < RANGES; i++)
+        ranges[i] = (mr_settled){5, 4, MR_NOTE_NONE, NULL, NULL};
+    report.report.settled_count = RANGES;
+    report.number = number;
+    status = mr_sender_receive(p->sender, 5, &report, S);
+    assert_int_equal(status, MR_ERROR_PROTOCOL);
+    assert_non_null(strstr(mr_message(), "the same many times"));
+    assert_int_equal(mr_sender_counts(p->sender).malformed, 1);
+}
+
 /* Messages of a session that is no more are refused, counted, and change nothing. */
 static void test_old_sessions(void **state) {
     pair *p = *state;
@@ -490,7 +526,7 @@ int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_handshake), TEST(test_rejected), TEST(test_another_comes_instead), TEST(test_peers),
-        TEST(test_only_the_node_of_the_plan), TEST(test_old_sessions),
+        TEST(test_only_the_node_of_the_plan), TEST(test_ranges_that_overlap), TEST(test_old_sessions),
         TEST(test_which_message_is_next), TEST(test_which_report_is_next), TEST(test_windows),
         TEST(test_without_a_bound_on_bytes), TEST(test_more_than_was_granted), TEST(test_two_senders),
         TEST(test_runs), TEST(test_leaving), TEST(test_live), TEST(test_all_get_of_each_source),

@@ -126,11 +126,178 @@ static void test_nothing_is_allocated(void **state) {
     wire_close(&f);
 }
 
+/* ---- what is kept of what comes ---------------------------------------------------------------------------------- */
+
+typedef struct parties {
+    mr_names_share one, other;
+} parties;
+
+/* Sessions 1 and 2 are those of the two parties; there is no other. */
+static mr_names_share *whose(void *context, uint64_t session) {
+    parties *all = context;
+    return session == 1 ? &all->one : session == 2 ? &all->other : NULL;
+}
+
+static void open_for(wire_fixture *f, parties *all, size_t most_items, size_t most_media_bytes) {
+    const mr_wire_reader_params params = {.source_count = 4, .names = f->names, .store = f->store,
+                                          .whose = all ? whose : NULL, .whose_context = all,
+                                          .most_items = most_items, .most_media_bytes = most_media_bytes};
+    mr_wire_reader_destroy(&f->reader);
+    assert_int_equal(mr_wire_reader_create(&f->reader, &params), MR_OK);
+}
+
+/* A report of a session with a word that nobody has used before. */
+static int say(wire_fixture *f, uint64_t session, const char *word, mr_cut_message *came) {
+    const mr_wire_part *parts;
+    size_t count;
+    const mr_settled settled = {1, 1, MR_NOTE_DROPPED, "stage", word};
+    const mr_cut_message report = {.kind = MR_MESSAGE_REPORT, .version = MR_PROTOCOL_NEWEST, .session = session,
+                                   .number = 1, .report = {.settled = &settled, .settled_count = 1}};
+    assert_int_equal(mr_wire_write(f->writer, &report, NOW, &parts, &count), MR_OK);
+    return mr_wire_read(f->reader, parts, count, NOW, came);
+}
+
+/* The table takes 1000 words of 10,000 bytes in all of each: one that uses its share up is refused, others are not. */
+static void test_one_process_cannot_use_up_the_words_of_others(void **state) {
+    (void)state;
+    wire_fixture f;
+    parties all = {0};
+    mr_cut_message came;
+    char word[32];
+    int status = MR_OK, said = 0;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    open_for(&f, &all, 0, 0);
+    for (; status == MR_OK && said < 5000; said++) {
+        snprintf(word, sizeof word, "%d", said);
+        status = say(&f, 1, word, &came);
+    }
+    assert_int_equal(status, MR_ERROR_PROTOCOL);
+    assert_non_null(strstr(mr_message(), "that are kept of one process"));
+    assert_int_equal(said, 1000); /* "stage" is one of them */
+    assert_int_equal(say(&f, 1, "7", &came), MR_OK);
+    assert_string_equal(came.report.settled->reason, "7");
+    for (int i = 0; i < 900; i++) {
+        snprintf(word, sizeof word, "other %d", i);
+        assert_int_equal(say(&f, 2, word, &came), MR_OK);
+        assert_string_equal(came.report.settled->reason, word);
+    }
+    assert_int_equal(all.other.count, 900);
+    const char *kept;
+    assert_int_equal(mr_names_keep(f.names, &all.other, "7", 1, &kept), MR_OK);
+    assert_int_equal(all.other.count, 900);
+    wire_close(&f);
+}
+
+static void test_words_of_strangers_are_not_kept(void **state) {
+    (void)state;
+    wire_fixture f;
+    parties all = {0};
+    mr_cut_message came;
+    const char *kept;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    open_for(&f, &all, 0, 0);
+    assert_int_equal(say(&f, 3, "strange", &came), MR_OK);
+    assert_int_equal(came.kind, MR_MESSAGE_REPORT);
+    assert_int_equal(came.session, 3);
+    assert_int_equal(came.report.settled_count, 0);
+    assert_int_equal(mr_names_keep(f.names, &all.one, "strange", 7, &kept), MR_OK);
+    assert_int_equal(all.one.count, 1); /* it was not there yet */
+    wire_close(&f);
+}
+
+static void test_items_are_counted_before_they_are_made(void **state) {
+    (void)state;
+    enum { MANY = 100 };
+    wire_fixture f;
+    mr_cut_item item[MANY];
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {item, MANY}};
+    const mr_wire_part *parts;
+    size_t count;
+    for (int i = 0; i < MANY; i++)
+        item[i] = (mr_cut_item){.kind = MR_CUT_GONE, .position = (uint64_t)i + 1, .reason = "late"};
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    open_for(&f, NULL, MANY, 0);
+    assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);
+    assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_OK);
+    assert_int_equal(came.items.count, MANY);
+    open_for(&f, NULL, MANY - 1, 0);
+    assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
+    assert_string_equal(mr_message(), "a message of 100 items; at most 99 are taken");
+    wire_close(&f);
+}
+
+static void keep_media(mr_media *media) {
+    (void)media;
+}
+
+/* The media that a frame of `media` comes with; a reference. */
+static mr_media *come(wire_fixture *f, mr_media *media) {
+    mr_frame *frame = wire_packet(f, 10, 64, 0);
+    frame->media = mr_media_ref(media);
+    mr_cut_item item = {.kind = MR_CUT_FRAME, .frame = frame, .position = 1};
+    mr_cut_message came, message = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST, .items = {&item, 1}};
+    const mr_wire_part *parts;
+    mr_wire_part carried[4];
+    size_t count;
+    assert_int_equal(mr_wire_write(f->writer, &message, NOW, &parts, &count), MR_OK);
+    wire_carry(parts, count, carried, false);
+    assert_int_equal(mr_wire_read(f->reader, carried, count, NOW, &came), MR_OK);
+    mr_media *got = mr_media_ref(came.items.item->frame->media);
+    assert_string_equal(got->path, media->path);
+    mr_frame_unref(&came.items.item->frame);
+    wire_uncarry(carried, count, false);
+    mr_frame_unref(&frame);
+    return got;
+}
+
+/* Descriptions of some 300 bytes where 1000 are kept: three of them. References keep addresses from being used again. */
+static void test_descriptions_of_media_are_bounded_in_bytes(void **state) {
+    (void)state;
+    enum { KINDS = 4, LONG = 300 };
+    static char paths[KINDS + 1][2 * LONG * LONG];
+    mr_media media[KINDS + 1], *first[KINDS + 1], *again;
+    wire_fixture f;
+    wire_open(&f, MR_COMPRESSION_NONE, false);
+    open_for(&f, NULL, 0, 1000);
+    for (int i = 0; i <= KINDS; i++) {
+        memset(paths[i], 'a' + i, i < KINDS ? LONG : 2000);
+        media[i] = (mr_media){.path = paths[i], .rate_num = 25, .rate_den = 1, .release = keep_media};
+        media[i].references = 1;
+    }
+    for (int i = 0; i < KINDS - 1; i++) {
+        first[i] = come(&f, &media[i]);
+        again = come(&f, &media[i]);
+        assert_ptr_equal(again, first[i]);
+        mr_media_unref(&again);
+    }
+    first[3] = come(&f, &media[3]);
+    again = come(&f, &media[1]);
+    assert_ptr_equal(again, first[1]);
+    mr_media_unref(&again);
+    again = come(&f, &media[0]); /* the oldest has made room */
+    assert_ptr_not_equal(again, first[0]);
+    mr_media_unref(&again);
+    first[4] = come(&f, &media[4]); /* larger than all: comes, and is not kept */
+    again = come(&f, &media[4]);
+    assert_ptr_not_equal(again, first[4]);
+    mr_media_unref(&again);
+    again = come(&f, &media[3]);
+    assert_ptr_equal(again, first[3]);
+    mr_media_unref(&again);
+    for (int i = 0; i <= KINDS; i++)
+        mr_media_unref(&first[i]);
+    wire_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_nothing_is_allocated),
+        cmocka_unit_test(test_one_process_cannot_use_up_the_words_of_others),
+        cmocka_unit_test(test_words_of_strangers_are_not_kept),
+        cmocka_unit_test(test_items_are_counted_before_they_are_made),
+        cmocka_unit_test(test_descriptions_of_media_are_bounded_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

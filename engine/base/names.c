@@ -7,12 +7,15 @@
 #include "engine/base/memory.h"
 #include "millrace/status.h"
 
+enum { LEAST_SLOTS = 64 };
+
 struct mr_names {
     pthread_mutex_t lock;
     char **slot;  /* open addressing; NULL: free. A slot once taken stays */
-    size_t slots; /* a power of two, at least twice `most` */
-    size_t count, most;
-    size_t bytes, most_bytes;
+    size_t slots; /* a power of two, at least twice `count` */
+    size_t count;
+    size_t most, most_bytes; /* of a share */
+    mr_names_share own;      /* of nobody in particular */
 };
 
 int mr_names_create(mr_names **names, size_t most, size_t most_bytes) {
@@ -22,13 +25,11 @@ int mr_names_create(mr_names **names, size_t most, size_t most_bytes) {
     pthread_mutex_init(&made->lock, NULL);
     made->most = most;
     made->most_bytes = most_bytes;
-    made->slots = 8;
-    while (made->slots < 2 * most)
-        made->slots *= 2;
+    made->slots = LEAST_SLOTS;
     made->slot = mr_calloc(made->slots, sizeof *made->slot);
     if (!made->slot) {
         mr_names_destroy(&made);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a table of %zu names", most);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a table of names");
     }
     *names = made;
     return MR_OK;
@@ -54,26 +55,45 @@ static char **find(mr_names *names, const char *text, size_t bytes) {
     return &names->slot[at];
 }
 
-static int add(mr_names *names, char **slot, const char *text, size_t bytes) {
-    if (names->count == names->most || bytes >= names->most_bytes - names->bytes)
-        return mr_fail(MR_ERROR_PROTOCOL, "more names than the %zu, of %zu bytes together, that are kept", names->most,
-                       names->most_bytes);
-    char *copy = mr_alloc(bytes + 1);
-    if (!copy)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for a name of %zu bytes", bytes);
-    memcpy(copy, text, bytes);
-    copy[bytes] = 0;
-    names->count++;
-    names->bytes += bytes + 1;
-    *slot = copy;
+/* Twice the slots, before more than half would be taken. */
+static int grow(mr_names *names) {
+    mr_names larger = {.slots = 2 * names->slots};
+    larger.slot = mr_calloc(larger.slots, sizeof *larger.slot);
+    if (!larger.slot)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a table of %zu names", names->count);
+    for (size_t i = 0; i < names->slots; i++)
+        if (names->slot[i])
+            *find(&larger, names->slot[i], strlen(names->slot[i])) = names->slot[i];
+    mr_free(names->slot);
+    names->slot = larger.slot;
+    names->slots = larger.slots;
     return MR_OK;
 }
 
-int mr_names_keep(mr_names *names, const char *text, size_t bytes, const char **kept) {
+static int add(mr_names *names, mr_names_share *share, const char *text, size_t bytes, const char **kept) {
+    if (share->count >= names->most || bytes >= names->most_bytes - share->bytes)
+        return mr_fail(MR_ERROR_PROTOCOL, "more names than the %zu, of %zu bytes together, that are kept of one process",
+                       names->most, names->most_bytes);
+    int status = 2 * (names->count + 1) > names->slots ? grow(names) : MR_OK;
+    char *copy = status ? NULL : mr_alloc(bytes + 1);
+    if (!status && !copy)
+        status = mr_fail(MR_ERROR_MEMORY, "no memory for a name of %zu bytes", bytes);
+    if (status)
+        return status;
+    memcpy(copy, text, bytes);
+    copy[bytes] = 0;
+    names->count++;
+    share->count++;
+    share->bytes += bytes + 1;
+    *find(names, copy, bytes) = copy;
+    *kept = copy;
+    return MR_OK;
+}
+
+int mr_names_keep(mr_names *names, mr_names_share *share, const char *text, size_t bytes, const char **kept) {
     pthread_mutex_lock(&names->lock);
-    char **slot = find(names, text, bytes);
-    int status = *slot ? MR_OK : add(names, slot, text, bytes);
-    const char *found = *slot;
+    const char *found = *find(names, text, bytes);
+    int status = found ? MR_OK : add(names, share ? share : &names->own, text, bytes, &found);
     pthread_mutex_unlock(&names->lock);
     if (!status)
         *kept = found;

@@ -1,5 +1,6 @@
 /* Strings that are kept once and for as long as the table is: ids of stages, labels and reasons that came from another
- * process. The table is bounded, since who sends them may be hostile. Any thread. */
+ * process. What each process may add is bounded, since it may be hostile, and so that none takes the room of others; what
+ * is there already costs nobody anything. Any thread. */
 #ifndef MILLRACE_BASE_NAMES_H
 #define MILLRACE_BASE_NAMES_H
 
@@ -7,12 +8,17 @@
 
 typedef struct mr_names mr_names;
 
-/* A table of at most `most` strings with at most `most_bytes` in all. */
+/* What one process has added. Zeroed at first, guarded by the table. */
+typedef struct mr_names_share {
+    size_t count, bytes;
+} mr_names_share;
+
+/* A table to which each share may add at most `most` strings with at most `most_bytes` in all. */
 int mr_names_create(mr_names **names, size_t most, size_t most_bytes);
 void mr_names_destroy(mr_names **names);
 
-/* The string of these bytes, which hold no zero; the same pointer for the same bytes. MR_ERROR_MEMORY;
- * MR_ERROR_PROTOCOL where the table is full. */
-int mr_names_keep(mr_names *names, const char *text, size_t bytes, const char **kept);
+/* The string of these bytes, which hold no zero; the same pointer for the same bytes. `share` is of whom it came from;
+ * NULL: of nobody in particular. MR_ERROR_MEMORY; MR_ERROR_PROTOCOL where the share is used up. */
+int mr_names_keep(mr_names *names, mr_names_share *share, const char *text, size_t bytes, const char **kept);
 
 #endif

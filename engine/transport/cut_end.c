@@ -120,7 +120,7 @@ const mr_media_codec *mr_cut_codec(const mr_plan *plan) {
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* Words of other nodes: ids of stages, labels and reasons. */
+/* Words of other nodes: ids of stages, labels and reasons; of each process so many. */
 enum { MOST_NAMES = 65536, MOST_NAME_BYTES = 16 << 20 };
 
 static int share_names(mr_graph *graph) {
@@ -132,7 +132,8 @@ static int share_names(mr_graph *graph) {
     return status;
 }
 
-int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower) {
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower,
+                  const mr_cut_reading *reading) {
     int status = share_names(graph);
     if (status)
         return status;
@@ -140,6 +141,9 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
         .most_bytes = cut->max_message_bytes,
         .source_count = cut->source_count,
         .names = graph->names,
+        .whose = reading->whose,
+        .whose_context = reading->context,
+        .most_items = reading->most_items,
         .store = graph->store,
         .map = borrower ? mr_cut_borrow : NULL,
         .context = borrower,

@@ -40,7 +40,13 @@ const mr_media_codec *mr_cut_codec(const mr_plan *plan);
 
 /* One wire reader for what comes; words are kept by the graph. `borrower`: where payloads in shared memory are found;
  * NULL: there are none. */
-int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower);
+typedef struct mr_cut_reading {
+    mr_names_share *(*whose)(void *context, uint64_t session); /* as in wire.h */
+    void *context;
+    size_t most_items;
+} mr_cut_reading;
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower,
+                  const mr_cut_reading *reading);
 
 /* Opens the carrier: with a ROUTER where the cut goes out, else with a DEALER for each giving node. `params` without
  * id and sockets. */

@@ -32,6 +32,8 @@ typedef struct cut_in {
     mr_receiver *receiver;     /* this and what follows is had by whoever has the carrier's duty */
     mr_wire_writer *writer;
     mr_wire_reader *reader;
+    mr_names_share *shares;    /* of its words, what each giving side has added */
+    uint32_t hearing;          /* from which of them the present message comes */
     mr_cut_borrower *borrower; /* NULL: nothing is shared */
     mr_cut_teller teller;
     mr_cut_lanes *lanes;
@@ -122,9 +124,15 @@ static void take_item(cut_in *in, size_t giver, const mr_cut_item *taken, int64_
     }
 }
 
+static mr_names_share *whose(void *context, uint64_t session) {
+    cut_in *in = context;
+    return mr_receiver_knows(in->receiver, in->hearing, session) ? &in->shares[in->hearing] : NULL;
+}
+
 static void hear(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t count) {
     int64_t now_ns = in->heard_ns = now();
     mr_cut_message message;
+    in->hearing = route;
     mr_cut_borrower_aim(in->borrower, route);
     int status = count ? mr_wire_read(in->reader, parts, count, now_ns, &message)
                        : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
@@ -347,6 +355,10 @@ static uint32_t half_window(const mr_cut *cut) {
     return cut->window > 1 ? (uint32_t)cut->window / 2 : 1;
 }
 
+static uint32_t remembered(const mr_cut *cut) {
+    return REMEMBERED_WINDOWS * (uint32_t)cut->connect_count * (uint32_t)cut->window + REMEMBERED;
+}
+
 static int create_session(cut_in *in) {
     const mr_cut *cut = in->cut;
     uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
@@ -358,7 +370,7 @@ static int create_session(cut_in *in) {
         .credit_frames = MR_CUT_CREDIT * window,
         .credit_bytes = cut->window_bytes ? MR_CUT_CREDIT * cut->window_bytes : UINT64_MAX,
         .report_items = half_window(cut),
-        .memory = REMEMBERED_WINDOWS * senders * window + REMEMBERED,
+        .memory = remembered(cut),
     };
     return mr_receiver_create(&in->receiver, &params);
 }
@@ -366,6 +378,10 @@ static int create_session(cut_in *in) {
 static int create_parts(cut_in *in) {
     const mr_carrier_params carrying = {
         .receive = receive, .lost = lost, .work = work, .listen = listen, .context = in};
+    const mr_cut_reading reading = {.whose = whose, .context = in, .most_items = remembered(in->cut)};
+    in->shares = mr_calloc(in->cut->connect_count, sizeof *in->shares);
+    if (!in->shares)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a cut");
     mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
     int status = mr_cut_borrower_create(&in->borrower, in->cut);
     if (!status)
@@ -378,7 +394,7 @@ static int create_parts(cut_in *in) {
     if (!status)
         status = mr_wire_writer_create(&in->writer, &(mr_wire_writer_params){0});
     if (!status)
-        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut, in->borrower);
+        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut, in->borrower, &reading);
     return status ? status : mr_cut_carrier(&in->carrier, in->cut, false, &carrying);
 }
 
@@ -427,6 +443,7 @@ static void close_stage(mr_stage *self) {
     mr_receiver_destroy(&in->receiver);
     mr_wire_writer_destroy(&in->writer);
     mr_wire_reader_destroy(&in->reader);
+    mr_free(in->shares);
     mr_cut_borrower_destroy(&in->borrower);
     mr_arrivals_close(&in->arrivals);
 }

@@ -187,6 +187,12 @@ static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, in
 
 /* ---- with the carrier's duty: what has come ---------------------------------------------------------------------- */
 
+static mr_names_share *whose(void *context, uint64_t session) {
+    cut_out *out = context;
+    uint32_t peer;
+    return mr_sender_knows(out->sender, session, &peer) ? &out->shares[peer] : NULL;
+}
+
 static void hear(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t count) {
     int64_t now_ns = cut_out_now();
     mr_cut_message message;
@@ -348,7 +354,8 @@ static int open(mr_stage *self) {
     if (!status)
         status = mr_wire_writer_create(&out->writer, &writing);
     if (!status)
-        status = mr_cut_reader(&out->reader, out->instance->graph, out->cut, NULL);
+        status = mr_cut_reader(&out->reader, out->instance->graph, out->cut, NULL,
+                               &(mr_cut_reading){.whose = whose, .context = out});
     if (!status)
         status = mr_cut_carrier(&out->carrier, out->cut, true, &carrying);
     if (!status)

@@ -33,6 +33,7 @@ typedef struct cut_out {
     mr_sender *sender;
     mr_wire_writer *writer;
     mr_wire_reader *reader;
+    mr_names_share shares[MR_CUT_MOST_PEERS]; /* of its words, what each peer has added */
     mr_cut_lender *lender;   /* NULL: nothing is shared */
     mr_cut_teller teller;
     int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */

@@ -245,6 +245,11 @@ bool mr_receiver_may_hear(const mr_receiver *receiver, uint32_t sender, uint64_t
     return from->state != SENDER_THERE || session != from->session || number <= from->heard_number + 1;
 }
 
+bool mr_receiver_knows(const mr_receiver *receiver, uint32_t sender, uint64_t session) {
+    const origin *from = &receiver->origins[sender];
+    return from->state == SENDER_THERE && session == from->session;
+}
+
 int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns) {
     origin *from = &receiver->origins[sender];
     receiver->now_ns = from->line_ns = now_ns;

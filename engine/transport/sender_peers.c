@@ -6,6 +6,9 @@
 #include "engine/transport/sender_parts.h"
 #include "millrace/status.h"
 
+/* A frame may be settled so many times in one report. */
+enum { REPORTED_TIMES = 4 };
+
 event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route) {
     if (sender->event_count < SENDER_EVENTS)
         sender->event_count++;
@@ -266,6 +269,18 @@ static void resume(mr_sender *sender, peer *p) {
     sender_owe_all(sender);
 }
 
+/* How many frames of the window a report goes over. An honest one says each of them once, or once more if it came again;
+ * a hostile one could have the whole window walked over for each of half a million ranges. */
+static uint64_t count_settled(const mr_sender *sender, const mr_cut_message *message) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < message->report.settled_count; i++) {
+        const mr_settled *range = &message->report.settled[i];
+        uint64_t end = range->first + range->count, from = range->first < sender->base ? sender->base : range->first;
+        count += end > from ? end - from : 0;
+    }
+    return count;
+}
+
 static bool is_sound(const mr_sender *sender, const peer *p, const mr_cut_message *message) {
     if (message->report.granted_frames < p->granted_frames || message->report.granted_bytes < p->granted_bytes)
         return false;
@@ -278,7 +293,7 @@ static bool is_sound(const mr_sender *sender, const peer *p, const mr_cut_messag
     for (size_t i = 0; i < message->report.ended_count; i++)
         if (message->report.ended[i] >= sender->params.self.source_count)
             return false;
-    return true;
+    return count_settled(sender, message) <= REPORTED_TIMES * (sender->next - sender->base);
 }
 
 static void confirm_end(peer *p, uint32_t source) {
@@ -295,7 +310,7 @@ static int break_protocol(mr_sender *sender, peer *p, const char *what) {
 
 static int hear_report(mr_sender *sender, peer *p, const mr_cut_message *message) {
     if (!is_sound(sender, p, message))
-        return break_protocol(sender, p, "its report takes back credit or settles what was never sent");
+        return break_protocol(sender, p, "its report takes back credit, or settles what was never sent, or the same many times");
     bool first = !p->resumed;
     p->stalled = p->stalled && message->report.progress == p->stalled_at;
     for (size_t i = 0; i < message->report.settled_count; i++)
@@ -327,6 +342,12 @@ bool mr_sender_may_hear(const mr_sender *sender, uint64_t session, uint64_t numb
         return false;
     *route = p->route;
     return true;
+}
+
+bool mr_sender_knows(const mr_sender *sender, uint64_t session, uint32_t *index) {
+    const peer *p = peer_by_session(sender, session);
+    *index = p ? index_of(sender, p) : 0;
+    return p != NULL;
 }
 
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns) {

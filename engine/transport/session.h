@@ -188,6 +188,8 @@ int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *m
 /* As mr_receiver_may_hear; true also says at which *route that peer is reached. False where there is no such session,
  * too. */
 bool mr_sender_may_hear(const mr_sender *sender, uint64_t session, uint64_t number, uint32_t *route);
+/* Which of its at most `most_peers` receivers has that session; false: none. */
+bool mr_sender_knows(const mr_sender *sender, uint64_t session, uint32_t *peer);
 /* What has come is no message; counted and answered. */
 void mr_sender_malformed(mr_sender *sender, uint32_t route);
 /* The transport saw this connection close. */
@@ -231,6 +233,8 @@ void mr_receiver_destroy(mr_receiver **receiver);
 /* Where a transport has two ways: false where other messages come before the one of that session and number, so that a
  * gap would be seen. They may come the other way yet. */
 bool mr_receiver_may_hear(const mr_receiver *receiver, uint32_t sender, uint64_t session, uint64_t number);
+/* Whether that is the present session with that sender. */
+bool mr_receiver_knows(const mr_receiver *receiver, uint32_t sender, uint64_t session);
 /* A message has come from that sender. Of ITEMS, those that are `fresh` are then to be given to the graph, in order;
  * all frames are the caller's. On failure none is. */
 int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns);

@@ -73,8 +73,14 @@ typedef struct mr_wire_reader_params {
     size_t most_envelope_bytes; /* a longer one is refused; 0: 4 MiB */
     uint64_t most_bytes;        /* of payload in one message, uncompressed; 0: 256 MiB */
     size_t most_media;          /* descriptions of media that are remembered; 0: 256 */
+    size_t most_media_bytes;    /* of these together; 0: 16 MiB */
+    size_t most_items;          /* in one message; 0: 65,536 */
     size_t source_count;        /* of the pipeline; sources beyond are refused */
     mr_names *names;            /* ids of stages, labels and reasons are kept here: they live as long as it does */
+    /* Who has sent a message of that session: what it may add to `names`. NULL: there is no such session, and of ITEMS
+     * and REPORT nothing is read but that they came. Not set: all come from one. */
+    mr_names_share *(*whose)(void *context, uint64_t session);
+    void *whose_context;
     mr_store *store;            /* where frames and results come from */
     /* A reference to a buffer that is those bytes of shared memory. NULL: such payloads are refused.
      * MR_ERROR_PROTOCOL where there is no such slot or it has not so many bytes. */

@@ -36,6 +36,9 @@ void *wire_arena_array(wire_arena *arena, size_t count, size_t bytes) {
     return __builtin_mul_overflow(count, bytes, &all) ? NULL : wire_arena_give(arena, all);
 }
 
+/* What a message needed that was larger than any other is not kept for the next. */
+enum { KEPT_BYTES = 4 << 20 };
+
 /* Several blocks become the one that would have been enough: the newest, which is as large as the others together. */
 void wire_arena_reset(wire_arena *arena, size_t limit) {
     arena_block *block = arena->blocks;
@@ -43,6 +46,10 @@ void wire_arena_reset(wire_arena *arena, size_t limit) {
         arena_block *gone = block->next;
         block->next = gone->next;
         mr_free(gone);
+    }
+    if (block && block->bytes > KEPT_BYTES) {
+        mr_free(block);
+        arena->blocks = block = NULL;
     }
     if (block)
         block->used = 0;

@@ -197,13 +197,27 @@ static int unpack(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_
     return make(reader, from, media);
 }
 
-static void keep(known_media *known, mr_media *media, uint64_t hash, const ProtobufCBinaryData *packed) {
-    uint8_t *data = mr_realloc(known->data, packed->len + 1);
+static void forget(mr_wire_reader *reader, known_media *known) {
     mr_media_unref(&known->media);
+    mr_free(known->data);
+    reader->known_bytes -= known->bytes;
+    *known = (known_media){0};
+}
+
+/* The oldest make room. One that is larger than all of them may be is read again the next time; so is one for which
+ * there is no memory. */
+static void keep(mr_wire_reader *reader, mr_media *media, uint64_t hash, const ProtobufCBinaryData *packed) {
+    uint8_t *data = packed->len <= reader->params.most_media_bytes ? mr_alloc(packed->len + 1) : NULL;
     if (!data)
-        return; /* It is then read again the next time. */
+        return;
+    known_media *known = &reader->known[reader->known_turn];
+    forget(reader, known);
+    for (size_t i = 1; reader->known_bytes + packed->len > reader->params.most_media_bytes; i++)
+        forget(reader, &reader->known[(reader->known_turn + i) % reader->known_count]);
     memcpy(data, packed->data, packed->len);
     *known = (known_media){.media = mr_media_ref(media), .hash = hash, .data = data, .bytes = packed->len};
+    reader->known_bytes += packed->len;
+    reader->known_turn = (reader->known_turn + 1) % reader->known_count;
 }
 
 int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media) {
@@ -217,9 +231,7 @@ int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, m
         }
     }
     int status = unpack(reader, packed, media);
-    if (!status) {
-        keep(&reader->known[reader->known_turn], *media, hash, packed);
-        reader->known_turn = (reader->known_turn + 1) % reader->known_count;
-    }
+    if (!status)
+        keep(reader, *media, hash, packed);
     return status;
 }

@@ -120,6 +120,8 @@ struct mr_wire_reader {
     wire_arena arena;
     known_media *known;
     size_t known_count, known_turn;
+    size_t known_bytes;      /* of what is known, in all */
+    mr_names_share *share;   /* of whom the present message comes from */
     void *zstd;
     int64_t now_ns;
     mr_buffer *block[MR_WIRE_BLOCKS]; /* of the present message */

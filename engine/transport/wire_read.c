@@ -7,10 +7,11 @@
 #include "engine/transport/wire_parts.h"
 #include "millrace/status.h"
 
-enum { MOST_ENVELOPE_BYTES = 4 << 20, MOST_PAYLOAD_BYTES = 256 << 20, MOST_MEDIA = 256 };
+enum { MOST_ENVELOPE_BYTES = 4 << 20, MOST_PAYLOAD_BYTES = 256 << 20, MOST_ITEMS = 65536 };
+enum { MOST_MEDIA = 256, MOST_MEDIA_BYTES = 16 << 20 };
 /* Memory for what is read from so many bytes: a struct is larger than its shortest form on the wire, but not more
  * often than this in what anybody would write. */
-enum { MEMORY_BASE = 65536, MEMORY_PER_BYTE = 64 };
+enum { MEMORY_BASE = 65536, MEMORY_PER_BYTE = 64, MEMORY_MOST = 64 << 20 };
 
 static int no_memory(void) {
     return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
@@ -25,6 +26,10 @@ int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *
         made->params.most_envelope_bytes = MOST_ENVELOPE_BYTES;
     if (!made->params.most_bytes)
         made->params.most_bytes = MOST_PAYLOAD_BYTES;
+    if (!made->params.most_media_bytes)
+        made->params.most_media_bytes = MOST_MEDIA_BYTES;
+    if (!made->params.most_items)
+        made->params.most_items = MOST_ITEMS;
     made->known_count = params->most_media ? params->most_media : MOST_MEDIA;
     made->known = mr_calloc(made->known_count, sizeof *made->known);
     made->zstd = ZSTD_createDCtx();
@@ -59,7 +64,7 @@ int wire_read_names(mr_wire_reader *reader, char *const *names, size_t count) {
     if (!reader->name)
         return no_memory();
     for (size_t i = 0; i < count; i++) {
-        int status = mr_names_keep(reader->params.names, names[i], strlen(names[i]), &reader->name[i]);
+        int status = mr_names_keep(reader->params.names, reader->share, names[i], strlen(names[i]), &reader->name[i]);
         if (status)
             return status;
     }
@@ -184,6 +189,17 @@ static int check_version(const Millrace__V1__Envelope *envelope) {
                    MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST);
 }
 
+/* Words of a stranger would stay for as long as the run does: of a message of no session only its kind is read. */
+static bool is_admitted(mr_wire_reader *reader, const Millrace__V1__Envelope *envelope, mr_cut_message *message) {
+    bool items = envelope->body_case == MILLRACE__V1__ENVELOPE__BODY_ITEMS;
+    reader->share = NULL;
+    if (!reader->params.whose || (!items && envelope->body_case != MILLRACE__V1__ENVELOPE__BODY_REPORT))
+        return true;
+    message->kind = items ? MR_MESSAGE_ITEMS : MR_MESSAGE_REPORT;
+    reader->share = reader->params.whose(reader->params.whose_context, envelope->session);
+    return reader->share != NULL;
+}
+
 /* Checks length and checksum before anything is parsed. */
 static int check_envelope(const mr_wire_reader *reader, const mr_wire_part *parts, size_t count) {
     const mr_wire_part *envelope = parts;
@@ -207,7 +223,8 @@ int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count
     if (status)
         return status;
     size_t bytes = parts->bytes - WIRE_TAIL;
-    wire_arena_reset(&reader->arena, MEMORY_BASE + MEMORY_PER_BYTE * bytes);
+    size_t memory = MEMORY_PER_BYTE * bytes;
+    wire_arena_reset(&reader->arena, MEMORY_BASE + (memory < MEMORY_MOST ? memory : MEMORY_MOST));
     ProtobufCAllocator allocator = wire_allocator(&reader->arena);
     reader->now_ns = now_ns;
     Millrace__V1__Envelope *envelope = millrace__v1__envelope__unpack(&allocator, bytes, parts->data);
@@ -217,7 +234,8 @@ int mr_wire_read(mr_wire_reader *reader, const mr_wire_part *parts, size_t count
     if (status)
         return status;
     mr_cut_message read = {.version = envelope->version, .session = envelope->session, .number = envelope->number};
-    status = read_body(reader, envelope, parts, count, &read);
+    if (is_admitted(reader, envelope, &read))
+        status = read_body(reader, envelope, parts, count, &read);
     if (!status)
         *message = read;
     return status;

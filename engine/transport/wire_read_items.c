@@ -301,6 +301,9 @@ int wire_read_items(mr_wire_reader *reader, const Millrace__V1__Items *from, con
                     mr_cut_message *message) {
     reader->block_count = reader->media_count = 0;
     message->items.count = 0;
+    if (from->n_items > reader->params.most_items)
+        return mr_fail(MR_ERROR_PROTOCOL, "a message of %zu items; at most %zu are taken", from->n_items,
+                       reader->params.most_items);
     message->items.item = WIRE_NEW(&reader->arena, mr_cut_item, from->n_items);
     if (!message->items.item)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a message");
