@@ -67,6 +67,31 @@ static void test_frames_pass_in_order(void **state) {
     cut_check_ledger(&b, 3000, 3000, 0, 0);
 }
 
+/* A peer sends pictures of a layout that the plan does not have: a stage behind that takes only the planned one is not
+ * given them, also not where the first that takes them does; stages that take any are, as within one process. */
+static void test_layouts_that_were_not_planned(void **state) {
+    enum { FRAMES = 300, OTHERS = 100 };
+    static const struct {
+        const char *stages, *last, *nodes;
+        bool refuses;
+    } cases[] = {
+        {"  paint: {input: n}\n  gray: {input: paint}\n", "gray", "  a: {stages: [paint]}\n  b: {stages: [gray, kept]}\n",
+         true},
+        {"  paint: {input: n}\n  chew: {input: paint}\n  gray: {input: chew}\n", "gray",
+         "  a: {stages: [paint]}\n  b: {stages: [chew, gray, kept]}\n", true},
+        {"  paint: {input: n}\n  chew: {input: paint}\n", "chew", "  a: {stages: [paint]}\n  b: {stages: [chew, kept]}\n",
+         false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        node_report a, b;
+        run_two(cut_pipeline("  n: {type: count, frames: 300}\n", cases[i].stages, cases[i].last, cases[i].nodes), &a, &b);
+        int refused = cases[i].refuses ? OTHERS : 0;
+        cut_check_ledger(&a, FRAMES, (uint64_t)(FRAMES - refused), 0, (uint64_t)refused);
+        assert_int_equal(node_count_lines(cut_file), FRAMES - refused);
+        assert_int_equal(unlink(cut_file), 0);
+    }
+}
+
 /* Frames come less often than a node polls for, more often, or as often: so each end is found asleep and awake. */
 static void test_frames_pass_to_who_polls(void **state) {
     static const char *const nodes[] = {
@@ -306,6 +331,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_frames_pass_in_order, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_frames_pass_in_order_on_two_ways, cut_make_folder, cut_remove_folder),
+        cmocka_unit_test_setup_teardown(test_layouts_that_were_not_planned, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_frames_pass_to_who_polls, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_frames_pass_over_tcp, cut_make_folder, cut_remove_folder),
         cmocka_unit_test_setup_teardown(test_outcomes_come_back, cut_make_folder, cut_remove_folder),

@@ -193,6 +193,20 @@ static int note_formats(mr_plan_builder *b) {
     return MR_OK;
 }
 
+/* For cuts, over which more may come than was planned. */
+static int note_takes(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++) {
+        mr_plan_vertex *vertex = &b->plan->vertices[v];
+        mr_format_set *takes = mr_arena_array(b->arena, vertex->input_count, sizeof *takes);
+        if (!takes)
+            return MR_ERROR_MEMORY;
+        for (size_t i = 0; b->needs[v] && i < vertex->input_count; i++)
+            takes[i] = b->needs[v][i].set;
+        vertex->takes = takes;
+    }
+    return MR_OK;
+}
+
 int mr_plan_negotiate(mr_plan_builder *b) {
     b->asked = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->asked);
     b->needs = mr_arena_array(b->arena, (size_t)b->count, sizeof *b->needs);
@@ -208,5 +222,6 @@ int mr_plan_negotiate(mr_plan_builder *b) {
     /* What is chosen for stages that do not fit would only be complained of once more. */
     if (b->diagnostics->errors == errors && mr_plan_choose(b))
         return MR_ERROR_MEMORY;
-    return note_formats(b);
+    int status = note_formats(b);
+    return status ? status : note_takes(b);
 }

@@ -160,6 +160,8 @@ typedef struct mr_plan_vertex {
     int output_buffers;             /* for output 0 of one instance (Buffers, above) */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
+    const mr_format_set *takes;     /* one for each of them: what it, and all that its frames go on to, can take; NULL
+                                       where the planner has put the vertex in */
     double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
     bool paced;                     /* sources: it keeps to that rate */
     int64_t frames;                 /* sources: how many will come; 0: unknown */

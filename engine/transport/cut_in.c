@@ -33,6 +33,7 @@ typedef struct cut_in {
     mr_wire_writer *writer;
     mr_wire_reader *reader;
     mr_names_share *shares;    /* of its words, what each giving side has added */
+    uint32_t layouts;          /* of pictures that stages behind take beside those that were planned */
     uint32_t hearing;          /* from which of them the present message comes */
     mr_cut_borrower *borrower; /* NULL: nothing is shared */
     mr_cut_teller teller;
@@ -91,12 +92,34 @@ static void take_mark(cut_in *in, size_t giver, const mr_cut_item *taken, int64_
                          taken->reason && strcmp(taken->reason, MR_REASON_STOPPED) == 0, now_ns);
 }
 
-/* Whether stages behind the cut were planned for it. Sizes of pictures may change while a pipeline runs. */
+/* Layouts of pictures that all stages behind a vertex take, whether planned or not. */
+static uint32_t layouts_taken(const mr_plan *plan, int from) {
+    uint32_t taken = UINT32_MAX;
+    for (size_t e = 0; e < plan->edge_count; e++) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_plan_vertex *to = &plan->vertices[edge->to];
+        if (edge->from != from)
+            continue;
+        const mr_format_set *takes = to->takes ? &to->takes[edge->to_port] : NULL;
+        if (!takes)
+            taken &= layouts_taken(plan, edge->to);
+        else if (takes->payload != MR_PAYLOAD_ANY && takes->pixels)
+            taken &= takes->pixels;
+    }
+    return taken;
+}
+
+/* Whether stages behind the cut can work with it. Sizes and layouts of pictures may change while a pipeline runs, as they
+ * may where nothing is cut; but a layout that was not planned must be one that all of them take. */
 static bool fits(const cut_in *in, const mr_frame *frame) {
     const mr_format_set *planned = &in->instance->vertex->outputs[0].set;
+    const mr_format *format = &frame->format;
     if (planned->payload == MR_PAYLOAD_TENSOR)
-        return mr_format_set_has(planned, &frame->format);
-    return planned->payload == MR_PAYLOAD_ANY || frame->format.payload == planned->payload;
+        return mr_format_set_has(planned, format);
+    if (planned->payload == MR_PAYLOAD_ANY || format->payload != planned->payload)
+        return planned->payload == MR_PAYLOAD_ANY;
+    return format->payload != MR_PAYLOAD_PICTURE || !planned->pixels ||
+           ((planned->pixels | in->layouts) & MR_IN_SET(format->pixel));
 }
 
 /* A frame that is dropped here leaves its place in the order. */
@@ -403,6 +426,8 @@ static int open(mr_stage *self) {
     in->self = self;
     in->cut = self->options;
     in->instance = self->flow;
+    in->layouts = layouts_taken(in->instance->graph->plan,
+                                (int)(in->instance->vertex - in->instance->graph->plan->vertices));
     in->teller = mr_cut_teller_of(in->cut);
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
     in->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;

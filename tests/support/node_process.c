@@ -115,6 +115,8 @@ static const mr_stage_type *const *all_types(void) {
     types[count++] = &node_hold;
     types[count++] = &node_bulk;
     types[count++] = &node_load;
+    types[count++] = &node_paint;
+    types[count++] = &node_gray;
     types[count] = &record;
     return types;
 }

@@ -153,3 +153,60 @@ const mr_stage_type node_load = {
     .entry = MR_ENTRY_STATELESS,
     .process = load_process,
 };
+
+/* ---- pictures of layouts ----------------------------------------------------------------------------------------- */
+
+enum { SIDE = 16, OTHER_EVERY = 3 };
+
+static const mr_format_set gray[] = {{.payload = MR_PAYLOAD_PICTURE, .pixels = MR_IN_SET(MR_PIXEL_GRAY8)}, {0}};
+static const mr_port gray_inputs[] = {{.name = "in", .help = "gray pictures", .accepts = gray}, {0}};
+
+static int paint_negotiate(mr_negotiation *negotiation) {
+    const mr_format format = {
+        .payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_GRAY8, .width = SIDE, .height = SIDE};
+    negotiation->outputs[0].set = mr_format_set_of(&format);
+    return MR_OK;
+}
+
+static int paint_process(mr_stage *self, mr_io *io) {
+    (void)self;
+    bool other = mr_io_input(io)->identity.seq % OTHER_EVERY == 0;
+    const mr_format format = {.payload = MR_PAYLOAD_PICTURE,
+                              .pixel = other ? MR_PIXEL_RGB24 : MR_PIXEL_GRAY8,
+                              .width = other ? SIDE / 4 : SIDE,
+                              .height = SIDE};
+    mr_frame *frame;
+    int status = mr_io_acquire(io, 0, &format, mr_io_input(io), &frame);
+    if (status)
+        return status;
+    memset(frame->plane[0].data, 7, frame->plane[0].bytes);
+    return mr_io_emit(io, 0, frame);
+}
+
+const mr_stage_type node_paint = {
+    .name = "paint",
+    .summary = "makes gray pictures, and every third of another layout than it has said",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options = no_options,
+    .entry = MR_ENTRY_STATELESS,
+    .negotiate = paint_negotiate,
+    .process = paint_process,
+};
+
+static int gray_process(mr_stage *self, mr_io *io) {
+    (void)self;
+    if (mr_io_input(io)->format.pixel != MR_PIXEL_GRAY8)
+        return mr_fail(MR_ERROR_INTERNAL, "a picture of a layout that this stage does not take");
+    return mr_io_forward(io, 0);
+}
+
+const mr_stage_type node_gray = {
+    .name = "gray",
+    .summary = "passes gray pictures on, and takes no others",
+    .inputs = gray_inputs,
+    .outputs = outputs,
+    .options = no_options,
+    .entry = MR_ENTRY_STATELESS,
+    .process = gray_process,
+};
