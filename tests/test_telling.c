@@ -40,6 +40,8 @@ static void test_so_many_at_once(void **state) {
     assert_false(mr_audit_may(&allowance, S - S / 10));
     assert_true(mr_audit_may(&allowance, S + S / 10));
     assert_false(mr_audit_may(&allowance, S + S / 10));
+    assert_int_equal(mr_audit_left_out(&allowance), MANY - AT_ONCE + 2);
+    assert_int_equal(mr_audit_left_out(&allowance), 0);
     for (int i = count = 0; i < MANY; i++)
         count += mr_audit_may(&allowance, 1000 * S);
     assert_int_equal(count, AT_ONCE);
@@ -67,7 +69,13 @@ static void test_strangers_keep_nothing_from_being_told(void **state) {
         mr_cut_tell_peer(&teller, &refused, now_ns);
     }
     mr_cut_tell_peer(&teller, &gone, now_ns);
+    mr_cut_tell_end(&teller);
+    mr_cut_tell_end(&teller);
     mr_audit_close();
+    /* Each is entered, or counted. */
+    assert_int_equal(count_lines(path, "\"left out\",\"cut\":\"a->b\"", "\"left_out\":180}"), 1);
+    assert_int_equal(count_lines(path, "\"left out\"", ""), 1);
+    assert_int_equal(count_lines(path, "cut message refused", "\"left_out\":0}"), AT_ONCE / 2);
     assert_int_equal(count_lines(path, "cut message refused", "nonsense"), AT_ONCE / 2);
     assert_int_equal(count_lines(path, "cut peer", "stranger"), AT_ONCE / 2);
     assert_int_equal(count_lines(path, "cut peer", "silent"), 1);

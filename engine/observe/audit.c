@@ -5,6 +5,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,33 +18,33 @@
 
 enum { CLOSED = -1, TIME_TEXT = 32 };
 
+/* How often another process that holds the file's lock is waited for: a millisecond each time. */
+enum { MOST_WAITS = 1000 };
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static int fd = CLOSED;
+static bool regular; /* it is a regular file, of which the end can be read, and locked against others */
+static bool torn;    /* it is not, and has taken the beginning of an entry */
 static bool complained;
+static uint64_t lost; /* entries that could not be written since one was */
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
-
-/* A line that was cut off must not swallow the next one. */
-static int end_last_line(int file, const char *path) {
-    char last = '\n';
-    off_t bytes = lseek(file, 0, SEEK_END);
-    if (bytes > 0 && pread(file, &last, 1, bytes - 1) == 1 && last != '\n' && write(file, "\n", 1) != 1)
-        return mr_file_fail("write to", path);
-    return MR_OK;
-}
 
 int mr_audit_open(const char *path) {
     int opened = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC | O_NONBLOCK, 0640);
     if (opened < 0)
         return mr_file_fail("write to", path);
-    int status = end_last_line(opened, path);
-    if (status) {
+    struct stat found;
+    if (fstat(opened, &found)) {
+        int status = mr_file_fail("look at", path);
         close(opened);
         return status;
     }
     pthread_mutex_lock(&lock);
     fd = opened;
-    complained = false;
+    regular = S_ISREG(found.st_mode);
+    torn = complained = false;
+    lost = 0;
     pthread_mutex_unlock(&lock);
     return MR_OK;
 }
@@ -73,16 +76,40 @@ static const char *time_text(char text[TIME_TEXT]) {
     return text;
 }
 
-/* Called with the lock. */
-static void append(const unsigned char *line, size_t bytes) {
-    if (fd == CLOSED)
-        return;
-    ssize_t written = write(fd, line, bytes);
-    if (written == (ssize_t)bytes && (fdatasync(fd) == 0 || errno == EINVAL))
-        return; /* EINVAL: a pipe, which has no disk behind it */
-    if (!complained)
-        mr_log(MR_LOG_ERROR, "the audit log cannot be written: %s", written < 0 ? strerror(errno) : "no room");
-    complained = true;
+/* False where another process keeps it: a line is one write all the same, though what it leaves of one stays. */
+static bool lock_file(void) {
+    const struct timespec while_others_write = {.tv_nsec = 1000000};
+    for (int i = 0; i < MOST_WAITS; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        nanosleep(&while_others_write, NULL);
+    }
+    return false;
+}
+
+static bool ends_within_line(off_t bytes) {
+    char last = '\n';
+    return bytes > 0 && pread(fd, &last, 1, bytes - 1) == 1 && last != '\n';
+}
+
+/* Behind what others have left of a line, another one is begun. What is left of this one, where the disk is full, is
+ * taken away again: no other process has written meanwhile. Otherwise the next entry, by whichever process, finds it. */
+static int write_line(const unsigned char *line, size_t bytes) {
+    bool alone = regular && lock_file();
+    off_t before = regular ? lseek(fd, 0, SEEK_END) : 0;
+    size_t apart = regular ? ends_within_line(before) : torn;
+    const struct iovec parts[] = {{.iov_base = "\n", .iov_len = apart}, {.iov_base = (void *)(uintptr_t)line, .iov_len = bytes}};
+    ssize_t written = writev(fd, parts, 2);
+    int error = written < 0 ? errno : ENOSPC;
+    bool whole = written == (ssize_t)(apart + bytes);
+    torn = written > 0 ? !whole : torn;
+    if (alone && written > 0 && !whole && ftruncate(fd, before))
+        mr_log(MR_LOG_DEBUG, "the audit log keeps a piece of an entry: %s", strerror(errno));
+    if (alone)
+        flock(fd, LOCK_UN);
+    if (whole && (fdatasync(fd) == 0 || errno == EINVAL))
+        return 0; /* EINVAL: a pipe, which has no disk behind it */
+    return whole ? errno : error;
 }
 
 static void put_field(yajl_gen json, const mr_audit_field *field) {
@@ -92,13 +119,12 @@ static void put_field(yajl_gen json, const mr_audit_field *field) {
         mr_json_text(json, field->name, field->text);
 }
 
-void mr_audit_enter(const char *event, const mr_audit_field *fields) {
+/* NULL: no memory. */
+static yajl_gen compose(const char *event, const mr_audit_field *fields) {
     char text[TIME_TEXT];
-    if (!mr_audit_wanted())
-        return;
     yajl_gen json = mr_json_create(false);
     if (!json)
-        return;
+        return NULL;
     mr_json_open_map(json, NULL);
     mr_json_text(json, "time", time_text(text));
     mr_json_integer(json, "pid", getpid());
@@ -107,13 +133,37 @@ void mr_audit_enter(const char *event, const mr_audit_field *fields) {
         put_field(json, field);
     yajl_gen_map_close(json);
     yajl_gen_reset(json, "\n");
+    return json;
+}
+
+/* Called with the lock. What it has come to, as errno has it. */
+static int append(const char *event, const mr_audit_field *fields) {
     const unsigned char *line = NULL;
     size_t bytes = 0;
+    yajl_gen json = compose(event, fields);
+    if (!json)
+        return ENOMEM;
     yajl_gen_get_buf(json, &line, &bytes);
-    pthread_mutex_lock(&lock);
-    append(line, bytes);
-    pthread_mutex_unlock(&lock);
+    int error = write_line(line, bytes);
     yajl_gen_free(json);
+    return error;
+}
+
+void mr_audit_enter(const char *event, const mr_audit_field *fields) {
+    pthread_mutex_lock(&lock);
+    if (fd != CLOSED) {
+        int error = 0;
+        if (lost)
+            error = append("entries lost", (const mr_audit_field[]){mr_audit_number("entries", lost), {.name = NULL}});
+        lost = error ? lost : 0;
+        if (!error)
+            error = append(event, fields);
+        lost += error != 0;
+        if (error && !complained)
+            mr_log(MR_LOG_ERROR, "the audit log cannot be written: %s", strerror(error));
+        complained = error != 0;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- how often ------------------------------------------------------------------------------------------------- */
@@ -128,8 +178,20 @@ bool mr_audit_may(mr_audit_allowance *allowance, int64_t now_ns) {
     double entries = allowance->entries + (double)(now_ns - allowance->counted_ns) * ENTRIES_PER_NS;
     allowance->entries = entries < MOST_ENTRIES ? entries : MOST_ENTRIES;
     allowance->counted_ns = now_ns;
-    if (allowance->entries < 1)
-        return false;
-    allowance->entries--;
-    return true;
+    bool may = allowance->entries >= 1;
+    allowance->entries -= may;
+    allowance->left_out += !may;
+    return may;
+}
+
+uint64_t mr_audit_left_out(mr_audit_allowance *allowance) {
+    uint64_t count = allowance->left_out;
+    allowance->left_out = 0;
+    return count;
+}
+
+void mr_audit_settle(mr_audit_allowance *allowance, const char *of, const char *where, const char *id) {
+    uint64_t count = mr_audit_left_out(allowance);
+    if (count)
+        mr_audit("left out", mr_audit_text(where, id), mr_audit_text("of", of), mr_audit_number("left_out", count));
 }

@@ -6,9 +6,11 @@
  *     {"time":"2026-11-21T11:19:39.123456Z","pid":4711,"event":"peer refused","pipeline":"...",...}
  *
  * with `time` in UTC and the fields of the event behind `event`, each a text, a whole number or null. Lines are only
- * ever appended (O_APPEND), each with one write(2), so that several processes may share a file, and each is on the
- * disk (fdatasync) before mr_audit returns: events are rare, and one that is lost with the machine is one that matters.
- * What cannot be written is told once in the log, and never stops a run.
+ * ever appended (O_APPEND), each with one write(2) under the file's lock (flock), so that several processes may share a
+ * file, and each is on the disk (fdatasync) before mr_audit returns: events are rare, and one that is lost with the
+ * machine is one that matters. A line is whole or not there: what a full disk took of one is taken away again, and if
+ * that cannot be, or a process died over it, the next entry begins on a line of its own. What cannot be written is
+ * logged once, counted ("entries lost", as soon as there is room again), and never stops a run.
  *
  * Any thread, except that open and close are called while nothing else is. Without an open log mr_audit does
  * nothing. */
@@ -18,8 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Opens, or makes (for its owner and group: 0640), the file. What is there stays. A last line that was cut off, by a
- * full disk, is ended first. MR_ERROR_PERMISSION, MR_ERROR_IO. */
+/* Opens, or makes (for its owner and group: 0640), the file. What is there stays. MR_ERROR_PERMISSION, MR_ERROR_IO. */
 int mr_audit_open(const char *path);
 void mr_audit_close(void);
 /* Whether there is a log: where making the values costs something. */
@@ -49,10 +50,16 @@ void mr_audit_enter(const char *event, const mr_audit_field *fields);
 typedef struct mr_audit_allowance {
     double entries;     /* that may still be made */
     int64_t counted_ns; /* when that was counted last */
+    uint64_t left_out;  /* told nowhere so far */
 } mr_audit_allowance;
 
 mr_audit_allowance mr_audit_allowance_at(int64_t now_ns);
-/* Whether it may be told now; then that is counted. */
+/* If it may be told now; then that is counted, and otherwise that it was left out. */
 bool mr_audit_may(mr_audit_allowance *allowance, int64_t now_ns);
+/* How many were left out since that was asked last: a field of the next entry. */
+uint64_t mr_audit_left_out(mr_audit_allowance *allowance);
+/* At the end: enters how many were left out and not told, if any were: "left out", with the event that they would have
+ * been, and where, such as "stage" and its id. */
+void mr_audit_settle(mr_audit_allowance *allowance, const char *of, const char *where, const char *id);
 
 #endif

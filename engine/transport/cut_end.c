@@ -288,7 +288,8 @@ static const char *unnamed(const mr_cut *cut) {
 
 void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
     bool missed = note_change(teller, action), stranger = action->of.change == MR_PEER_REJECTED;
-    if (!mr_audit_may(stranger ? &teller->strangers : &teller->peers, now_ns))
+    mr_audit_allowance *allowance = stranger ? &teller->strangers : &teller->peers;
+    if (!mr_audit_may(allowance, now_ns))
         return;
     const char *what = changes[action->of.change], *cut = teller->cut->name;
     bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;
@@ -296,7 +297,7 @@ void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t no
     const char *text = action->of.text ? action->of.text : "";
     mr_log(good && !missed ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
     mr_audit("cut peer", mr_audit_text("cut", cut), mr_audit_text("peer", name), mr_audit_text("what", what),
-             mr_audit_text("why", text));
+             mr_audit_text("why", text), mr_audit_number("left_out", mr_audit_left_out(allowance)));
 }
 
 void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
@@ -309,7 +310,8 @@ void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t
              frame->seq, teller->cut->source_ids[frame->source], frame->epoch, frame->sub);
     mr_log(MR_LOG_WARNING, "%s: %s: died again: %s", teller->cut->name, action->of.name, why);
     mr_audit("cut peer", mr_audit_text("cut", teller->cut->name), mr_audit_text("peer", action->of.name),
-             mr_audit_text("what", "died again"), mr_audit_text("why", why));
+             mr_audit_text("what", "died again"), mr_audit_text("why", why),
+             mr_audit_number("left_out", mr_audit_left_out(&teller->peers)));
 }
 
 void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) {
@@ -318,7 +320,14 @@ void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) 
     mr_log(MR_LOG_WARNING, "%s: a message of connection %" PRIu32 " is refused: %s", teller->cut->name, route,
            mr_message());
     mr_audit("cut message refused", mr_audit_text("cut", teller->cut->name), mr_audit_number("connection", route),
-             mr_audit_text("why", mr_message()));
+             mr_audit_text("why", mr_message()), mr_audit_number("left_out", mr_audit_left_out(&teller->strangers)));
+}
+
+void mr_cut_tell_end(mr_cut_teller *teller) {
+    if (!teller->cut)
+        return; /* it was never opened */
+    mr_audit_settle(&teller->peers, "cut peer", "cut", teller->cut->name);
+    mr_audit_settle(&teller->strangers, "cut message refused", "cut", teller->cut->name);
 }
 
 /* ---- counts ---------------------------------------------------------------------------------------------------- */

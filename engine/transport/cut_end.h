@@ -72,6 +72,8 @@ void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t no
 void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns);
 /* A message was refused, with the message of mr_fail. */
 void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns);
+/* At the end: enters how much was not told. */
+void mr_cut_tell_end(mr_cut_teller *teller);
 /* For the summary: what the session and the carrier of one end have counted. By whoever has the carrier's duty. */
 void mr_cut_tell_counts(mr_instance *instance, mr_session_counts counts, const mr_carrier *carrier);
 

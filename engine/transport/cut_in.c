@@ -461,6 +461,7 @@ static void close_stage(mr_stage *self) {
     if (in->carrier)
         mr_carrier_wake(in->carrier);
     mr_carrier_close(&in->carrier, LINGER_MS);
+    mr_cut_tell_end(&in->teller);
     mr_task_fini(&in->room);
     mr_task_fini(&in->letters);
     mr_task_fini(&in->turn);

@@ -376,6 +376,7 @@ static void close_stage(mr_stage *self) {
     if (out->carrier)
         mr_carrier_wake(out->carrier);
     mr_carrier_close(&out->carrier, LINGER_MS);
+    mr_cut_tell_end(&out->teller);
     mr_task_fini(&out->turn);
     mr_cut_items_fini(&out->taken, out->next, self->id);
     mr_cut_items_fini(&out->offered, 0, self->id);

@@ -26,7 +26,8 @@ struct mr_zmq_guard {
     mr_zmq_peers peers;
     bool failed;      /* libzmq has given up a connection, and says next which one it has closed */
     char why[WHY_BYTES]; /* it did so; "": that was told of by the answer */
-    mr_audit_allowance allowance; /* a peer that is refused tries again ten times a second */
+    /* A peer that is refused tries again ten times a second, and one that is let in may come and go as often. */
+    mr_audit_allowance refusals, welcomes;
     pthread_t thread;
     bool running;
 };
@@ -87,10 +88,17 @@ static void note_refused(mr_zmq_guard *guard, const char *address, const char *k
     uint64_t before = atomic_fetch_add(&guard->refused, 1);
     mr_log(before ? MR_LOG_DEBUG : MR_LOG_WARNING, "%s: a peer was refused%s%s: %s", guard->id,
            *address ? " at " : "", address, why);
-    if (mr_audit_may(&guard->allowance, mr_clock_now_ns(mr_clock_real())))
+    if (mr_audit_may(&guard->refusals, mr_clock_now_ns(mr_clock_real())))
         mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
                  mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
-                 mr_audit_number("refused", before + 1));
+                 mr_audit_number("refused", before + 1), mr_audit_number("left_out", mr_audit_left_out(&guard->refusals)));
+}
+
+static void note_accepted(mr_zmq_guard *guard, const char *address, const char *key) {
+    if (mr_audit_may(&guard->welcomes, mr_clock_now_ns(mr_clock_real())))
+        mr_audit("peer accepted", mr_audit_text("stage", guard->id),
+                 mr_audit_text("address", *address ? address : NULL), mr_audit_text("key", *key ? key : NULL),
+                 mr_audit_number("left_out", mr_audit_left_out(&guard->welcomes)));
 }
 
 /* ---- connections that come and go ------------------------------------------------------------------------------- */
@@ -167,9 +175,7 @@ static int answer(mr_zmq_guard *guard) {
     if (why)
         note_refused(guard, parts[ADDRESS].data, key, why);
     else
-        mr_audit("peer accepted", mr_audit_text("stage", guard->id),
-                 mr_audit_text("address", *parts[ADDRESS].data ? parts[ADDRESS].data : NULL),
-                 mr_audit_text("key", *key ? key : NULL));
+        note_accepted(guard, parts[ADDRESS].data, key);
     reply(guard->requests, &parts[REQUEST], why, key);
     return 0;
 }
@@ -236,7 +242,7 @@ int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const 
     snprintf(made->id, sizeof made->id, "%s", params->id);
     made->allow = *allow;
     mr_zmq_peers_init(&made->peers, params->most, params->handshake_ns, params->unknown_ns);
-    made->allowance = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
+    made->refusals = made->welcomes = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
     int status = start(made, context, socket);
     if (status) {
         made->allow = (mr_allow_list){0};
@@ -268,6 +274,8 @@ void mr_zmq_guard_end(mr_zmq_guard **guard) {
         if (gone->events)
             zmq_close(gone->events);
     }
+    mr_audit_settle(&gone->refusals, "peer refused", "stage", gone->id);
+    mr_audit_settle(&gone->welcomes, "peer accepted", "stage", gone->id);
     mr_zmq_peers_fini(&gone->peers);
     mr_allow_list_fini(&gone->allow);
     mr_free(gone);
