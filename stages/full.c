@@ -14,7 +14,8 @@ mr_full mr_full_make(const mr_stage *self, int on_full) {
 }
 
 int mr_full_meet(mr_full *full, const mr_stage *self, int error, const char *path) {
-    if (error != ENOSPC && error != EDQUOT)
+    /* The last is a limit of the process, which the system's administrator can lift meanwhile as well (prlimit). */
+    if (error != ENOSPC && error != EDQUOT && error != EFBIG)
         return MR_OK;
     if (!full->waits)
         return mr_fail(MR_ERROR_IO, "cannot write to %s: %s; with on_full: wait the run would wait for room", path,

@@ -1,4 +1,5 @@
-/* A disk that is full, for sinks that write files: the run fails, or it waits until there is room.
+/* A disk that is full, for sinks that write files, or a quota or a limit of the size of files that is reached: the run
+ * fails, or it waits until there is room.
  *
  * A sink that waits answers MR_WAIT with what it has written of the frame taken back, and is asked again a little
  * later: no thread is held up, nothing is written twice, and a file always ends with a whole record. Where the run is

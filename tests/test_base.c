@@ -4,12 +4,16 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <malloc.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -72,6 +76,40 @@ static void what_is_freed_is_kept_where_that_was_asked_for(void **state) {
 #else
     skip();
 #endif
+}
+
+/* What is written on a thread of the engine, without readers and beyond a limit, and how it fails. */
+static void *write_in_vain(void *context) {
+    int *errors = context, ends[2];
+    FILE *file = tmpfile();
+    if (!file || pipe(ends))
+        return NULL;
+    close(ends[0]);
+    for (int i = 0; i < 2; i++)
+        errors[i] = write(i ? fileno(file) : ends[1], "text", 4) < 0 ? errno : 0;
+    close(ends[1]);
+    fclose(file);
+    return NULL;
+}
+
+/* In a process of its own, in which both signals end it. */
+static void failed_writes_raise_no_signals(void **state) {
+    (void)state;
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        int errors[2] = {0};
+        pthread_t thread;
+        const struct rlimit none = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+        signal(SIGPIPE, SIG_DFL);
+        signal(SIGXFSZ, SIG_DFL);
+        if (setrlimit(RLIMIT_FSIZE, &none) || mr_thread_create(&thread, write_in_vain, errors))
+            _exit(2);
+        pthread_join(thread, NULL);
+        _exit(errors[0] != EPIPE || errors[1] != EFBIG);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static void put(const char *root, const char *folder, const char *file, const char *text) {
@@ -155,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_simulated_clock_stands_until_it_is_set),
         cmocka_unit_test(the_real_clock_measures_sleep),
+        cmocka_unit_test(failed_writes_raise_no_signals),
         cmocka_unit_test(allocations_are_counted),
         cmocka_unit_test(what_is_freed_is_kept_where_that_was_asked_for),
         cmocka_unit_test(control_groups_limit_cores),

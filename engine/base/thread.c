@@ -1,6 +1,7 @@
 #include "engine/base/thread.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,18 @@
 #include <time.h>
 
 enum { PATH_BYTES = 4096 };
+
+/* A new thread has the mask of the one that makes it. */
+int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context) {
+    sigset_t of_writes, before;
+    sigemptyset(&of_writes);
+    sigaddset(&of_writes, SIGPIPE);
+    sigaddset(&of_writes, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &of_writes, &before);
+    int error = pthread_create(thread, NULL, function, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
 
 /* The cores granted by `quota` microseconds of processor time in each period, rounded up; 0 where there is no
  * limit. */

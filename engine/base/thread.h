@@ -1,9 +1,14 @@
-/* What the process may use of the machine and what it has used, and locks between its threads. Any thread may call. */
+/* Threads and locks between them, what the process may use of the machine, and what it has used. Any thread may call. */
 #ifndef MILLRACE_BASE_THREAD_H
 #define MILLRACE_BASE_THREAD_H
 
 #include <pthread.h>
 #include <stdint.h>
+
+/* Starts a thread of the engine, as pthread_create does, whose errors it returns. It has SIGPIPE and SIGXFSZ blocked: a
+ * write that fails for a reader that has gone, or for a limit of the size of files, says so (EPIPE, EFBIG), whatever
+ * the program has these signals do. */
+int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context);
 
 /* Cores this process may keep busy: those of its affinity mask, or fewer where a control group (v1 or v2, of the
  * process or of any group above) grants less processor time; a part of a core counts as a whole one. At least 1. */

@@ -407,7 +407,7 @@ int mr_executor_start(mr_executor *executor) {
     for (; executor->started < executor->worker_count; executor->started++) {
         mr_worker *self = &executor->workers[executor->started];
         self->executor = executor;
-        int error = pthread_create(&self->thread, NULL, work, self);
+        int error = mr_thread_create(&self->thread, work, self);
         if (error)
             return mr_fail(MR_ERROR_MEMORY, "cannot start worker thread %d: %s", executor->started, strerror(error));
         char name[MR_THREAD_NAME];

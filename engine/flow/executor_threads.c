@@ -43,7 +43,7 @@ int mr_task_detach(mr_task *task, const char *name) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for a thread");
     mr_condition_init(&thread->woken);
     task->thread = thread;
-    if (pthread_create(&thread->thread, NULL, run_thread, task)) {
+    if (mr_thread_create(&thread->thread, run_thread, task)) {
         task->thread = NULL;
         pthread_cond_destroy(&thread->woken);
         mr_free(thread);

@@ -250,7 +250,7 @@ int mr_resume_begin(mr_resume *resume) {
     resume->begun = !status;
     if (status || resume->graph->seed)
         return status;
-    if (pthread_create(&resume->thread, NULL, keep, resume))
+    if (mr_thread_create(&resume->thread, keep, resume))
         return mr_fail(MR_ERROR_MEMORY, "no thread for checkpoints");
     pthread_setname_np(resume->thread, "mr-checkpoint");
     resume->running = true;

@@ -190,7 +190,7 @@ static void *write_on(void *context) {
 static int start_writer(mr_trace *trace) {
     if (!trace->threaded)
         return MR_OK;
-    if (pthread_create(&trace->writer, NULL, write_on, trace))
+    if (mr_thread_create(&trace->writer, write_on, trace))
         return mr_fail(MR_ERROR_MEMORY, "cannot start the thread that writes %s", trace->file.path);
     trace->writing = true;
     pthread_setname_np(trace->writer, "mr-trace");

@@ -3,7 +3,9 @@ file system that is really full, where it can be mounted, and once with a write(
 import json
 import os
 import pathlib
+import resource
 import shutil
+import subprocess
 import tempfile
 import time
 import unittest
@@ -232,6 +234,90 @@ class WithAFailingWrite(Full, Case):
     def setUpClass(cls):
         cls.shared = tempfile.TemporaryDirectory(prefix="millrace-")
         cls.addClassCleanup(cls.shared.cleanup)
+
+
+
+class Limited(Case):
+    """A limit of the size of files (ulimit -f) is as a full disk is: nothing is killed by it."""
+
+    def start(self, text, limit, *arguments):
+        """With so many KiB for each file; the limit can be lifted. What it says goes through a pipe, which has none."""
+        told = open(self.folder / "told", "w+")
+        self.addCleanup(told.close)
+        reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=told)
+        running = start(["bash", "-c", f'ulimit -S -f {limit}; exec "$@"', "-", MILLRACE, "run", self.write(text),
+                         "--json", "--log", "info", *arguments], stdout=reader.stdin, stderr=reader.stdin)
+        reader.stdin.close()
+        self.addCleanup(reader.wait)
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        return running
+
+    def end_of(self, running, code=0):
+        """Once the reader, too, has seen the end."""
+        self.assertEqual(running.wait(TIMEOUT), code, self.told())
+        end = time.monotonic() + TIMEOUT
+        while '"exit_code"' not in self.told() and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def told(self):
+        return (self.folder / "told").read_text()
+
+    def text(self, kind, more=""):
+        return SINK.format(sink=KINDS[kind] + more, path=self.folder / f"results.{kind}")
+
+    def wait_for(self, words, running):
+        end = time.monotonic() + TIMEOUT
+        while words not in self.told():
+            self.assertIsNone(running.poll(), self.told())
+            self.assertLess(time.monotonic(), end, self.told())
+            time.sleep(0.05)
+
+    def lift(self, *processes):
+        for one in processes:
+            _, most = resource.prlimit(one, resource.RLIMIT_FSIZE)
+            resource.prlimit(one, resource.RLIMIT_FSIZE, (most, most))
+
+    def test_it_fails_and_what_is_written_is_whole(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                running = self.start(self.text(kind), 0 if kind == "images" else 20)
+                self.end_of(running, 74)
+                self.assertIn("File too large; with on_full: wait the run would wait", self.told())
+                path = self.folder / f"results.{kind}"
+                if kind == "images":
+                    self.assertEqual(list(path.iterdir()), [])
+                else:
+                    self.assertGreater(path.stat().st_size, 19000)
+                    self.assertEqual(path.read_bytes()[-1:], b"\n")
+
+    def test_it_waits_and_goes_on(self):
+        running = self.start(self.text("jsonl", ", on_full: wait"), 20)
+        self.wait_for("waiting until there is room", running)
+        self.lift(running.pid)
+        self.assertEqual(running.wait(TIMEOUT), 0, self.told())
+        rows = (self.folder / "results.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(row)["seq"] for row in rows], list(range(1000)))
+
+    def test_a_node_waits_and_goes_on(self):
+        running = self.start(NODES.format(path=self.folder / "results.jsonl"), 20)
+        self.wait_for("waiting until there is room", running)
+        children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        self.lift(running.pid, *map(int, children))
+        self.assertEqual(running.wait(TIMEOUT), 0, self.told())
+        rows = (self.folder / "results.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(row)["seq"] for row in rows], list(range(3000)))
+        self.assertNotIn("started again", self.told())
+
+    def test_what_is_beside_the_results_stops_nothing(self):
+        """Traces and the audit log: all frames are delivered, and what is missing is said."""
+        path = self.folder / "results.jsonl"
+        running = self.start(self.text("jsonl").replace(str(path), "/dev/null"), 0, "--trace", self.folder / "trace",
+                             "--audit", self.folder / "audit")
+        self.end_of(running, 74)
+        self.assertIn('"ledger":{"in":1000,"delivered":1000,', self.told())
+        self.assertIn("the audit log cannot be written: File too large", self.told())
+        self.assertIn(f"{self.folder}/trace: File too large", self.told())
 
 
 if __name__ == "__main__":

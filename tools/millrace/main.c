@@ -76,6 +76,8 @@ int main(int argc, char **argv) {
     allow_files();
     /* A reader that goes away is told of by write(2), and ends the run in order. */
     signal(SIGPIPE, SIG_IGN);
+    /* So is a limit of the size of files (ulimit -f); nodes inherit both. */
+    signal(SIGXFSZ, SIG_IGN);
     /* Whatever the file is called: nodes are started from /proc/self/exe. */
     prctl(PR_SET_NAME, "millrace");
     if (argc < 2) {

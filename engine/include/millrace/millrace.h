@@ -13,7 +13,11 @@
  *
  * open plans the pipeline, start runs it on threads of its own, wait returns when all sources have ended and every
  * frame is accounted for. Functions on one pipeline may be called from any thread, except that open, subscribe, start
- * and destroy come in that order from one. Callbacks run on the pipeline's threads and must not block. */
+ * and destroy come in that order from one. Callbacks run on the pipeline's threads and must not block.
+ *
+ * The library changes no signal handlers. Its own threads block SIGPIPE and SIGXFSZ, so that a reader that has gone or a
+ * limit of the size of files (RLIMIT_FSIZE) is a failed write there; mr_pipeline_start makes files on the caller's
+ * thread, so a program with such a limit ignores SIGXFSZ itself, as the command does. */
 #ifndef MILLRACE_H
 #define MILLRACE_H
 
