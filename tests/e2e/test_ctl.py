@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import stat
@@ -227,6 +228,75 @@ class Control(harness.Case):
             one.connect(str(path))
             self.addCleanup(one.close)
         self.assertEqual(self.talk(path, b"x" * 4096), [])
+        self.ctl("--control", path, "drain")
+        self.end_of(child)
+
+    def connect(self, path):
+        one = socket.socket(socket.AF_UNIX)
+        one.settimeout(TIMEOUT)
+        one.connect(str(path))
+        self.addCleanup(one.close)
+        return one
+
+    def test_no_client_keeps_signals_waiting(self):
+        """One that asks much and takes little; as many as there may be that take nothing."""
+        path = self.folder / "own" / "control"
+        child = self.start("--control", path)
+        slow = self.connect(path)
+        slow.sendall(140 * b'{"millrace": 1, "do": "status"}\n')
+        # The first answers are on their way, and there are more than the socket holds.
+        answers = slow.recv(8192).count(b"\n")
+        child.send_signal(signal.SIGTERM)
+        while child.poll() is None:
+            answers += slow.recv(4096).count(b"\n")
+            time.sleep(0.1)
+        self.end_of(child)
+        self.assertLess(answers, 60)
+
+    def test_clients_that_take_nothing_are_let_go(self):
+        path = self.folder / "own" / "control"
+        child = self.start("--control", path)
+        for _ in range(8):
+            self.connect(path).sendall(140 * b'{"millrace": 1, "do": "status"}\n')
+        self.wait_until(lambda: call([MILLRACE, "ctl", "--control", path, "status"]).returncode == 0)
+        self.ctl("--control", path, "drain")
+        self.end_of(child)
+
+    def test_answers_are_whole_however_they_are_taken(self):
+        path = self.folder / "own" / "control"
+        child = self.start("--control", path)
+        one = self.connect(path)
+        one.sendall(100 * b'{"millrace": 1, "do": "status"}\n')
+        one.shutdown(socket.SHUT_WR)
+        got = b""
+        while more := one.recv(5000):
+            got += more
+        answers = [json.loads(line) for line in got.splitlines()]
+        self.assertEqual([answer["ok"] for answer in answers], 100 * [True])
+        self.ctl("--control", path, "drain")
+        self.end_of(child)
+
+    def test_without_descriptors_clients_wait(self):
+        """And the run does not look for them all the time."""
+        path = self.folder / "own" / "control"
+        child = self.start("--control", path)
+        used = max(map(int, os.listdir(f"/proc/{child.pid}/fd"))) + 1
+        _, most = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+        # A descriptor that is free below the highest one is taken by a client.
+        free = used - len(os.listdir(f"/proc/{child.pid}/fd"))
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (used, most))
+        clients = [self.connect(path) for _ in range(free + 1)]
+        thread = next(task for task in pathlib.Path(f"/proc/{child.pid}/task").iterdir()
+                      if (task / "comm").read_text() == "mr-signals\n")
+        busy_ns = lambda: int((thread / "schedstat").read_text().split()[0])
+        before, begin = busy_ns(), time.monotonic_ns()
+        time.sleep(1)
+        self.assertLess(busy_ns() - before, (time.monotonic_ns() - begin) / 4)
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (most, most))
+        clients[-1].sendall(b'{"millrace": 1, "do": "status"}\n')
+        self.assertTrue(json.loads(clients[-1].makefile().readline())["ok"])
+        for one in clients:
+            one.close()
         self.ctl("--control", path, "drain")
         self.end_of(child)
 

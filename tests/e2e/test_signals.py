@@ -95,6 +95,22 @@ class Signals(harness.Case):
         self.assertTrue(ledger["balanced"])
         self.assertEqual(ledger["in_flight"], 0)
 
+    def test_a_summary_that_nobody_reads_keeps_no_signal_waiting(self):
+        read, write = full_pipe()
+        self.addCleanup(os.close, read)
+        output, told = self.folder / "unread.jsonl", self.folder / "told"
+        with open(told, "w") as stdout:
+            child = harness.start([harness.MILLRACE, "run", self.write(ENDLESS), *harness.PATIENT, "--json", "--output",
+                                   output], stdout=stdout, stderr=write)
+        os.close(write)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        self.wait_for_rows(output, 10)
+        child.send_signal(signal.SIGUSR1)
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(timeout=harness.TIMEOUT), 0)
+        self.assertTrue(json.loads(told.read_text())["ledger"]["balanced"])
+
     def test_signals_before_it_has_begun(self):
         for _ in range(5):
             self.assert_early_end(ENDLESS)

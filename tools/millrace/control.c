@@ -12,20 +12,27 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "tools/millrace/control_answer.h"
 
-/* A client that takes nothing for so long is let go: signals wait meanwhile. */
-static const struct timeval PATIENCE = {.tv_usec = 500000};
+/* What is not taken of an answer within so long is not given any more; and so long no client is accepted where there
+ * are no descriptors: the socket stays readable, and poll would return at once. */
+static const int64_t ANSWER_NS = 3000000000, ACCEPT_NS = 100000000, NS_PER_MS = 1000000;
 
 typedef struct client {
     int fd; /* 0: the place is free */
+    bool ended; /* it sends no more */
     size_t length;
     char text[MR_CONTROL_REQUEST];
+    char *answer; /* on its way; NULL: none is */
+    size_t answer_length, sent;
+    int64_t until_ns;
 } client;
 
 static struct {
     int fd; /* 0: there is no socket */
+    int64_t accept_ns; /* clients are accepted from then on */
     char path[MR_CONTROL_PATH];
     client clients[MR_CONTROL_CLIENTS];
 } control;
@@ -129,8 +136,8 @@ int mr_control_open(const char *path) {
 
 static void let_go(client *one) {
     close(one->fd);
-    one->fd = 0;
-    one->length = 0;
+    free(one->answer);
+    *one = (client){0};
 }
 
 void mr_control_close(void) {
@@ -146,75 +153,109 @@ void mr_control_close(void) {
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */
 
-static void take_client(void) {
+static void take_client(int64_t now_ns) {
     struct ucred who;
     socklen_t bytes = sizeof who;
-    int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC);
+    int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        control.accept_ns = now_ns + ACCEPT_NS;
     if (fd < 0)
         return;
     client *place = NULL;
     for (int i = 0; i < MR_CONTROL_CLIENTS && !place; i++)
         place = control.clients[i].fd ? NULL : &control.clients[i];
     bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && (who.uid == geteuid() || who.uid == 0);
-    if (!place || !known || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &PATIENCE, sizeof PATIENCE)) {
+    if (place && known)
+        *place = (client){.fd = fd};
+    else
         close(fd);
-        return;
-    }
-    place->fd = fd;
-    place->length = 0;
 }
 
-static bool send_all(int fd, const char *text, size_t length) {
-    while (length > 0) {
-        ssize_t sent = send(fd, text, length, MSG_NOSIGNAL);
-        if (sent <= 0)
-            return false;
-        text += sent;
-        length -= (size_t)sent;
-    }
+/* False where the client is to be let go. */
+static bool send_more(client *one, int64_t now_ns) {
+    ssize_t sent = send(one->fd, one->answer + one->sent, one->answer_length - one->sent, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR)
+        return false;
+    one->sent += sent > 0 ? (size_t)sent : 0;
+    if (one->sent < one->answer_length)
+        return now_ns < one->until_ns;
+    free(one->answer);
+    one->answer = NULL;
     return true;
 }
 
-static bool answer(client *one, const char *request, mr_pipeline *pipeline) {
-    size_t length = 0;
-    char *text = mr_control_answer(request, pipeline, &length);
-    bool sent = text && send_all(one->fd, text, length);
-    free(text);
-    return sent;
+static bool has_request(const client *one) {
+    return !one->answer && memchr(one->text, '\n', one->length);
 }
 
-/* Reads what has come and answers each whole line. */
-static void read_client(client *one, mr_pipeline *pipeline) {
-    ssize_t got = recv(one->fd, one->text + one->length, sizeof one->text - one->length, MSG_DONTWAIT);
-    bool stays = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
-    one->length += got > 0 ? (size_t)got : 0;
-    for (char *end; stays && (end = memchr(one->text, '\n', one->length));) {
-        size_t line = (size_t)(end - one->text) + 1;
-        *end = 0;
-        stays = answer(one, one->text, pipeline);
-        one->length -= line;
-        memmove(one->text, end + 1, one->length);
-    }
-    if (!stays || one->length == sizeof one->text)
+/* Answers the first request that waits; others wait until that is sent. */
+static bool answer(client *one, mr_pipeline *pipeline, int64_t now_ns) {
+    char *end = memchr(one->text, '\n', one->length);
+    *end = 0;
+    one->answer = mr_control_answer(one->text, pipeline, &one->answer_length);
+    one->sent = 0;
+    one->until_ns = now_ns + ANSWER_NS;
+    one->length -= (size_t)(end - one->text) + 1;
+    memmove(one->text, end + 1, one->length);
+    return one->answer && send_more(one, now_ns);
+}
+
+static bool read_more(client *one) {
+    ssize_t got = recv(one->fd, one->text + one->length, sizeof one->text - one->length, 0);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    one->ended = got == 0;
+    one->length += (size_t)got;
+    return one->length < sizeof one->text || has_request(one);
+}
+
+static void serve_client(client *one, bool ready, mr_pipeline *pipeline, int64_t now_ns) {
+    bool stays = true;
+    if (one->answer)
+        stays = send_more(one, now_ns);
+    else if (ready && !has_request(one))
+        stays = read_more(one);
+    if (stays && has_request(one))
+        stays = answer(one, pipeline, now_ns);
+    if (!stays || (one->ended && !one->answer && !has_request(one)))
         let_go(one);
 }
 
-size_t mr_control_fds(struct pollfd *fds) {
+/* ---- for the thread that serves -------------------------------------------------------------------------------- */
+
+static int earlier_ms(int wait_ms, int64_t at_ns, int64_t now_ns) {
+    int64_t left_ms = at_ns > now_ns ? (at_ns - now_ns) / NS_PER_MS + 1 : 0;
+    return wait_ms < 0 || left_ms < wait_ms ? (int)left_ms : wait_ms;
+}
+
+size_t mr_control_fds(struct pollfd *fds, int *wait_ms) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     size_t count = 0;
     if (!control.fd)
         return 0;
-    fds[count++] = (struct pollfd){.fd = control.fd, .events = POLLIN};
-    for (int i = 0; i < MR_CONTROL_CLIENTS; i++)
-        if (control.clients[i].fd)
-            fds[count++] = (struct pollfd){.fd = control.clients[i].fd, .events = POLLIN};
+    bool accepts = now_ns >= control.accept_ns;
+    if (!accepts)
+        *wait_ms = earlier_ms(*wait_ms, control.accept_ns, now_ns);
+    fds[count++] = (struct pollfd){.fd = accepts ? control.fd : -1, .events = POLLIN};
+    for (int i = 0; i < MR_CONTROL_CLIENTS; i++) {
+        const client *one = &control.clients[i];
+        if (!one->fd)
+            continue;
+        fds[count++] = (struct pollfd){.fd = one->fd, .events = one->answer ? POLLOUT : POLLIN};
+        if (one->answer)
+            *wait_ms = earlier_ms(*wait_ms, one->until_ns, now_ns);
+        else if (has_request(one))
+            *wait_ms = 0;
+    }
     return count;
 }
 
 void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipeline) {
+    int64_t now_ns = mr_clock_now_ns(mr_clock_real());
     for (size_t i = 1; i < count; i++)
-        for (int c = 0; fds[i].revents && c < MR_CONTROL_CLIENTS; c++)
+        for (int c = 0; c < MR_CONTROL_CLIENTS; c++)
             if (control.clients[c].fd == fds[i].fd)
-                read_client(&control.clients[c], pipeline);
+                serve_client(&control.clients[c], fds[i].revents != 0, pipeline, now_ns);
     if (count > 0 && fds[0].revents)
-        take_client();
+        take_client(now_ns);
 }

@@ -11,7 +11,7 @@
  *
  * "millrace" is the version of this protocol; another one is refused with exit code 76. "do" is one of status, disable,
  * enable (argument: a device), drain, stop, and log (argument: a level). "status" is what `run --json` prints, so far,
- * and "text" the same for people. What changes something is entered into the audit log, whether it was done or refused.
+ * and "text" the same for people. Who does not take an answer within three seconds is let go. What changes something is entered into the audit log, whether it was done or refused.
  *
  * Threads: open and close are called while no thread serves; the rest by the thread that serves, which is that of
  * signals (signals.h). */
@@ -34,9 +34,10 @@ enum { MR_CONTROL_REQUEST = 4096, MR_CONTROL_ANSWER = 64 << 20 };
 int mr_control_open(const char *path);
 void mr_control_close(void);
 
-/* What is to be polled for, at most MR_CONTROL_FDS of them, and what is to be done once that is over. `pipeline` is the
- * one that runs; NULL: none does yet, or any more. */
-size_t mr_control_fds(struct pollfd *fds);
+/* What is to be polled for, at most MR_CONTROL_FDS of them, and for no more than *wait_ms milliseconds, which becomes
+ * less where something is due (-1: no limit); and what is to be done once that is over, which never waits for a client.
+ * `pipeline` is the one that runs; NULL: none does yet, or any more. */
+size_t mr_control_fds(struct pollfd *fds, int *wait_ms);
 void mr_control_serve(const struct pollfd *fds, size_t count, mr_pipeline *pipeline);
 
 /* control_path.c, for both ends. */

@@ -1,23 +1,30 @@
 #include "tools/millrace/signals.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/print.h"
 #include "tools/millrace/control.h"
 #include "tools/millrace/run_audit.h"
 #include "tools/millrace/summary.h"
 
 /* Who is asked to end before it runs may take so long to begin: models are loaded, cameras looked for. */
 static const int64_t PATIENCE_NS = 10000000000;
+/* How long what this thread says may take. */
+static const int64_t SAYING_NS = 500000000;
+enum { MOST_TO_TERMINAL = 64 };
 static const int64_t NS_PER_S = 1000000000, NS_PER_MS = 1000000;
 
 static struct {
@@ -33,11 +40,46 @@ static struct {
     bool begun, over;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Writes to standard error past its buffer, whose lock others may hold while they wait for its reader. A terminal that
+ * was stopped, or a pipe that nobody reads, does not keep signals waiting: what it does not take in time is left out. */
+static void say(const char *text, size_t bytes) {
+    const int64_t until_ns = mr_clock_now_ns(mr_clock_real()) + SAYING_NS;
+    /* So much goes in at once where poll says that there is room. */
+    const size_t most = isatty(STDERR_FILENO) ? MOST_TO_TERMINAL : PIPE_BUF;
+    struct pollfd one = {.fd = STDERR_FILENO, .events = POLLOUT};
+    for (ssize_t done = 0; bytes > 0; text += done, bytes -= (size_t)done) {
+        int64_t left_ns = until_ns - mr_clock_now_ns(mr_clock_real());
+        if (left_ns <= 0 || poll(&one, 1, (int)(left_ns / NS_PER_MS) + 1) <= 0)
+            return;
+        done = write(STDERR_FILENO, text, bytes < most ? bytes : most);
+        if (done < 0 && errno != EINTR && errno != EAGAIN)
+            return;
+        done = done < 0 ? 0 : done;
+    }
+}
+
+static void __attribute__((format(printf, 1, 2))) say_line(const char *format, ...) {
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    size_t length = mr_vprint_into(line, sizeof line, format, arguments);
+    va_end(arguments);
+    say(line, length < sizeof line ? length : sizeof line - 1);
+}
+
 static void print_summary(void) {
     mr_summary *summary = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
     if (!watch.pipeline || mr_pipeline_summarize(watch.pipeline, &summary))
         return;
-    mr_summary_print(summary, stderr);
+    FILE *stream = open_memstream(&text, &bytes);
+    if (stream) {
+        mr_summary_print(summary, stream);
+        fclose(stream);
+        say(text, bytes);
+    }
+    free(text);
     mr_summary_destroy(&summary);
 }
 
@@ -58,8 +100,8 @@ static void interrupt(const struct signalfd_siginfo *signal) {
     watch.until_ns = mr_clock_now_ns(mr_clock_real()) + watch.patience_ns;
     watch.timed = !watch.pipeline;
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\nmillrace: finishing what is %s; once more to exit at once\n",
-                watch.code < 0 ? "in flight" : "on its way to who reads it");
+        say_line("\nmillrace: finishing what is %s; once more to exit at once\n",
+                 watch.code < 0 ? "in flight" : "on its way to who reads it");
     if (watch.pipeline)
         mr_pipeline_stop(watch.pipeline, false);
 }
@@ -67,11 +109,10 @@ static void interrupt(const struct signalfd_siginfo *signal) {
 static void give_up(void) {
     double seconds = (double)watch.patience_ns / (double)NS_PER_S;
     if (watch.code < 0) {
-        fprintf(stderr, "millrace: error: asked to end %.0f s ago, and still not begun\n", seconds);
+        say_line("millrace: error: asked to end %.0f s ago, and still not begun\n", seconds);
         exit_at_once(watch.asked);
     }
-    fprintf(stderr, "millrace: warning: asked to end %.0f s ago; results that nobody has taken by now are lost\n",
-            seconds);
+    say_line("millrace: warning: asked to end %.0f s ago; results that nobody has taken by now are lost\n", seconds);
     _exit(watch.code);
 }
 
@@ -102,15 +143,15 @@ static void *wait_for_signals(void *context) {
     struct pollfd fds[1 + MR_CONTROL_FDS];
     for (bool goes_on = true; goes_on;) {
         fds[0] = (struct pollfd){.fd = fd, .events = POLLIN};
-        size_t count = mr_control_fds(fds + 1);
         pthread_mutex_lock(&watch.lock);
         int wait_ms = patience_ms();
         pthread_mutex_unlock(&watch.lock);
+        size_t count = mr_control_fds(fds + 1, &wait_ms);
         if (poll(fds, 1 + count, wait_ms) < 0)
             continue;
         pthread_mutex_lock(&watch.lock);
-        mr_control_serve(fds + 1, count, watch.pipeline);
         goes_on = !fds[0].revents || take_signal(fd);
+        mr_control_serve(fds + 1, count, watch.pipeline);
         pthread_mutex_unlock(&watch.lock);
     }
     return NULL;
