@@ -400,7 +400,7 @@ static void begin_giver(giver *g, cut_ends *f) {
     mr_shm_host(offer.host);
     const mr_action welcome = cut_ends_change(0, MR_PEER_JOINED, mr_shm_offer_print(&offer, text));
     mr_cut_borrower_note(f->borrower, &welcome);
-    assert_int_equal(mr_shm_accept(g->listener.fd, &g->fd), MR_OK);
+    assert_int_equal(mr_shm_accept(&g->listener, &g->fd), MR_OK);
     assert_int_equal(mr_shm_area_create(&g->area, &g->file), MR_OK);
     const mr_shm_message rings = {.kind = MR_SHM_RINGS};
     const int passed[] = {g->file, mr_cut_borrower_fd(f->borrower)};

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -84,6 +86,39 @@ static void a_reference_of_former_times_is_refused(void **state) {
     shm_ends_end(&ends);
 }
 
+/* ---- too few descriptors ---------------------------------------------------------------------------------------- */
+
+/* Who polls is not told of one that cannot be taken again and again: it is turned away. */
+static void one_that_comes_when_there_are_no_descriptors_is_turned_away(void **state) {
+    (void)state;
+    enum { COME = 3 };
+    mr_shm_listener listener;
+    struct rlimit before;
+    int fds[COME], taken = -1;
+    char got;
+    assert_int_equal(mr_shm_listen(&listener, "/tmp"), MR_OK);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, listener.path, sizeof listener.path);
+    for (int i = 0; i < COME; i++)
+        fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {.rlim_cur = (rlim_t)fds[COME - 1] + 1, .rlim_max = before.rlim_max};
+    for (int i = 0; i < COME; i++)
+        assert_int_equal(connect(fds[i], (struct sockaddr *)&address, sizeof address), 0);
+    struct pollfd one = {.fd = listener.fd, .events = POLLIN};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (int i = 0; i < COME; i++)
+        assert_int_equal(mr_shm_accept(&listener, &taken), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(poll(&one, 1, 0), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < COME; i++) {
+        assert_int_equal(recv(fds[i], &got, 1, MSG_DONTWAIT), 0);
+        close(fds[i]);
+    }
+    assert_int_equal(mr_shm_accept(&listener, &taken), MR_ERROR_AGAIN);
+    mr_shm_unlisten(&listener);
+}
+
 /* Plays a producer: what it sends is not what there can be. */
 static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t count, int status) {
     mr_shm_listener listener;
@@ -97,7 +132,7 @@ static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t
     assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
     assert_int_equal(mr_shm_bell(&bell), MR_OK);
     assert_int_equal(mr_shm_import_open(&import, &offer, &guest, bell), MR_OK);
-    assert_int_equal(mr_shm_accept(listener.fd, &fd), MR_OK);
+    assert_int_equal(mr_shm_accept(&listener, &fd), MR_OK);
     assert_int_equal(mr_shm_send(fd, message, NULL, 0, fds, count), MR_OK);
     size_t bytes;
     assert_int_equal(mr_shm_import_fetch(import, NULL, 0, &bytes), status);
@@ -158,7 +193,7 @@ static mr_shm_area *lend_by_hand(shm_ends *ends, int *fd) {
     assert_int_equal(mr_shm_listen(&listener, "/tmp"), MR_OK);
     memcpy(ends->offer.path, listener.path, sizeof ends->offer.path);
     shm_ends_come(ends);
-    assert_int_equal(mr_shm_accept(listener.fd, fd), MR_OK);
+    assert_int_equal(mr_shm_accept(&listener, fd), MR_OK);
     assert_int_equal(mr_shm_area_create(&area, &file), MR_OK);
     const mr_shm_message rings = {.kind = MR_SHM_RINGS};
     assert_int_equal(mr_shm_send(*fd, &rings, NULL, 0, (const int[]){file, ends->bell}, 2), MR_OK);
@@ -472,6 +507,7 @@ static void a_consumer_without_descriptors_hangs_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(references_are_believed_only_within_bounds),
+        cmocka_unit_test(one_that_comes_when_there_are_no_descriptors_is_turned_away),
         cmocka_unit_test(a_reference_of_former_times_is_refused),
         cmocka_unit_test(files_that_could_still_change_are_refused),
         cmocka_unit_test(notes_that_cannot_be_cost_the_producer_its_place),

@@ -89,7 +89,7 @@ static void forget_stranger(mr_shm_export *self, size_t place) {
 /* Where too many have come and said nothing, the one that has waited longest has to go. */
 static void accept_all(mr_shm_export *self) {
     int fd, status;
-    while ((status = mr_shm_accept(self->listener.fd, &fd)) == MR_OK || status == MR_ERROR_PERMISSION) {
+    while ((status = mr_shm_accept(&self->listener, &fd)) == MR_OK || status == MR_ERROR_PERMISSION) {
         if (status) {
             mr_log(MR_LOG_WARNING, "%s; it is refused", mr_message());
             continue;
@@ -179,7 +179,7 @@ int mr_shm_export_create(mr_shm_export **export, const char *folder) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for sharing");
     mr_lock_init(&made->lock);
-    made->poll = made->listener.fd = made->bell = -1;
+    made->poll = made->listener.fd = made->listener.spare = made->bell = -1;
     for (size_t i = 0; i < MR_SHM_STRANGERS; i++)
         made->strangers[i] = -1;
     int status = open_export(made, folder);

@@ -1,6 +1,7 @@
 #include "engine/transport/shm_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,12 @@ static int listen_at(const char *path, int *fd) {
     return status;
 }
 
+static void hold_spare(mr_shm_listener *listener) {
+    listener->spare = fcntl(listener->fd, F_DUPFD_CLOEXEC, 0);
+}
+
 int mr_shm_listen(mr_shm_listener *listener, const char *parent) {
-    *listener = (mr_shm_listener){.fd = -1};
+    *listener = (mr_shm_listener){.fd = -1, .spare = -1};
     /* Where it cannot be made, the folder in it says so. */
     mkdir(parent, 0700);
     int status = mr_aside_make(&listener->aside, parent);
@@ -53,8 +58,10 @@ int mr_shm_listen(mr_shm_listener *listener, const char *parent) {
         status = mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can lie in %s: its path is too long", parent);
     if (!status)
         status = listen_at(listener->path, &listener->fd);
-    if (!status)
+    if (!status) {
+        hold_spare(listener);
         return MR_OK;
+    }
     mr_shm_unlisten(listener);
     return MR_ERROR_UNAVAILABLE;
 }
@@ -63,7 +70,9 @@ void mr_shm_unlisten(mr_shm_listener *listener) {
     mr_aside_remove(&listener->aside);
     if (listener->fd >= 0)
         close(listener->fd);
-    *listener = (mr_shm_listener){.fd = -1};
+    if (listener->spare >= 0)
+        close(listener->spare);
+    *listener = (mr_shm_listener){.fd = -1, .spare = -1};
 }
 
 static int check_user(int fd) {
@@ -77,8 +86,22 @@ static int check_user(int fd) {
                    (int)other.pid, other.uid);
 }
 
-int mr_shm_accept(int listener, int *fd) {
-    *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+/* With the spare descriptor the connection is taken, and closed. */
+static int turn_away(mr_shm_listener *listener) {
+    int status = unavailable("accept");
+    if (listener->spare >= 0)
+        close(listener->spare);
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    hold_spare(listener);
+    return status;
+}
+
+int mr_shm_accept(mr_shm_listener *listener, int *fd) {
+    *fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (*fd < 0 && (errno == EMFILE || errno == ENFILE))
+        return turn_away(listener);
     if (*fd < 0)
         return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR ? MR_ERROR_AGAIN : unavailable("accept");
     int status = check_user(*fd);

@@ -30,14 +30,16 @@ typedef struct mr_shm_listener {
     mr_aside aside;
     char path[108]; /* the socket's */
     int fd;         /* -1: it does not listen */
+    int spare;      /* a descriptor that is held free for those who come when there is no other; -1: none is */
 } mr_shm_listener;
 
 /* Listens below a new folder in `parent` that only this user may enter. MR_ERROR_UNAVAILABLE, and nothing is left. */
 int mr_shm_listen(mr_shm_listener *listener, const char *parent);
 /* Closes the socket and removes it and its folder. One that does not listen is allowed. */
 void mr_shm_unlisten(mr_shm_listener *listener);
-/* The next connection of a process of this user; others are closed, MR_ERROR_PERMISSION. */
-int mr_shm_accept(int listener, int *fd);
+/* The next connection of a process of this user; others are closed, MR_ERROR_PERMISSION, and so are those for which there
+ * is no descriptor, MR_ERROR_UNAVAILABLE: whoever polls the socket would find it readable all the time. */
+int mr_shm_accept(mr_shm_listener *listener, int *fd);
 int mr_shm_connect(const char *path, int *fd);
 
 int mr_shm_send(int fd, const mr_shm_message *message, const void *data, size_t bytes, const int *fds, size_t count);
