@@ -28,10 +28,24 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Before the first row at the latest: there may be no room for it at the start. */
-static int write_header(const mr_stage *self) {
+static int refuse_line(void *context, const char *line, size_t bytes) {
+    (void)line, (void)bytes;
+    const mr_stage *self = context;
+    const options *given = self->options;
+    return mr_fail(MR_ERROR_CONFIG, "%s holds rows of this run, which goes on, and a table cannot be continued: write "
+                   "with jsonl, or end all nodes and begin anew", given->path);
+}
+
+/* Before the first row at the latest: there may be no room for the header at the start. MR_ERROR_AGAIN, and *unknown, while
+ * it is not known whether what the file has is of this run. */
+static int begin(const mr_stage *self, bool *unknown) {
     state *at = self->state;
-    int status = at->headed ? MR_OK : mr_output_write(&at->output, self, header, sizeof header - 1);
+    int status = MR_OK;
+    if (!mr_output_has_begun(&at->output))
+        status = mr_output_begin(&at->output, mr_stage_run_state(self), refuse_line, (void *)(uintptr_t)self);
+    *unknown = status == MR_ERROR_AGAIN;
+    if (!status && !at->headed)
+        status = mr_output_write(&at->output, self, header, sizeof header - 1);
     at->headed = !status;
     return status;
 }
@@ -41,8 +55,9 @@ static int open_sink(mr_stage *self) {
     state *at = self->state;
     int status = mr_output_open(&at->output, given->path);
     at->output.full = mr_full_make(self, given->on_full);
+    bool unknown;
     if (!status)
-        status = write_header(self);
+        status = begin(self, &unknown);
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
@@ -108,15 +123,17 @@ static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
     const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
+    bool unknown;
+    int status = begin(self, &unknown);
+    if (status)
+        return unknown ? mr_output_wait(io) : mr_output_failed(io, frame, status);
     at->bytes = 0;
     if (!result || result->count == 0)
         add_row(at, self, frame, NULL, 0);
     for (size_t i = 0; result && i < result->count; i++)
         add_row(at, self, frame, &result->classes[i], i + 1);
-    int status = at->failed ? mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id)
-                            : write_header(self);
-    if (!status)
-        status = mr_output_write(&at->output, self, at->text, at->bytes);
+    status = at->failed ? mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id)
+                        : mr_output_write(&at->output, self, at->text, at->bytes);
     return status ? mr_output_failed(io, frame, status) : MR_DONE;
 }
 

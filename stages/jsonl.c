@@ -45,6 +45,14 @@ static int open_stream(mr_stage *self) {
     return !status && torn ? mr_output_write(&at->output, self, "\n", 1) : status;
 }
 
+/* MR_ERROR_AGAIN while it is not known whether what the file has is of this run. */
+static int begin(mr_stage *self) {
+    state *at = self->state;
+    if (mr_output_has_begun(&at->output))
+        return MR_OK;
+    return mr_output_begin(&at->output, mr_stage_run_state(self), mr_written_take_line, &at->written);
+}
+
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
@@ -55,24 +63,27 @@ static int open_sink(mr_stage *self) {
     at->written = (mr_written){.self = self, .path = given->path};
     if (is_stream(given->path))
         status = open_stream(self);
-    else if (mr_stage_continues(self))
-        status = mr_output_continue(&at->output, given->path, mr_written_take_line, &at->written);
     else
         status = mr_output_open(&at->output, given->path);
     at->output.full = mr_full_make(self, given->on_full);
-    return status;
+    if (!status)
+        status = begin(self);
+    return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
 static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
     size_t bytes;
+    int status = begin(self);
+    if (status)
+        return status == MR_ERROR_AGAIN ? mr_output_wait(io) : status;
     if (mr_written_has(&at->written, &frame->identity))
         return MR_DONE;
     const char *line = mr_record_make(&at->record, self, frame, &bytes);
     if (bytes > PIPE_BUF)
         mr_journal_begin(&at->journal);
-    int status = mr_output_write(&at->output, self, line, bytes);
+    status = mr_output_write(&at->output, self, line, bytes);
     if (status)
         return mr_output_failed(io, frame, status);
     mr_journal_note(&at->journal, &frame->identity);
@@ -81,11 +92,15 @@ static int process(mr_stage *self, mr_io *io) {
 
 static int sync_sink(mr_stage *self) {
     const state *at = self->state;
-    return mr_output_sync(&at->output);
+    return mr_output_has_begun(&at->output) ? mr_output_sync(&at->output) : MR_ERROR_AGAIN;
 }
 
+/* A run in which no frame came leaves an empty file, too. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
+    int status = at->output.path && !mr_stage_cancelled(self) ? begin(self) : MR_OK;
+    if (status && status != MR_ERROR_AGAIN)
+        mr_stage_warn(self, "%s", mr_message());
     mr_journal_close(&at->journal);
     mr_written_fini(&at->written);
     mr_output_close(&at->output, self);

@@ -15,6 +15,8 @@
 
 /* How long a reader that takes nothing is waited for before asking whether the run is still wanted. */
 enum { PATIENCE_MS = 100 };
+/* How often it is asked whether the run goes on, until that is known. */
+static const int64_t ASK_NS = 20000000;
 
 static atomic_bool stdout_taken; /* at some time */
 static atomic_bool stdout_open;  /* now */
@@ -46,11 +48,19 @@ static int take_stdout(mr_output *output) {
     return MR_OK;
 }
 
+static int take_stream(mr_output *output, const char *path) {
+    int status = is_stdout(path) ? take_stdout(output) : mr_file_take(path, &output->fd, &output->regular);
+    atomic_store(&output->begun, !status);
+    return status;
+}
+
 int mr_output_open(mr_output *output, const char *path) {
     *output = (mr_output){.path = path};
-    if (is_stdout(path))
-        return take_stdout(output);
-    return mr_file_take(path, &output->fd, &output->regular);
+    if (is_stdout(path) || mr_output_blocks(path))
+        return take_stream(output, path);
+    output->regular = true;
+    int status = mr_file_continue(path, &output->fd);
+    return status == MR_ERROR_NO_INPUT ? mr_file_can_make(path) : status;
 }
 
 /* Tells of each complete line; *end is behind the last. */
@@ -71,15 +81,37 @@ static int read_lines(int fd, mr_line_function *lines, void *context, off_t *end
     return status;
 }
 
-int mr_output_continue(mr_output *output, const char *path, mr_line_function *lines, void *context) {
+bool mr_output_has_begun(const mr_output *output) {
+    return atomic_load_explicit(&output->begun, memory_order_acquire);
+}
+
+/* Behind the last complete line. */
+static int go_on(mr_output *output, mr_line_function *lines, void *context) {
     off_t end = 0;
-    *output = (mr_output){.path = path, .regular = true};
-    int status = mr_file_continue(path, &output->fd);
-    if (!status)
-        status = read_lines(output->fd, lines, context, &end);
+    if (!output->fd)
+        return mr_fail(MR_ERROR_NO_INPUT, "%s is not there, though the run goes on and an earlier process has written to "
+                       "it: bring it back, or end all nodes and begin anew", output->path);
+    int status = read_lines(output->fd, lines, context, &end);
     if (!status && (ftruncate(output->fd, end) || lseek(output->fd, end, SEEK_SET) != end))
-        status = mr_file_fail("continue", path);
+        status = mr_file_fail("continue", output->path);
     return status;
+}
+
+int mr_output_begin(mr_output *output, mr_run_state state, mr_line_function *lines, void *context) {
+    if (mr_output_has_begun(output))
+        return MR_OK;
+    if (state == MR_RUN_UNKNOWN)
+        return MR_ERROR_AGAIN;
+    int status = state == MR_RUN_GOES_ON ? go_on(output, lines, context)
+                 : output->fd            ? mr_file_empty(output->path, output->fd)
+                                         : mr_file_take(output->path, &output->fd, &output->regular);
+    atomic_store_explicit(&output->begun, !status, memory_order_release);
+    return status;
+}
+
+int mr_output_wait(mr_io *io) {
+    mr_io_wake_at(io, mr_io_now_ns(io) + ASK_NS);
+    return MR_WAIT;
 }
 
 int mr_output_sync(const mr_output *output) {

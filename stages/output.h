@@ -6,7 +6,7 @@
  * write has failed, all later ones fail with the same message. What a regular file could not take whole is taken
  * back, so that it ends with a whole record.
  *
- * Opening a regular file empties it. One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
+ * One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us
  * waiting, or was asked to end and the reader goes on taking nothing, see mr_stage_gives_up). A thread that writes to
  * a pipe has SIGPIPE blocked from then on. */
@@ -23,9 +23,10 @@
 typedef struct mr_output {
     int fd;            /* 0 where it is not open: standard input is never written to */
     bool regular;
+    _Atomic bool begun;
     mr_full full;      /* what happens when the disk is; set by who opens it, else that is a failure */
     int status;        /* of the first write that failed */
-    const char *path;  /* borrowed; for messages "standard output" in place of "-" */
+    const char *path;  /* borrowed; in messages "standard output" in place of "-" */
     char message[256]; /* of the failure */
 } mr_output;
 
@@ -34,13 +35,20 @@ bool mr_output_blocks(const char *path);
 /* Whether any output of this process was opened on standard output ("-"). Any thread. */
 bool mr_output_takes_stdout(void);
 
-/* All zero is closed. */
+/* All zero is closed. mr_output_open locks a regular file that is there; mr_output_begin, once it is known whether the
+ * run begins or goes on (mr_stage_run_state), empties it, or goes on behind what it has. So nothing of it is lost where
+ * this process is one that comes back. Standard output, pipes and terminals have begun once they are open.
+ *
+ * mr_output_begin answers MR_ERROR_AGAIN while that is not known (mr_output_wait), MR_OK also where it has begun already.
+ * In a run that goes on, complete lines stay, a last one that was cut off is removed, and `lines` (in the order of the
+ * file; a negative answer ends it) is told of each. MR_ERROR_NO_INPUT where the file is gone. */
 int mr_output_open(mr_output *output, const char *path);
-/* The same, behind what the file has after an earlier run (mr_stage_continues): its complete lines stay, a last one
- * that was cut off is removed, and `lines` (in the order of the file; a negative answer ends it) is told of each.
- * MR_ERROR_NO_INPUT where the file is gone. */
 typedef int mr_line_function(void *context, const char *line, size_t bytes);
-int mr_output_continue(mr_output *output, const char *path, mr_line_function *lines, void *context);
+int mr_output_begin(mr_output *output, mr_run_state state, mr_line_function *lines, void *context);
+/* Whether it has: any thread. */
+bool mr_output_has_begun(const mr_output *output);
+/* What process answers after MR_ERROR_AGAIN of mr_output_begin: it is called again soon. */
+int mr_output_wait(mr_io *io);
 /* What was written is on the disk. Any thread, beside mr_output_write. */
 int mr_output_sync(const mr_output *output);
 /* MR_ERROR_AGAIN: the disk is full, nothing of the record is written, and it is to be tried again. */

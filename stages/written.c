@@ -4,17 +4,6 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
-#include "engine/base/memory.h"
-
-/* A number beyond this is none of a frame: with 1000 frames a second it takes four months to get there. */
-#define MOST_FRAMES UINT64_C(10000000000)
-
-typedef struct mr_written_epoch {
-    uint32_t source, epoch;
-    size_t bytes;
-    uint8_t *bits;
-} mr_written_epoch;
-
 /* ---- a line ---------------------------------------------------------------------------------------------------- */
 
 typedef enum field { OTHER, SOURCE, EPOCH, SEQ, SUB } field;
@@ -73,57 +62,10 @@ static bool read_line(record *to, const char *line, size_t bytes) {
         yajl_parse(parser, (const unsigned char *)line, bytes);
         yajl_free(parser);
     }
-    return to->seen && to->frame.source != MR_SOURCE_NONE && to->frame.seq < MOST_FRAMES;
+    return to->seen && to->frame.source != MR_SOURCE_NONE;
 }
 
 /* ---- the set --------------------------------------------------------------------------------------------------- */
-
-static mr_written_epoch *find_epoch(const mr_written *written, const mr_identity *frame) {
-    for (size_t i = 0; i < written->epoch_count; i++)
-        if (written->epochs[i].source == frame->source && written->epochs[i].epoch == frame->epoch)
-            return &written->epochs[i];
-    return NULL;
-}
-
-static mr_written_epoch *add_epoch(mr_written *written, const mr_identity *frame) {
-    mr_written_epoch *wider = mr_realloc(written->epochs, (written->epoch_count + 1) * sizeof *wider);
-    if (!wider)
-        return NULL;
-    written->epochs = wider;
-    wider[written->epoch_count] = (mr_written_epoch){.source = frame->source, .epoch = frame->epoch};
-    return &wider[written->epoch_count++];
-}
-
-static bool add_bit(mr_written *written, const mr_identity *frame) {
-    mr_written_epoch *epoch = find_epoch(written, frame);
-    if (!epoch && !(epoch = add_epoch(written, frame)))
-        return false;
-    size_t byte = (size_t)(frame->seq / 8);
-    if (byte >= epoch->bytes) {
-        size_t room = byte + byte / 2 + 64;
-        uint8_t *wider = mr_realloc(epoch->bits, room);
-        if (!wider)
-            return false;
-        memset(wider + epoch->bytes, 0, room - epoch->bytes);
-        epoch->bits = wider;
-        epoch->bytes = room;
-    }
-    epoch->bits[byte] |= (uint8_t)(1u << frame->seq % 8);
-    return true;
-}
-
-static bool add_part(mr_written *written, const mr_identity *frame) {
-    if (written->part_count == written->part_room) {
-        size_t room = 2 * written->part_room + 64;
-        mr_identity *wider = mr_realloc(written->parts, room * sizeof *wider);
-        if (!wider)
-            return false;
-        written->parts = wider;
-        written->part_room = room;
-    }
-    written->parts[written->part_count++] = *frame;
-    return true;
-}
 
 int mr_written_take_line(void *context, const char *line, size_t bytes) {
     mr_written *written = context;
@@ -139,25 +81,14 @@ int mr_written_add(mr_written *written, const mr_identity *frame) {
     /* Frames of earlier turns do not come again. */
     if (frame->epoch < mr_stage_resume_epoch(written->self, frame->source))
         return MR_OK;
-    bool added = frame->sub ? add_part(written, frame) : add_bit(written, frame);
-    return added ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for what %s holds", written->path);
+    return mr_identity_set_add(&written->frames, frame);
 }
 
-bool mr_written_has(const mr_written *written, const mr_identity *frame) {
-    if (frame->sub) {
-        for (size_t i = 0; i < written->part_count; i++)
-            if (mr_identity_compare(&written->parts[i], frame) == 0)
-                return true;
-        return false;
-    }
-    const mr_written_epoch *epoch = find_epoch(written, frame);
-    return epoch && frame->seq / 8 < epoch->bytes && epoch->bits[frame->seq / 8] >> frame->seq % 8 & 1;
+bool mr_written_has(mr_written *written, const mr_identity *frame) {
+    return mr_identity_set_has(&written->frames, frame);
 }
 
 void mr_written_fini(mr_written *written) {
-    for (size_t i = 0; i < written->epoch_count; i++)
-        mr_free(written->epochs[i].bits);
-    mr_free(written->epochs);
-    mr_free(written->parts);
+    mr_identity_set_fini(&written->frames);
     *written = (mr_written){0};
 }

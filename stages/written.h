@@ -1,20 +1,17 @@
 /* Which records a file of results holds already: for a sink that goes on where an earlier run was ended.
  *
- * A record is known by the identity of its frame. The numbers of a source are dense, so that one takes a bit. One
- * thread. All zero is empty. */
+ * A record is known by the identity of its frame. One thread. All zero is empty. */
 #ifndef MILLRACE_STAGES_WRITTEN_H
 #define MILLRACE_STAGES_WRITTEN_H
 
+#include "engine/data/identity_set.h"
 #include "millrace/stage.h"
 
 typedef struct mr_written {
     const mr_stage *self;
     const char *path;
     uint64_t lines;
-    size_t epoch_count;
-    struct mr_written_epoch *epochs; /* of a source, with one bit for each frame */
-    size_t part_count, part_room;
-    mr_identity *parts;              /* of several frames derived from one, all but the first */
+    mr_identity_set frames;
 } mr_written;
 
 /* Takes one line of JSON as `jsonl` writes it; an mr_line_function, with an mr_written whose `self` and `path` are set.
@@ -22,7 +19,7 @@ typedef struct mr_written {
 int mr_written_take_line(void *written, const char *line, size_t bytes);
 /* Adds one frame. MR_ERROR_MEMORY. */
 int mr_written_add(mr_written *written, const mr_identity *frame);
-bool mr_written_has(const mr_written *written, const mr_identity *frame);
+bool mr_written_has(mr_written *written, const mr_identity *frame);
 void mr_written_fini(mr_written *written);
 
 #endif

@@ -32,7 +32,11 @@ static int take(const char *path, int fd, bool *regular) {
     int status = look(path, fd, regular);
     if (status || !*regular)
         return status;
-    return ftruncate(fd, 0) ? mr_file_fail("empty", path) : MR_OK;
+    return mr_file_empty(path, fd);
+}
+
+int mr_file_empty(const char *path, int fd) {
+    return ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET) ? mr_file_fail("empty", path) : MR_OK;
 }
 
 int mr_file_take(const char *path, int *fd, bool *regular) {
@@ -96,20 +100,33 @@ static int write_new(const char *path, const void *content, size_t bytes) {
     return status;
 }
 
-/* The renaming is on the disk. Some file systems know no such thing of folders. */
-static int sync_folder(const char *path) {
-    char folder[PATH_BYTES];
-    snprintf(folder, sizeof folder, "%s", path);
+/* The folder that a file is in; PATH_BYTES of room. */
+static void folder_of(const char *path, char *folder) {
+    snprintf(folder, PATH_BYTES, "%s", path);
     char *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = '\0';
-    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    else
+        snprintf(folder, PATH_BYTES, ".");
+}
+
+/* The renaming is on the disk. Some file systems know no such thing of folders. */
+static int sync_folder(const char *path) {
+    char folder[PATH_BYTES];
+    folder_of(path, folder);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return mr_file_fail("look into", slash ? folder : ".");
+        return mr_file_fail("look into", folder);
     int failed = fsync(fd) && errno != EINVAL;
     int status = failed ? mr_file_fail("write to", folder) : MR_OK;
     close(fd);
     return status;
+}
+
+int mr_file_can_make(const char *path) {
+    char folder[PATH_BYTES];
+    folder_of(path, folder);
+    return access(folder, W_OK | X_OK) ? mr_file_fail("write to", path) : MR_OK;
 }
 
 int mr_file_replace(const char *path, const void *content, size_t bytes) {

@@ -13,6 +13,10 @@ int mr_file_take(const char *path, int *fd, bool *regular);
 /* Opens a regular file that is there, to read it and to write behind what it has; locked as by mr_file_take.
  * MR_ERROR_NO_INPUT where there is none, MR_ERROR_IO where it is no regular file. */
 int mr_file_continue(const char *path, int *fd);
+/* Empties a file that was opened so. */
+int mr_file_empty(const char *path, int fd);
+/* Whether a file of that name, which is not there, could be made: as mr_file_fail where not. Makes nothing. */
+int mr_file_can_make(const char *path);
 /* Puts a file with that content in the place of the one of that name, whole or not at all: it is written beside it
  * ("NAME.part"), brought to the disk, renamed, and its folder brought to the disk. A "NAME.part" that was left behind is
  * removed, and a link of that name is not followed. One at a time for each name (mr_file_lock). */

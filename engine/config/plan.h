@@ -260,6 +260,8 @@ int mr_plan_discard_output(mr_plan *plan, const char *folder);
 
 /* Whether stages of that type can be on devices other than the host's processors. */
 bool mr_plan_works_on_devices(const mr_stage_type *type);
+/* Marks the vertex and all that its frames come through, on whichever nodes; `before` has room for all vertices. */
+void mr_plan_mark_before(const mr_plan *plan, int vertex, bool *before);
 /* Whether frames come to the vertex over a reliable cut, be it through other vertices. */
 bool mr_plan_is_reliable(const mr_plan *plan, int vertex);
 

@@ -356,14 +356,19 @@ int mr_plan_insert_cuts(mr_plan_builder *b) {
 
 /* ---- questions ------------------------------------------------------------------------------------------------- */
 
-bool mr_plan_is_reliable(const mr_plan *plan, int vertex) {
-    bool reliable = false, *before = mr_calloc(plan->vertex_count, sizeof *before);
-    if (!before)
-        return false;
+void mr_plan_mark_before(const mr_plan *plan, int vertex, bool *before) {
+    memset(before, 0, plan->vertex_count * sizeof *before);
     before[vertex] = true;
     /* Edges stand in the order of the vertices they lead to: those of what is reached come after all that reach it. */
     for (size_t i = plan->edge_count; i-- > 0;)
         before[plan->edges[i].from] |= before[plan->edges[i].to];
+}
+
+bool mr_plan_is_reliable(const mr_plan *plan, int vertex) {
+    bool reliable = false, *before = mr_calloc(plan->vertex_count, sizeof *before);
+    if (!before)
+        return false;
+    mr_plan_mark_before(plan, vertex, before);
     for (size_t i = 0; i < plan->cut_count; i++)
         reliable |= before[plan->cuts[i].in] && plan->cuts[i].cut->mode == MR_CUT_RELIABLE;
     mr_free(before);

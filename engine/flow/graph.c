@@ -9,6 +9,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/resume.h"
+#include "engine/flow/run_state.h"
 #include "engine/flow/tracing.h"
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
@@ -51,7 +52,9 @@ int mr_graph_create(mr_graph **graph, const mr_plan *plan, uint64_t seed) {
     made->tally_vertex = -1;
     pthread_mutex_init(&made->lock, NULL);
     mr_condition_init(&made->changed);
-    int status = create_parts(made);
+    int status = mr_run_state_create(made);
+    if (!status)
+        status = create_parts(made);
     if (status)
         mr_graph_destroy(&made);
     else
@@ -96,6 +99,7 @@ void mr_graph_destroy(mr_graph **graph) {
     end_tasks(gone);
     mr_tracing_end(gone);
     mr_resume_destroy(&gone->resume);
+    mr_run_state_destroy(gone);
     mr_graph_unwire(gone);
     destroy_sources(gone);
     mr_tracing_destroy(gone);

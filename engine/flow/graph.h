@@ -39,6 +39,8 @@ typedef struct mr_source_state {
     mr_tally tally;
 } mr_source_state;
 
+typedef struct mr_run_states mr_run_states;
+
 typedef struct mr_subscription {
     mr_frame_function *function;
     void *context;
@@ -89,6 +91,7 @@ struct mr_graph {
 
     _Atomic bool stopping, cancelled;
     _Atomic int64_t stop_ns; /* when it was asked to stop, on the real clock */
+    struct mr_run_states *run_states; /* run_state.h */
     uint64_t seed;
     mr_work_trace *trace;           /* of all devices; set before the start; NULL: nobody looks */
     void *trace_context;

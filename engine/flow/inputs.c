@@ -59,7 +59,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     mr_item *item = &instance->inbox[instance->inbox_first];
     const char *reason = refusal(instance, item->frame, &entry->task);
     if (!reason && mr_instance_leaves_out(instance, item->frame)) {
-        mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, "done before");
+        mr_instance_settle(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
         mr_frame_unref(&item->frame);
     } else if (reason && !instance->self.type->external) {
         refuse(instance, slot, item, instance->self.id, reason);

@@ -13,6 +13,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/resume.h"
+#include "engine/flow/run_state.h"
 
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns) {
     io->instance = entry->instance;
@@ -354,6 +355,11 @@ bool mr_stage_checkpoints(const mr_stage *self) {
 
 bool mr_stage_continues(const mr_stage *self) {
     return mr_resume_continues(instance_of(self)->graph->resume);
+}
+
+mr_run_state mr_stage_run_state(const mr_stage *self) {
+    const mr_instance *instance = instance_of(self);
+    return mr_run_state_of(instance->graph, (int)(instance->vertex - instance->graph->plan->vertices));
 }
 
 bool mr_stage_settled(const mr_stage *self, const mr_identity *frame) {

@@ -129,7 +129,7 @@ static verdict take_match(mr_instance *instance, mr_slot *slot, size_t turn, con
     mr_note note = MR_NOTE_DROPPED;
     if (!reason && mr_instance_leaves_out(instance, at->item[0].frame)) {
         note = MR_NOTE_ABSORBED;
-        reason = "done before";
+        reason = MR_REASON_DONE_BEFORE;
     }
     take_all(instance, slot, source, note, stage, reason);
     return reason ? PASSED : TAKEN;

@@ -188,9 +188,20 @@ static int print(const mr_resume *resume, const mark *now, yajl_gen json) {
     return mr_file_replace(resume->path, text, bytes);
 }
 
+/* MR_ERROR_AGAIN where one does not know yet whether to keep what it finds: a checkpoint would say so. */
+static int sync_sinks(mr_resume *resume) {
+    const mr_graph *graph = resume->graph;
+    int status = MR_OK;
+    for (size_t i = 0; !status && i < graph->instance_count; i++) {
+        mr_stage *self = &graph->instances[i]->parts[0].self;
+        status = self->type->sync ? self->type->sync(self) : MR_OK;
+    }
+    resume->lost |= status && status != MR_ERROR_AGAIN;
+    return status;
+}
+
 /* First where sources are, then what sinks have, then the file: it never tells of more than is on the disk. */
 static int save(mr_resume *resume, bool always) {
-    mr_graph *graph = resume->graph;
     mark *now = mr_calloc(resume->source_count + 1, sizeof *now);
     yajl_gen json = mr_json_create(true);
     uint64_t moved = 1;
@@ -201,11 +212,8 @@ static int save(mr_resume *resume, bool always) {
         moved = XXH64(parts, sizeof parts, s);
     }
     bool write = always || moved != resume->moved;
-    for (size_t i = 0; !status && write && i < graph->instance_count; i++) {
-        mr_stage *self = &graph->instances[i]->parts[0].self;
-        status = self->type->sync ? self->type->sync(self) : MR_OK;
-        resume->lost |= status != MR_OK;
-    }
+    if (!status && write)
+        status = sync_sinks(resume);
     if (!status && write)
         status = print(resume, now, json);
     if (!status)
@@ -213,7 +221,7 @@ static int save(mr_resume *resume, bool always) {
     if (json)
         yajl_gen_free(json);
     mr_free(now);
-    return status;
+    return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------ */

@@ -97,7 +97,19 @@ bool mr_cut_any_is_live(const mr_plan *plan) {
 uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own) {
     const char *given = getenv("MILLRACE_RUN");
     uint64_t run = given ? strtoull(given, NULL, 16) : 0;
-    return run ? run : reads_any(plan, vertex) ? own : 0;
+    return run ? run : !mr_cut_is_exact(plan, vertex) && reads_any(plan, vertex) ? own : 0;
+}
+
+bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    bool exact = true, *before = mr_calloc(plan->vertex_count, sizeof *before);
+    if (!before)
+        return false;
+    mr_plan_mark_before(plan, (int)(vertex - plan->vertices), before);
+    for (size_t i = 0; i < plan->cut_count; i++)
+        exact &= plan->cuts[i].cut->mode == MR_CUT_RELIABLE ||
+                 (!before[plan->cuts[i].in] && !before[plan->cuts[i].out]);
+    mr_free(before);
+    return exact;
 }
 
 bool mr_cut_node_ended(const char *node) {

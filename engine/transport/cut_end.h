@@ -21,8 +21,11 @@ mr_cut_times mr_cut_times_of(const mr_cut *cut);
 /* What this process's end says of itself. Of formats only what is the same in all nodes: the one that opens a source
  * knows more of it than the others, and frames carry their own. */
 mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex);
-/* The run's number: that of MILLRACE_RUN, else this process's own; but 0, not known, where it only passes on what other
- * nodes read: when it is started again, its frames are the same. */
+/* Whether all cuts on the way to this vertex are reliable, so that frames of the same identity are the same frame and none
+ * is to pass twice. Behind a live cut a process that begins anew is a new run, whose frames are to pass. */
+bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex);
+/* The run's number: that of MILLRACE_RUN. Else 0, whichever it is: what comes to a receiver that lives is one run, also
+ * where the sender was started again. Only behind live cuts a process that reads sources is a run of its own. */
 uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own);
 /* Whether any cut of the pipeline is live, so that frames may be lost unseen. */
 bool mr_cut_any_is_live(const mr_plan *plan);

@@ -4,6 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/flow/run_state.h"
 #include "engine/transport/arrivals.h"
 #include "engine/transport/cut_end.h"
 #include "engine/transport/cut_lanes.h"
@@ -42,6 +43,9 @@ typedef struct cut_in {
     int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
     int64_t heard_ns;          /* when anything came last */
     int64_t look_ns;           /* when it is asked next whether the giving node has ended */
+    int64_t known_ns;          /* when all that are there have said whether the run goes on; 0: not yet */
+    mr_run_state run_state;
+    bool told_forgetting;
     bool holding;              /* the graph's end waits for the giving side's word that it needs nothing more */
     bool refusing;             /* what comes is not taken any more */
 } cut_in;
@@ -265,6 +269,34 @@ static void watch_giver(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     *wake_ns = mr_earlier_ns(*wake_ns, in->look_ns);
 }
 
+/* Whether the run goes on is known once all senders have said so. One that has never been there is waited for only as long
+ * as one that is lost, where others are there or the cut is live. */
+static void watch_run(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    bool absent, live = in->cut->mode == MR_CUT_LIVE;
+    if (in->run_state != MR_RUN_UNKNOWN)
+        return;
+    in->run_state = mr_receiver_run_state(in->receiver, &absent);
+    bool excused = in->run_state == MR_RUN_UNKNOWN && (live || absent);
+    if (excused && !in->known_ns)
+        in->known_ns = now_ns;
+    int64_t until_ns = in->known_ns + mr_cut_times_of(in->cut).session.silence_ns;
+    if (excused && now_ns >= until_ns)
+        in->run_state = MR_RUN_BEGINS;
+    else if (excused)
+        *wake_ns = mr_earlier_ns(*wake_ns, until_ns);
+    if (in->run_state != MR_RUN_UNKNOWN)
+        mr_run_state_tell(in->instance->graph, (int)(in->instance->vertex - in->instance->graph->plan->vertices),
+                          in->run_state);
+}
+
+static void tell_forgetting(cut_in *in) {
+    if (in->told_forgetting || !mr_receiver_forgets(in->receiver))
+        return;
+    in->told_forgetting = true;
+    mr_stage_warn(in->self, "more gaps between frames than can be remembered: if node %s is started again, some frames "
+                  "may be taken twice", in->cut->from_node);
+}
+
 /* Once all has ended here, the giving side's last word is waited for; not for ever, since it may have been lost, and
  * not where the run is being stopped. */
 static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
@@ -323,6 +355,8 @@ static bool work(void *context, int64_t *wake_ns) {
         *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
     tell_absence(in, now_ns, wake_ns);
     watch_giver(in, now_ns, wake_ns);
+    watch_run(in, now_ns, wake_ns);
+    tell_forgetting(in);
     watch_farewell(in, now_ns, wake_ns);
     if (in->by_carrier)
         mr_cut_borrower_hush(in->borrower);
@@ -392,6 +426,7 @@ static int create_session(cut_in *in) {
         .senders = senders,
         .credit_frames = MR_CUT_CREDIT * window,
         .credit_bytes = cut->window_bytes ? MR_CUT_CREDIT * cut->window_bytes : UINT64_MAX,
+        .remembers_all = mr_cut_is_exact(in->instance->graph->plan, in->instance->vertex),
         .report_items = half_window(cut),
         .memory = remembered(cut),
     };

@@ -9,6 +9,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/run_state.h"
 #include "engine/transport/cut_out.h"
 #include "engine/transport/dead_letter.h"
 
@@ -19,7 +20,7 @@ enum { BATCH_FRAMES = 128, BATCH_BYTES = 256 << 10 };
 enum { DEATHS = 2 };
 enum { LINGER_MS = 1000 };
 
-static const char STOPPED[] = MR_REASON_STOPPED, DONE_BEFORE[] = "done before";
+static const char STOPPED[] = MR_REASON_STOPPED, DONE_BEFORE[] = MR_REASON_DONE_BEFORE;
 
 _Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each taker's connection can be known");
 
@@ -233,13 +234,27 @@ static void lost(void *context, uint32_t route) {
     mr_sender_lost(out->sender, route, cut_out_now());
 }
 
+/* How often it is asked whether the run goes on, until the nodes before this one have said so. */
+static const int64_t ASK_NS = 50000000;
+
+static void tell_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
+    const mr_graph *graph = out->instance->graph;
+    if (out->run_state == MR_RUN_UNKNOWN) {
+        out->run_state = mr_run_state_of(graph, (int)(out->instance->vertex - graph->plan->vertices));
+        mr_sender_tell_run(out->sender, out->run_state);
+    }
+    if (out->run_state == MR_RUN_UNKNOWN)
+        *wake_ns = mr_earlier_ns(*wake_ns, now_ns + ASK_NS);
+}
+
 /* Frames that wait go first: nothing that has come is more urgent. */
 static bool work(void *context, int64_t *wake_ns) {
     cut_out *out = context;
-    int64_t now_ns = cut_out_now();
+    int64_t now_ns = cut_out_now(), asked_ns = INT64_MAX;
     pthread_mutex_lock(&out->lock);
     bool stopping = out->stopping, ending = out->ending, closing = out->closing;
     pthread_mutex_unlock(&out->lock);
+    tell_run(out, now_ns, &asked_ns);
     offer(out, now_ns);
     act(out, now_ns);
     listen(out);
@@ -253,7 +268,7 @@ static bool work(void *context, int64_t *wake_ns) {
     mr_cut_lender_work(out->lender);
     mr_cut_tell_counts(out->instance, mr_sender_counts(out->sender), out->carrier);
     report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
-    *wake_ns = mr_sender_wake_ns(out->sender);
+    *wake_ns = mr_earlier_ns(asked_ns, mr_sender_wake_ns(out->sender));
     if (!out->abandoned && !mr_sender_has_peer(out->sender))
         *wake_ns = mr_earlier_ns(*wake_ns, out->look_ns);
     if (out->due_ns && !out->abandoned)

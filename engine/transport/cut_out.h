@@ -38,6 +38,7 @@ typedef struct cut_out {
     mr_cut_teller teller;
     int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
     int64_t look_ns;         /* when it is asked next whether the taking node has ended */
+    mr_run_state run_state;
     const char *abandoned;   /* why nothing is given any more; NULL: it is */
     bool closed;
     uint64_t settled_frames, settled_bytes; /* that the entry is to be told of */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "engine/data/receipt.h"
-#include "millrace/frame.h"
+#include "millrace/stage.h"
 
 /* Versions of the protocol that are spoken here. */
 enum { MR_PROTOCOL_OLDEST = 2, MR_PROTOCOL_NEWEST = 2 };
@@ -88,6 +88,7 @@ typedef struct mr_cut_message {
             int64_t beat_ns;
             bool live;
             const char *memory;
+            mr_run_state run_state;
         } welcome;
         struct {
             mr_reject_reason reason;
@@ -108,6 +109,7 @@ typedef struct mr_cut_message {
         } report;
         struct {
             uint64_t progress;
+            mr_run_state run_state;
         } beat;
         struct {
             const char *text;

@@ -64,6 +64,7 @@ void mr_receiver_destroy(mr_receiver **receiver) {
     mr_free(gone->bucket);
     mr_free(gone->ended);
     mr_free(gone->events);
+    mr_identity_set_fini(&gone->settled);
     mr_free(gone);
 }
 
@@ -148,6 +149,25 @@ bool mr_receiver_lacks(const mr_receiver *receiver) {
     for (uint32_t i = 0; i < receiver->params.senders; i++)
         lacks |= receiver->origins[i].state != SENDER_THERE && receiver->origins[i].state != SENDER_LEFT;
     return lacks;
+}
+
+mr_run_state mr_receiver_run_state(const mr_receiver *receiver, bool *absent) {
+    bool known = true, any = false;
+    *absent = true;
+    for (uint32_t i = 0; i < receiver->params.senders; i++) {
+        const origin *from = &receiver->origins[i];
+        if (from->run_state == MR_RUN_GOES_ON)
+            return MR_RUN_GOES_ON;
+        known &= from->run_state == MR_RUN_BEGINS;
+        any |= from->run_state == MR_RUN_BEGINS;
+        *absent &= from->run_state == MR_RUN_BEGINS || !from->incarnation;
+    }
+    *absent &= any;
+    return known ? MR_RUN_BEGINS : MR_RUN_UNKNOWN;
+}
+
+bool mr_receiver_forgets(const mr_receiver *receiver) {
+    return receiver->forgets;
 }
 
 bool mr_receiver_finished(const mr_receiver *receiver) {

@@ -59,6 +59,12 @@ static void report_all(mr_receiver *receiver, origin *from) {
     from->urgent = from->ends_changed = true;
 }
 
+/* What was done before the run began here stays done, whatever another process of the sender knows of it. */
+static void hear_run_state(origin *from, mr_run_state state) {
+    if (from->run_state == MR_RUN_UNKNOWN)
+        from->run_state = state;
+}
+
 static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
     if (!receiver_asks(from) || message->welcome.attempt != from->attempt || !from->attempt)
         return MR_OK; /* late */
@@ -67,6 +73,7 @@ static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_messag
         return mr_fail(MR_ERROR_PROTOCOL, "a welcome in version %u, of session %llu", message->welcome.version,
                        (unsigned long long)message->session);
     begin_run(receiver, message->welcome.run);
+    hear_run_state(from, message->welcome.run_state);
     if (from->incarnation != message->welcome.incarnation) {
         table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
         memset(from->end_heard, 0, receiver->params.self.source_count * sizeof *from->end_heard);
@@ -141,19 +148,35 @@ static const char *find_fault(const mr_receiver *receiver, const origin *from, c
     return NULL;
 }
 
+static void report_again(mr_receiver *receiver, origin *from, const mr_settled *range) {
+    if (!receiver_report(receiver, from, range))
+        receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can say");
+}
+
+static void give_credit_back(mr_receiver *receiver, origin *from, const mr_cut_item *item) {
+    receiver->counts.again++;
+    from->granted_frames++;
+    from->granted_bytes += item->bytes;
+}
+
 /* A copy of what is here already: its credit comes back at once, its outcome when there is one. */
 static void hear_again(mr_receiver *receiver, origin *from, const mr_cut_item *item, int32_t place) {
     const entry *e = &receiver->table[place];
     *claim_of(receiver, place, (uint32_t)(from - receiver->origins)) = item->position;
-    receiver->counts.again += item->kind == MR_CUT_FRAME;
-    if (item->kind == MR_CUT_FRAME) {
-        from->granted_frames++;
-        from->granted_bytes += item->bytes;
-    }
+    if (item->kind == MR_CUT_FRAME)
+        give_credit_back(receiver, from, item);
+    from->urgent = true;
     const mr_settled range = {item->position, 1, e->outcome, e->stage, e->reason};
     if (e->state == ENTRY_SETTLED)
-        receiver_report(receiver, from, &range);
+        report_again(receiver, from, &range);
+}
+
+/* A frame of which only is known that it was settled: a sender that was started again begins at the beginning. */
+static void hear_settled(mr_receiver *receiver, origin *from, const mr_cut_item *item) {
+    const mr_settled range = {item->position, 1, MR_NOTE_ABSORBED, receiver->params.self.name, MR_REASON_DONE_BEFORE};
+    give_credit_back(receiver, from, item);
     from->urgent = true;
+    report_again(receiver, from, &range);
 }
 
 /* Marks are settled with their coming, and so is a frame that comes behind the end. */
@@ -212,10 +235,12 @@ static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *messa
         int32_t place = NOWHERE;
         if (!is_lost_mark(item))
             place = table_find(receiver, item, (uint32_t)(from - receiver->origins));
-        if (place == NOWHERE)
-            hear_new(receiver, from, item);
-        else
+        if (place != NOWHERE)
             hear_again(receiver, from, item, place);
+        else if (item->kind == MR_CUT_FRAME && mr_identity_set_has(&receiver->settled, &item->identity))
+            hear_settled(receiver, from, item);
+        else
+            hear_new(receiver, from, item);
     }
     return MR_OK;
 }
@@ -275,7 +300,9 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
         return hear_items(receiver, from, message);
     if (message->kind == MR_MESSAGE_BYE) {
         hear_bye(receiver, from, message);
-    } else if (message->kind != MR_MESSAGE_BEAT) {
+    } else if (message->kind == MR_MESSAGE_BEAT) {
+        hear_run_state(from, message->beat.run_state);
+    } else {
         receiver->counts.malformed++;
         receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");
         return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends what only receivers send",

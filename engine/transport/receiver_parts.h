@@ -2,10 +2,12 @@
  *
  * Frames and marks that came are entries of a table: held, while the graph works on them, and then remembered with
  * their outcome until their place is needed. An entry knows under which position each sender has sent it (a claim),
- * and every sender is told the outcome. */
+ * and every sender is told the outcome. A frame that loses its place goes into a set of identities, if all of the run
+ * is remembered (mr_receiver_params.remembers_all). */
 #ifndef MILLRACE_TRANSPORT_RECEIVER_PARTS_H
 #define MILLRACE_TRANSPORT_RECEIVER_PARTS_H
 
+#include "engine/data/identity_set.h"
 #include "engine/transport/session.h"
 
 enum { RECEIVER_EVENTS = 128, RECEIVER_TEXT = 192, NOWHERE = -1 };
@@ -51,6 +53,7 @@ typedef struct origin {
     bool *ended;           /* by source: nothing more of it comes from there */
     bool *end_heard;       /* by source: its END has come from the present process, as is reported */
     bool ends_changed;
+    mr_run_state run_state; /* what it was first told to be; a later process changes nothing */
 } origin;
 
 typedef struct receiver_event {
@@ -66,6 +69,8 @@ struct mr_receiver {
     uint32_t places, buckets;
     int32_t free, oldest, newest; /* the settled ones, in the order in which they were */
     uint32_t held;        /* frames */
+    mr_identity_set settled; /* frames that have lost their place */
+    bool forgets;         /* the set is full */
     origin *origins;
     uint32_t *ended;      /* the list of a report */
     receiver_event *events;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/transport/receiver_parts.h"
+#include "millrace/status.h"
 
 static uint64_t mix(uint64_t value) {
     /* The finalizer of SplitMix64 (Steele, Lea, Flood 2014). */
@@ -55,9 +56,12 @@ static void forget_oldest(mr_receiver *receiver) {
     int32_t place = receiver->oldest;
     if (place == NOWHERE)
         return;
-    receiver->oldest = receiver->table[place].later;
+    const entry *e = &receiver->table[place];
+    receiver->oldest = e->later;
     if (receiver->oldest == NOWHERE)
         receiver->newest = NOWHERE;
+    if (receiver->params.remembers_all && e->kind == MR_CUT_FRAME)
+        receiver->forgets |= mr_identity_set_add(&receiver->settled, &e->identity) != MR_OK;
     forget(receiver, place);
 }
 
@@ -101,6 +105,7 @@ void table_forget_claims(mr_receiver *receiver, uint32_t sender) {
 void table_clear(mr_receiver *receiver) {
     receiver->free = receiver->oldest = receiver->newest = NOWHERE;
     receiver->held = 0;
+    mr_identity_set_fini(&receiver->settled);
     for (uint32_t i = 0; i < receiver->buckets; i++)
         receiver->bucket[i] = NOWHERE;
     memset(receiver->claims, 0, (size_t)receiver->places * receiver->params.senders * sizeof *receiver->claims);

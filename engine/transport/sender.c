@@ -43,7 +43,8 @@ int mr_sender_create(mr_sender **sender, const mr_sender_params *params) {
     made->lanes = mr_calloc(params->self.source_count, sizeof *made->lanes);
     made->events = mr_calloc(SENDER_EVENTS, sizeof *made->events);
     made->batch = mr_calloc(params->batch_frames + 1, sizeof *made->batch);
-    if (!made->ring || !made->settled || !made->lanes || !made->events || !made->batch || !create_peers(made))
+    made->served = mr_calloc(params->receivers ? params->receivers : 1, sizeof *made->served);
+    if (!made->served || !made->ring || !made->settled || !made->lanes || !made->events || !made->batch || !create_peers(made))
         goto fail;
     *sender = made;
     return MR_OK;
@@ -64,6 +65,7 @@ void mr_sender_destroy(mr_sender **sender) {
         mr_free(gone->peers[i].end_confirmed);
     }
     mr_free(gone->peers);
+    mr_free(gone->served);
     mr_free(gone->ring);
     mr_free(gone->settled);
     mr_free(gone->lanes);

@@ -223,12 +223,18 @@ static bool next_bye(mr_sender *sender, mr_action *action) {
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
+static bool must_beat(const mr_sender *sender, const peer *p) {
+    return sender->now_ns - p->said_ns >= sender->params.self.timing.beat_ns ||
+           (p->told == MR_RUN_UNKNOWN && sender_run_state(sender, p) != MR_RUN_UNKNOWN);
+}
+
 static bool next_beat(mr_sender *sender, mr_action *action) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         peer *p = &sender->peers[i];
-        if (!p->used || !p->session || sender->now_ns - p->said_ns < sender->params.self.timing.beat_ns)
+        if (!p->used || !p->session || !must_beat(sender, p))
             continue;
         sender_address(sender, p, MR_MESSAGE_BEAT, action);
+        p->told = action->message.beat.run_state = sender_run_state(sender, p);
         return true;
     }
     return false;

@@ -50,7 +50,14 @@ typedef struct peer {
     uint32_t *lane_leased;  /* by source */
     bool *end_told, *end_confirmed; /* by source; of this incarnation */
     size_t ends_confirmed;
+    mr_run_state told; /* in this session */
 } peer;
+
+/* What processes of one name have delivered, of several replicas each its own. */
+typedef struct served {
+    uint64_t incarnation; /* of the last process that has delivered anything; 0: none has */
+    bool earlier;         /* another one before it had */
+} served;
 
 typedef struct lane {
     bool ended;
@@ -95,6 +102,8 @@ struct mr_sender {
     uint32_t refused_turn;
     mr_cut_item *batch;
     uint64_t last_session;
+    mr_run_state before; /* how it stands with what comes to this process */
+    served *served;      /* by replica of the receiving node */
     int64_t suspect_since_ns;  /* the first queued frame goes alone and waits for an idle peer since then; 0: none */
     int64_t now_ns;            /* as last told */
     bool closing;
@@ -158,6 +167,8 @@ bool sender_anybody_open(const mr_sender *sender, size_t source);
 void sender_look_at_peers(mr_sender *sender, int64_t now_ns);
 /* A new event with this kind and peer; never NULL: with no room for more, the last one is overwritten. */
 event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route);
+/* Whether the run begins or goes on for that peer. */
+mr_run_state sender_run_state(const mr_sender *sender, const peer *p);
 /* The header of a numbered message to a peer. */
 void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action);
 

@@ -105,6 +105,33 @@ static peer *free_record(mr_sender *sender) {
     return away;
 }
 
+/* ---- whether the run goes on ----------------------------------------------------------------------------------- */
+
+/* The replica of the receiving node that has this name; 0 of a node that has one process. */
+static uint32_t replica_of(const mr_sender *sender, const char *name) {
+    const char *dot = strrchr(name, '.');
+    unsigned long replica = dot ? strtoul(dot + 1, NULL, 10) : 0;
+    return replica < sender->params.receivers ? (uint32_t)replica : 0;
+}
+
+static void note_delivered(mr_sender *sender, const peer *p) {
+    served *by = &sender->served[replica_of(sender, p->name)];
+    by->earlier |= by->incarnation && by->incarnation != p->incarnation;
+    by->incarnation = p->incarnation;
+}
+
+mr_run_state sender_run_state(const mr_sender *sender, const peer *p) {
+    const served *by = &sender->served[replica_of(sender, p->name)];
+    bool earlier = by->earlier || (by->incarnation && by->incarnation != p->incarnation);
+    return earlier ? MR_RUN_GOES_ON : sender->before;
+}
+
+void mr_sender_tell_run(mr_sender *sender, mr_run_state before) {
+    sender->before = before;
+}
+
+/* ---- hello, continued ------------------------------------------------------------------------------------------ */
+
 static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
     p->route = route;
     p->attempt = hello->hello.attempt;
@@ -126,6 +153,7 @@ static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_mes
     e->action.message.welcome.run = sender->params.run;
     e->action.message.welcome.beat_ns = sender->params.self.timing.beat_ns;
     e->action.message.welcome.live = sender->params.live;
+    p->told = e->action.message.welcome.run_state = sender_run_state(sender, p);
     tell(sender, p, MR_PEER_JOINED, "");
     e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
     e->action.of.index = index_of(sender, p);
@@ -249,6 +277,8 @@ static void settle_range(mr_sender *sender, peer *p, const mr_settled *range, bo
         slot *s = slot_at(sender, position);
         if (s->state == SLOT_SETTLED || !(s->had >> index_of(sender, p) & 1))
             continue;
+        if (range->outcome == MR_NOTE_DELIVERED && s->item.kind == MR_CUT_FRAME)
+            note_delivered(sender, p);
         if (range->outcome != MR_NOTE_NONE)
             sender_settle(sender, position, range->outcome, range->stage, range->reason);
         else if (first_report)

@@ -194,6 +194,9 @@ bool mr_sender_knows(const mr_sender *sender, uint64_t session, uint32_t *peer);
 void mr_sender_malformed(mr_sender *sender, uint32_t route);
 /* The transport saw this connection close. */
 void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns);
+/* Whether the run begins or goes on for what comes to this process. With what receivers have delivered it makes up what
+ * they are told. */
+void mr_sender_tell_run(mr_sender *sender, mr_run_state before);
 /* The next thing to be done; false: nothing now. */
 bool mr_sender_next(mr_sender *sender, int64_t now_ns, mr_action *action);
 /* When mr_sender_next should be called at the latest, if nothing happens before; INT64_MAX: never. */
@@ -224,6 +227,9 @@ typedef struct mr_receiver_params {
     uint32_t credit_frames; /* granted to each; at least 1 */
     uint64_t credit_bytes;  /* UINT64_MAX: no bound */
     uint32_t memory;        /* identities that are remembered; at least the windows of all senders together */
+    bool remembers_all;     /* every frame that was settled, however long ago: a sender that was started again begins at
+                               the beginning, and what it sends once more is absorbed ("done before"). Else only as many
+                               as `memory` */
     uint32_t report_items;  /* so many outcomes do not wait for more; 0: they only wait for time */
 } mr_receiver_params;
 
@@ -258,6 +264,11 @@ uint32_t mr_receiver_held(const mr_receiver *receiver);
 bool mr_receiver_waits(const mr_receiver *receiver, uint32_t *sender);
 /* Whether one that may have something to give is not there. */
 bool mr_receiver_lacks(const mr_receiver *receiver);
+/* Whether the run begins at this end or goes on (stage.h), as the senders say. While that is not known: *absent, whether
+ * some have said so, and all others have not been there yet. */
+mr_run_state mr_receiver_run_state(const mr_receiver *receiver, bool *absent);
+/* Whether there were more gaps than can be remembered: what comes again may be taken for new. */
+bool mr_receiver_forgets(const mr_receiver *receiver);
 /* All senders have said that they need nothing more. Before that a receiver must not leave: what it has told of
  * outcomes may have been lost, and nobody else could say it again. */
 bool mr_receiver_finished(const mr_receiver *receiver);

@@ -96,6 +96,13 @@ static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) 
     return MR_OK;
 }
 
+/* What this version does not know is not known. */
+static mr_run_state read_run_state(Millrace__V1__RunState state) {
+    return state == MILLRACE__V1__RUN_STATE__RUN_BEGINS     ? MR_RUN_BEGINS
+           : state == MILLRACE__V1__RUN_STATE__RUN_GOES_ON ? MR_RUN_GOES_ON
+                                                            : MR_RUN_UNKNOWN;
+}
+
 static int read_welcome(const Millrace__V1__Welcome *from, mr_cut_message *message) {
     message->kind = MR_MESSAGE_WELCOME;
     if (from->beat_ns > INT64_MAX)
@@ -106,6 +113,7 @@ static int read_welcome(const Millrace__V1__Welcome *from, mr_cut_message *messa
     message->welcome.run = from->run;
     message->welcome.beat_ns = (int64_t)from->beat_ns;
     message->welcome.live = from->live;
+    message->welcome.run_state = read_run_state(from->run_state);
     message->welcome.memory = from->memory;
     return MR_OK;
 }
@@ -169,6 +177,7 @@ static int read_body(mr_wire_reader *reader, const Millrace__V1__Envelope *envel
     case MILLRACE__V1__ENVELOPE__BODY_BEAT:
         message->kind = MR_MESSAGE_BEAT;
         message->beat.progress = envelope->beat->progress;
+        message->beat.run_state = read_run_state(envelope->beat->run_state);
         return MR_OK;
     case MILLRACE__V1__ENVELOPE__BODY_BYE:
         message->kind = MR_MESSAGE_BYE;

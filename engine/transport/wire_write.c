@@ -189,6 +189,7 @@ static void write_handshake(const mr_cut_message *message, Millrace__V1__Hello *
         welcome->run = message->welcome.run;
         welcome->beat_ns = (uint64_t)message->welcome.beat_ns;
         welcome->live = message->welcome.live;
+        welcome->run_state = (Millrace__V1__RunState)message->welcome.run_state;
         welcome->memory = text(message->welcome.memory);
     }
 }
@@ -239,6 +240,7 @@ static int write_body(mr_wire_writer *writer, const mr_cut_message *message, siz
         envelope.body_case = MILLRACE__V1__ENVELOPE__BODY_BEAT;
         envelope.beat = &beat;
         beat.progress = message->beat.progress;
+        beat.run_state = (Millrace__V1__RunState)message->beat.run_state;
         break;
     case MR_MESSAGE_BYE:
         envelope.body_case = MILLRACE__V1__ENVELOPE__BODY_BYE;

@@ -163,6 +163,8 @@ const char *mr_identities_print(const mr_identity *frames, size_t count, uint64_
 /* Why a frame is dropped that is dropped only because the run is being ended: nothing is settled by that, so that
  * whoever has given it keeps it, and a later run brings it. */
 #define MR_REASON_STOPPED "stopped"
+/* Why a frame is absorbed that came again, since a source was read anew, and that was settled before. */
+#define MR_REASON_DONE_BEFORE "done before"
 
 typedef struct mr_plane {
     mr_buffer *buffer; /* the frame holds a reference */

@@ -95,7 +95,7 @@ typedef struct mr_stage_type {
     int (*map)(mr_stage *self, mr_stream *stream, const mr_frame *input, mr_frame *output);
     int (*flush)(mr_stage *self, mr_io *io, uint32_t source); /* that source has ended; MR_MORE to be called again */
     /* Sinks that keep frames apart by themselves when they come again (resumes): brings what was taken to the disk. Any
-     * thread, beside all but open and close. */
+     * thread, beside all but open and close. MR_ERROR_AGAIN before it is known whether the run goes on. */
     int (*sync)(mr_stage *self);
     void (*close)(mr_stage *self); /* accepts a half-opened instance */
     void (*stop)(mr_stage *self);  /* the run is being stopped: what blocks in a library is woken, and asks
@@ -240,6 +240,12 @@ bool mr_stage_checkpoints(const mr_stage *self);
 bool mr_stage_continues(const mr_stage *self);
 bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
 uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
+/* Whether the run begins here with this process, or goes on: after a crash with a checkpoint, or since a node before this
+ * one says that frames which it gave to an earlier process of this node have been delivered. A sink keeps what it finds
+ * only in a run that goes on. Not known until every node before this one has said so, or the lease of life of one that
+ * is not there is over; sinks take their first frame only then. Changes once. */
+typedef enum mr_run_state { MR_RUN_UNKNOWN, MR_RUN_BEGINS, MR_RUN_GOES_ON } mr_run_state;
+mr_run_state mr_stage_run_state(const mr_stage *self);
 /* The epoch in which a source begins that cannot give its frames again (not `repeats`): what it gives now must not be
  * taken for what a process before it gave under the same numbers. 0 in a first run; later on one for each start, as
  * who watches over the process says ($MILLRACE_EPOCH); where nobody does, tenths of a second since 2026, which fit

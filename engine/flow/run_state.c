@@ -1,0 +1,62 @@
+#include "engine/flow/run_state.h"
+
+#include "engine/base/memory.h"
+#include "engine/flow/resume.h"
+
+/* By vertex: what a cut in has heard. Sources and stages have nothing to wait for: of themselves they begin. */
+struct mr_run_states {
+    _Atomic mr_run_state *heard;
+    bool *enters; /* a cut in of this process */
+};
+
+int mr_run_state_create(mr_graph *graph) {
+    const mr_plan *plan = graph->plan;
+    mr_run_states *made = graph->run_states = mr_calloc(1, sizeof *made);
+    if (made) {
+        made->heard = mr_calloc(plan->vertex_count + 1, sizeof *made->heard);
+        made->enters = mr_calloc(plan->vertex_count + 1, sizeof *made->enters);
+    }
+    if (!made || !made->heard || !made->enters)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the pipeline %s", plan->name);
+    for (size_t i = 0; i < plan->cut_count; i++)
+        made->enters[plan->cuts[i].in] = mr_plan_is_here(plan, &plan->vertices[plan->cuts[i].in]);
+    return MR_OK;
+}
+
+void mr_run_state_destroy(mr_graph *graph) {
+    mr_run_states *gone = graph->run_states;
+    if (!gone)
+        return;
+    mr_free(gone->heard);
+    mr_free(gone->enters);
+    mr_free(gone);
+    graph->run_states = NULL;
+}
+
+void mr_run_state_tell(mr_graph *graph, int vertex, mr_run_state state) {
+    mr_run_state none = MR_RUN_UNKNOWN;
+    atomic_compare_exchange_strong(&graph->run_states->heard[vertex], &none, state);
+}
+
+/* Goes back no further than to where frames enter this process. */
+mr_run_state mr_run_state_of(const mr_graph *graph, int vertex) {
+    const mr_plan *plan = graph->plan;
+    const mr_run_states *states = graph->run_states;
+    mr_run_state all = mr_resume_continues(graph->resume) ? MR_RUN_GOES_ON : MR_RUN_BEGINS;
+    if (all == MR_RUN_GOES_ON)
+        return all;
+    bool *before = mr_calloc(plan->vertex_count, sizeof *before);
+    if (!before)
+        return MR_RUN_UNKNOWN; /* asked again soon */
+    before[vertex] = true;
+    for (size_t i = plan->edge_count; i-- > 0;)
+        before[plan->edges[i].from] |= before[plan->edges[i].to] && !states->enters[plan->edges[i].to];
+    for (size_t v = 0; v < plan->vertex_count && all != MR_RUN_GOES_ON; v++) {
+        if (!before[v] || !states->enters[v])
+            continue;
+        mr_run_state heard = atomic_load(&states->heard[v]);
+        all = heard == MR_RUN_BEGINS ? all : heard;
+    }
+    mr_free(before);
+    return all;
+}

@@ -1,0 +1,115 @@
+"""Nodes that a person starts, each by itself, with no variable set and nobody who watches over them: whichever is killed
+and started again, no record is lost and none comes twice; and a new run begins its file anew."""
+import collections
+import concurrent.futures
+import json
+import os
+import signal
+import time
+
+import harness
+
+FRAMES = 120
+PIPELINE = """\
+version: 1
+pipeline: by-hand
+workers: 1
+sources:
+  a: {{uri: "lavfi:testsrc=size=64x48:rate=60:duration=2", realtime: true}}
+stages:
+  decode: {{input: a}}
+  hog: {{input: decode, size: 32x32, cut: {{window: 8, heartbeat: 200ms}}}}
+  results: {{type: {type}, input: hog, path: "{folder}/results", cut: {{window: 8, heartbeat: 200ms}}}}
+nodes:
+  reads: {{stages: [decode]}}
+  computes: {{stages: [hog]}}
+  writes: {{stages: [results]}}
+"""
+NODES = ("reads", "computes", "writes")
+# Of an earlier run, under numbers that the next one has as well.
+STALE = "".join(json.dumps({"source": "a", "seq": seq, "pts": -1, "classes": []}) + "\n" for seq in range(30))
+
+
+class Nodes:
+    """The nodes of one pipeline, in a folder of their own in which an earlier run has left its results."""
+
+    def __init__(self, folder, resumed=(), type="jsonl"):
+        folder.mkdir()
+        self.folder, self.resumed, self.processes = folder, resumed, {}
+        self.path, self.results = folder / "pipeline.yaml", folder / "results"
+        self.path.write_text(PIPELINE.format(folder=folder, type=type))
+        self.results.write_text(STALE)
+
+    def start(self, *names):
+        for name in names:
+            resume = ["--resume", self.folder / f"{name}.checkpoint"] if name in self.resumed else []
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("MILLRACE_R")}
+            with open(self.folder / f"{name}.log", "a") as log:
+                self.processes[name] = harness.start(
+                    [harness.MILLRACE, "run", self.path, "--node", name, "--json", *resume], stdout=log, stderr=log,
+                    env={**environment, "XDG_RUNTIME_DIR": str(self.folder)})
+
+    def kill(self, *names):
+        for name in names:
+            self.processes[name].send_signal(signal.SIGKILL)
+        for name in names:
+            self.processes[name].wait()
+
+    def end(self):
+        self.kill(*(name for name, process in self.processes.items() if process.poll() is None))
+
+    def logs(self):
+        return "".join(f"---- {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
+
+    def await_rows(self, count):
+        """Until this run has written so many: those of the earlier one are gone then."""
+        until = time.monotonic() + harness.TIMEOUT
+        text = STALE
+        while text.startswith(STALE[:20]) and '"pts": -1' in text[:60] or text.count("\n") < count:
+            if time.monotonic() > until:
+                raise AssertionError(f"no {count} rows: {self.logs()}")
+            time.sleep(0.01)
+            text = self.results.read_text()
+
+    def finish(self):
+        until = time.monotonic() + harness.TIMEOUT
+        while any(process.poll() is None for process in self.processes.values()):
+            if time.monotonic() > until:
+                raise AssertionError(f"nodes do not end: {self.logs()}")
+            time.sleep(0.02)
+        return {name: process.returncode for name, process in self.processes.items()}
+
+    def rows(self):
+        return collections.Counter(json.loads(line)["seq"] for line in self.results.read_text().splitlines())
+
+
+class ByHand(harness.Case):
+    def kill_and_start(self, victims, resumed):
+        """What is wrong in the end; "" where nothing is."""
+        nodes = Nodes(self.folder / ("-".join(victims) + "--" + "-".join(resumed)), resumed)
+        try:
+            nodes.start(*NODES)
+            nodes.await_rows(30)
+            nodes.kill(*victims)
+            time.sleep(0.1)
+            nodes.start(*victims)
+            codes = nodes.finish()
+        finally:
+            nodes.end()
+        rows = nodes.rows()
+        missing, doubled = FRAMES - len(rows), sum(rows.values()) - len(rows)
+        if missing or doubled or any(codes.values()):
+            return f"killed {victims}, --resume of {resumed}: {missing} missing, {doubled} twice, {codes}\n{nodes.logs()}"
+        return ""
+
+    def test_whoever_is_killed_no_record_is_lost_or_comes_twice(self):
+        victims = [("reads",), ("computes",), ("writes",), ("reads", "computes"), ("computes", "writes"),
+                   ("reads", "writes"), NODES]
+        trials = [(some, resumed) for some in victims for resumed in ((), NODES, some[:1])]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            wrong = [text for text in pool.map(lambda trial: self.kill_and_start(*trial), trials) if text]
+        self.assertEqual(wrong, [], "\n".join(wrong))
+
+
+if __name__ == "__main__":
+    harness.main()
