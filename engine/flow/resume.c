@@ -291,6 +291,13 @@ bool mr_resume_continues(const mr_resume *resume) {
     return resume && resume->continues;
 }
 
+bool mr_resume_any_settled(const mr_resume *resume) {
+    bool any = false;
+    for (uint32_t s = 0; mr_resume_continues(resume) && s < resume->source_count; s++)
+        any |= resume->marks[s].any || resume->marks[s].over;
+    return any;
+}
+
 bool mr_resume_settled(const mr_resume *resume, const mr_identity *frame) {
     if (!resume)
         return false;

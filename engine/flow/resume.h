@@ -45,6 +45,8 @@ void mr_resume_exhausted(mr_resume *resume, uint32_t source);
 
 /* There was a checkpoint: the run goes on. `resume` may be NULL in these. */
 bool mr_resume_continues(const mr_resume *resume);
+/* And something was settled before it. */
+bool mr_resume_any_settled(const mr_resume *resume);
 /* Whether the source frame was settled by an earlier run. */
 bool mr_resume_settled(const mr_resume *resume, const mr_identity *frame);
 /* Whether all that the source gives was. */

@@ -6,7 +6,7 @@
 /* By vertex: what a cut in has heard. Sources and stages have nothing to wait for: of themselves they begin. */
 struct mr_run_states {
     _Atomic mr_run_state *heard;
-    bool *enters; /* a cut in of this process */
+    bool *enters, *leaves; /* the ends of cuts that are in this process */
 };
 
 int mr_run_state_create(mr_graph *graph) {
@@ -15,11 +15,14 @@ int mr_run_state_create(mr_graph *graph) {
     if (made) {
         made->heard = mr_calloc(plan->vertex_count + 1, sizeof *made->heard);
         made->enters = mr_calloc(plan->vertex_count + 1, sizeof *made->enters);
+        made->leaves = mr_calloc(plan->vertex_count + 1, sizeof *made->leaves);
     }
-    if (!made || !made->heard || !made->enters)
+    if (!made || !made->heard || !made->enters || !made->leaves)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the pipeline %s", plan->name);
-    for (size_t i = 0; i < plan->cut_count; i++)
+    for (size_t i = 0; i < plan->cut_count; i++) {
         made->enters[plan->cuts[i].in] = mr_plan_is_here(plan, &plan->vertices[plan->cuts[i].in]);
+        made->leaves[plan->cuts[i].out] = mr_plan_is_here(plan, &plan->vertices[plan->cuts[i].out]);
+    }
     return MR_OK;
 }
 
@@ -29,6 +32,7 @@ void mr_run_state_destroy(mr_graph *graph) {
         return;
     mr_free(gone->heard);
     mr_free(gone->enters);
+    mr_free(gone->leaves);
     mr_free(gone);
     graph->run_states = NULL;
 }
@@ -42,9 +46,10 @@ void mr_run_state_tell(mr_graph *graph, int vertex, mr_run_state state) {
 mr_run_state mr_run_state_of(const mr_graph *graph, int vertex) {
     const mr_plan *plan = graph->plan;
     const mr_run_states *states = graph->run_states;
-    mr_run_state all = mr_resume_continues(graph->resume) ? MR_RUN_GOES_ON : MR_RUN_BEGINS;
-    if (all == MR_RUN_GOES_ON)
-        return all;
+    mr_run_state all = MR_RUN_BEGINS;
+    /* A sink of this process may have written what was not settled any more; others are sent that again. */
+    if (states->leaves[vertex] ? mr_resume_any_settled(graph->resume) : mr_resume_continues(graph->resume))
+        return MR_RUN_GOES_ON;
     bool *before = mr_calloc(plan->vertex_count, sizeof *before);
     if (!before)
         return MR_RUN_UNKNOWN; /* asked again soon */
