@@ -148,7 +148,7 @@ static const mr_port inputs[] = {{.name = "in", .help = "frames with classes"}, 
 
 static const mr_option option_table[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
-     .fallback = "-", .help = "file to write, emptied first; \"-\" is standard output"},
+     .fallback = "-", .help = "file to write; a new run empties it; \"-\" is standard output"},
     MR_ON_FULL_OPTION(offsetof(options, on_full)),
     MR_OPTIONS_END,
 };

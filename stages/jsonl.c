@@ -112,7 +112,7 @@ static const mr_port inputs[] = {{.name = "in", .help = "frames with results, or
 
 static const mr_option option_table[] = {
     {.name = "path", .kind = MR_OPTION_PATH, .file = MR_FILE_WRITTEN, .offset = offsetof(options, path),
-     .fallback = "-", .help = "file to write, emptied first; \"-\" is standard output"},
+     .fallback = "-", .help = "file to write; a new run empties it; \"-\" is standard output"},
     {.name = "features", .kind = MR_OPTION_BOOL, .offset = offsetof(options, features), .fallback = "false",
      .help = "print the tensor that the frame carries, as a flat list of numbers"},
     {.name = "tensors", .kind = MR_OPTION_BOOL, .offset = offsetof(options, tensors), .fallback = "false",

@@ -1,0 +1,116 @@
+/* Sets of identities, beside a table with one bit for each frame. */
+#include "engine/data/identity_set.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "millrace/status.h"
+
+enum { SOURCES = 2, EPOCHS = 3, SUBS = 2, FRAMES = 400 };
+
+typedef struct table {
+    bool has[SOURCES][EPOCHS][SUBS][FRAMES];
+} table;
+
+static mr_identity any_frame(uint64_t *random) {
+    uint64_t value = *random = *random * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (mr_identity){.source = (uint32_t)(value >> 20) % SOURCES, .epoch = (uint32_t)(value >> 30) % EPOCHS,
+                         .sub = (uint32_t)(value >> 40) % SUBS, .seq = (value >> 45) % FRAMES};
+}
+
+static void compare(mr_identity_set *set, const table *expected) {
+    for (uint32_t s = 0; s < SOURCES; s++)
+        for (uint32_t e = 0; e < EPOCHS; e++)
+            for (uint32_t u = 0; u < SUBS; u++)
+                for (uint64_t f = 0; f < FRAMES; f++) {
+                    const mr_identity frame = {.source = s, .epoch = e, .sub = u, .seq = f};
+                    assert_int_equal(mr_identity_set_has(set, &frame), expected->has[s][e][u][f]);
+                }
+}
+
+/* Intervals of one lane, counted from the table. */
+static size_t intervals_of(const table *expected) {
+    size_t count = 0;
+    for (int s = 0; s < SOURCES; s++)
+        for (int e = 0; e < EPOCHS; e++)
+            for (int u = 0; u < SUBS; u++)
+                for (int f = 0; f < FRAMES; f++)
+                    count += expected->has[s][e][u][f] && (f == 0 || !expected->has[s][e][u][f - 1]);
+    return count;
+}
+
+static void any_order_gives_the_same_set(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        mr_identity_set set = {0};
+        table *expected = calloc(1, sizeof *expected);
+        uint64_t random = seed;
+        for (int i = 0; i < SOURCES * EPOCHS * SUBS * FRAMES; i++) {
+            const mr_identity frame = any_frame(&random);
+            assert_int_equal(mr_identity_set_add(&set, &frame), MR_OK);
+            expected->has[frame.source][frame.epoch][frame.sub][frame.seq] = true;
+            if (i % 1500 == 0)
+                compare(&set, expected);
+        }
+        compare(&set, expected);
+        assert_int_equal(set.interval_count, intervals_of(expected));
+        mr_identity_set_fini(&set);
+        free(expected);
+    }
+}
+
+static void what_follows_takes_one_interval(void **state) {
+    (void)state;
+    mr_identity_set set = {0};
+    for (uint64_t seq = 0; seq < 100000; seq++)
+        assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = seq ^ 3}), MR_OK); /* by fours backwards */
+    assert_int_equal(set.interval_count, 1);
+    assert_true(mr_identity_set_has(&set, &(mr_identity){.seq = 99999}));
+    assert_false(mr_identity_set_has(&set, &(mr_identity){.seq = 100000}));
+    assert_false(mr_identity_set_has(&set, &(mr_identity){.seq = 5, .epoch = 1}));
+    mr_identity_set_fini(&set);
+    assert_false(mr_identity_set_has(&set, &(mr_identity){.seq = 5}));
+}
+
+static void the_largest_numbers_have_their_place(void **state) {
+    (void)state;
+    mr_identity_set set = {0};
+    const mr_identity last = {.source = UINT32_MAX, .epoch = UINT32_MAX, .sub = UINT32_MAX, .seq = UINT64_MAX};
+    mr_identity before = last, first = last;
+    before.seq--;
+    first.seq = 0;
+    assert_int_equal(mr_identity_set_add(&set, &last), MR_OK);
+    assert_int_equal(mr_identity_set_add(&set, &first), MR_OK);
+    assert_false(mr_identity_set_has(&set, &before));
+    assert_int_equal(mr_identity_set_add(&set, &before), MR_OK);
+    assert_true(mr_identity_set_has(&set, &before) && mr_identity_set_has(&set, &last));
+    assert_int_equal(set.interval_count, 2);
+    mr_identity_set_fini(&set);
+}
+
+/* A peer that sends every other number costs no more than the bound. */
+static void gaps_are_bounded(void **state) {
+    (void)state;
+    mr_identity_set set = {0};
+    for (uint64_t i = 0; i < MR_IDENTITY_INTERVALS; i++)
+        assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = 2 * i}), MR_OK);
+    assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = 2 * (uint64_t)MR_IDENTITY_INTERVALS}),
+                     MR_ERROR_MEMORY);
+    assert_int_equal(mr_identity_set_add(&set, &(mr_identity){.seq = 1}), MR_OK); /* closes a gap */
+    assert_int_equal(set.interval_count, MR_IDENTITY_INTERVALS - 1);
+    mr_identity_set_fini(&set);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_order_gives_the_same_set),
+        cmocka_unit_test(what_follows_takes_one_interval),
+        cmocka_unit_test(the_largest_numbers_have_their_place),
+        cmocka_unit_test(gaps_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

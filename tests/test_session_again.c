@@ -1,0 +1,222 @@
+/* The protocol of cuts where processes are started again from the beginning: what was settled does not pass twice, and who
+ * comes back learns that the run goes on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "millrace/status.h"
+#include "tests/support/session_pair.h"
+
+/* Nobody has said which run it is. */
+static mr_sender_params sending_as(uint64_t incarnation) {
+    mr_sender_params sending = pair_sender_params();
+    sending.self.incarnation = incarnation;
+    sending.run = 0;
+    return sending;
+}
+
+static mr_receiver_params receiving_as(const char *name, uint64_t incarnation) {
+    mr_receiver_params receiving = pair_receiver_params(name);
+    receiving.self.incarnation = incarnation;
+    return receiving;
+}
+
+static void start_sender(pair *p, uint64_t incarnation, int64_t now_ns) {
+    const mr_sender_params sending = sending_as(incarnation);
+    if (p->sender)
+        mr_receiver_lost(p->receiver, 0, now_ns);
+    mr_sender_destroy(&p->sender);
+    assert_int_equal(mr_sender_create(&p->sender, &sending), MR_OK);
+}
+
+/* One after the other, each settled before the next comes. */
+static void pass(pair *p, uint64_t from, uint64_t to, int64_t now_ns) {
+    for (uint64_t seq = from; seq < to; seq++) {
+        pair_offer(p->sender, seq);
+        pair_drive(p, now_ns);
+        pair_settle_all(p, now_ns);
+        pair_drive(p, now_ns);
+        p->seen.fresh = 0;
+    }
+}
+
+/* How many are fresh when a sender that was started again gives the first 60 frames once more, and two new ones. */
+static int fresh_of_a_second_reading(pair *p, bool remembers_all) {
+    const mr_sender_params sending = sending_as(100);
+    mr_receiver_params receiving = pair_receiver_params("b");
+    receiving.remembers_all = remembers_all;
+    receiving.memory = 8;
+    pair_open(p, &sending, &receiving);
+    pass(p, 0, 60, S);
+    start_sender(p, 101, 20 * S);
+    p->seen = (pair_seen){0};
+    int fresh = 0;
+    for (uint64_t seq = 0; seq < 62; seq++) {
+        pair_offer(p->sender, seq);
+        pair_drive(p, 20 * S);
+        fresh += p->seen.fresh;
+        pair_settle_all(p, 20 * S);
+        pair_drive(p, 20 * S);
+        p->seen.fresh = 0;
+    }
+    assert_int_equal(p->seen.settled, 62);
+    assert_int_equal(p->seen.dropped, 0);
+    assert_int_equal(mr_sender_unsettled(p->sender), 0);
+    return fresh;
+}
+
+static void test_a_source_that_is_read_again(void **state) {
+    pair *p = *state;
+    assert_int_equal(fresh_of_a_second_reading(p, true), 2);
+    assert_int_equal(mr_receiver_counts(p->receiver).again, 60);
+    /* With memory for a few frames those long ago are taken for new: behind live cuts. */
+    assert_true(fresh_of_a_second_reading(p, false) > 40);
+}
+
+/* The end of the source came before the sender died: what it sends again was settled, and is not "after the end". */
+static void test_what_was_done_before_the_end(void **state) {
+    pair *p = *state;
+    const mr_sender_params sending = sending_as(100);
+    mr_receiver_params receiving = pair_receiver_params("b");
+    const mr_cut_item end = {.kind = MR_CUT_END};
+    receiving.remembers_all = true;
+    receiving.memory = 8;
+    pair_open(p, &sending, &receiving);
+    pass(p, 0, 60, S);
+    assert_int_equal(mr_sender_offer(p->sender, &end, S), MR_OK);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.ended, 1);
+    start_sender(p, 101, 20 * S);
+    p->seen = (pair_seen){0};
+    pass(p, 0, 60, 20 * S);
+    assert_int_equal(mr_sender_offer(p->sender, &end, 20 * S), MR_OK);
+    pair_drive(p, 20 * S);
+    assert_int_equal(p->seen.settled, 60);
+    assert_int_equal(p->seen.dropped, 0);
+    assert_true(mr_sender_finished(p->sender));
+}
+
+static mr_run_state heard(const pair *p) {
+    bool absent;
+    return mr_receiver_run_state(p->receiver, &absent);
+}
+
+static void restart_receiver(pair *p, const char *name, uint64_t incarnation, int64_t now_ns) {
+    const mr_receiver_params receiving = receiving_as(name, incarnation);
+    mr_receiver_destroy(&p->receiver);
+    assert_int_equal(mr_receiver_create(&p->receiver, &receiving), MR_OK);
+    pair_drive(p, now_ns);
+}
+
+/* A sender that does not know yet tells later, at once when it does. */
+static void test_who_begins_is_told_so(void **state) {
+    pair *p = *state;
+    start_sender(p, 100, S);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.receiver_change, MR_PEER_JOINED);
+    assert_int_equal(heard(p), MR_RUN_UNKNOWN);
+    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    pair_drive(p, S);
+    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    /* What it has settled itself is nothing new to it, be it in another session. */
+    pass(p, 0, 3, S);
+    mr_sender_lost(p->sender, 0, S);
+    mr_receiver_lost(p->receiver, 0, S);
+    pair_drive(p, 3 * S);
+    assert_int_equal(mr_receiver_counts(p->receiver).sessions, 2);
+    assert_int_equal(heard(p), MR_RUN_BEGINS);
+}
+
+static void test_who_comes_back_is_told_so(void **state) {
+    pair *p = *state;
+    start_sender(p, 100, S);
+    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    pair_offer(p->sender, 0);
+    pair_drive(p, S);
+    restart_receiver(p, "b", 201, 10 * S); /* nothing was delivered: what is written is written again */
+    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    p->seen.fresh = 0;
+    pair_drive(p, 20 * S);
+    restart_receiver(p, "b", 202, 30 * S);
+    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    pass(p, 1, 2, 30 * S);
+    restart_receiver(p, "b", 203, 40 * S);
+    assert_int_equal(heard(p), MR_RUN_GOES_ON);
+    pass(p, 2, 3, 40 * S);
+    restart_receiver(p, "b", 204, 50 * S);
+    assert_int_equal(heard(p), MR_RUN_GOES_ON);
+}
+
+/* What was only dropped has left nothing that is to be kept. */
+static void test_who_has_delivered_nothing_begins(void **state) {
+    pair *p = *state;
+    start_sender(p, 100, S);
+    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    pair_offer(p->sender, 0);
+    pair_drive(p, S);
+    mr_receiver_settle(p->receiver, p->seen.ticket[0], MR_NOTE_DROPPED, "x", "late", S);
+    pair_drive(p, 2 * S);
+    assert_int_equal(p->seen.dropped, 1);
+    restart_receiver(p, "b", 201, 10 * S);
+    assert_int_equal(heard(p), MR_RUN_BEGINS);
+}
+
+/* Of several processes of a node each has files of its own. */
+static void test_replicas_are_told_apart(void **state) {
+    pair *p = *state;
+    mr_sender_params sending = sending_as(100);
+    const mr_receiver_params receiving = receiving_as("b.0", 200);
+    sending.taker = "b";
+    sending.receivers = 2;
+    pair_open(p, &sending, &receiving);
+    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    pass(p, 0, 2, S);
+    restart_receiver(p, "b.1", 201, 2 * S);
+    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    restart_receiver(p, "b.0", 202, 20 * S);
+    assert_int_equal(heard(p), MR_RUN_GOES_ON);
+}
+
+/* Nodes further on are told what this one was. */
+static void test_what_goes_on_before_goes_on_here(void **state) {
+    pair *p = *state;
+    start_sender(p, 100, S);
+    mr_sender_tell_run(p->sender, MR_RUN_GOES_ON);
+    pair_drive(p, S);
+    assert_int_equal(heard(p), MR_RUN_GOES_ON);
+}
+
+/* One of two senders has not come: whoever waits for it decides how long. */
+static void test_one_that_is_not_there(void **state) {
+    pair *p = *state;
+    bool absent;
+    const mr_sender_params sending = sending_as(100);
+    mr_receiver_params receiving = pair_receiver_params("b");
+    receiving.senders = 2;
+    pair_open(p, &sending, &receiving);
+    assert_int_equal(mr_receiver_run_state(p->receiver, &absent), MR_RUN_UNKNOWN);
+    assert_false(absent); /* none has said anything */
+    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    mr_sender *senders[] = {p->sender, p->sender};
+    pair_drive_receiver(p->receiver, senders, S, &p->seen);
+    pair_drive_sender(p->sender, p->receiver, 0, S, &p->seen);
+    assert_int_equal(mr_receiver_run_state(p->receiver, &absent), MR_RUN_UNKNOWN);
+    assert_true(absent);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, pair_set_up, pair_tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_source_that_is_read_again),
+        TEST(test_what_was_done_before_the_end),
+        TEST(test_who_begins_is_told_so),
+        TEST(test_who_comes_back_is_told_so),
+        TEST(test_who_has_delivered_nothing_begins),
+        TEST(test_replicas_are_told_apart),
+        TEST(test_what_goes_on_before_goes_on_here),
+        TEST(test_one_that_is_not_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
