@@ -1,10 +1,12 @@
 /* csv: a header and one row for each class of each frame (RFC 4180, lines end in CR LF). A frame without classes
  * has one row in which those fields are empty. All rows of a frame are written as one record. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
 #include "stages/list.h"
+#include "stages/journal.h"
 #include "stages/output.h"
 
 typedef struct options {
@@ -18,6 +20,8 @@ typedef struct state {
     size_t bytes, capacity;
     bool failed; /* it could not grow */
     bool headed; /* the header is written */
+    mr_written written; /* by an earlier process of this run */
+    mr_journal journal; /* as in jsonl */
 } state;
 
 static const char header[] = "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n";
@@ -28,34 +32,35 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-static int refuse_line(void *context, const char *line, size_t bytes) {
-    (void)line, (void)bytes;
-    const mr_stage *self = context;
-    const options *given = self->options;
-    return mr_fail(MR_ERROR_CONFIG, "%s holds rows of this run, which goes on, and a table cannot be continued: write "
-                   "with jsonl, or end all nodes and begin anew", given->path);
-}
-
 /* Before the first row at the latest: there may be no room for the header at the start. MR_ERROR_AGAIN, and *unknown, while
  * it is not known whether what the file has is of this run. */
 static int begin(const mr_stage *self, bool *unknown) {
     state *at = self->state;
+    const mr_line_reader reader = {
+        .take = mr_written_take_row, .finish = mr_written_finish_rows, .context = &at->written};
     int status = MR_OK;
     if (!mr_output_has_begun(&at->output))
-        status = mr_output_begin(&at->output, mr_stage_run_state(self), refuse_line, (void *)(uintptr_t)self);
+        status = mr_output_begin(&at->output, mr_stage_run_state(self), &reader);
     *unknown = status == MR_ERROR_AGAIN;
-    if (!status && !at->headed)
-        status = mr_output_write(&at->output, self, header, sizeof header - 1);
+    at->headed |= at->written.lines > 0;
+    if (status || at->headed)
+        return status;
+    status = mr_output_write(&at->output, self, header, sizeof header - 1);
     at->headed = !status;
+    if (at->headed)
+        mr_journal_note_header(&at->journal);
     return status;
 }
 
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
-    int status = mr_output_open(&at->output, given->path);
+    bool unknown, stream = mr_output_streams(given->path);
+    at->written = (mr_written){.self = self, .path = given->path, .header = header};
+    int status = stream ? mr_journal_open_stream(&at->journal, &at->output, self, &at->written, "\r\n")
+                        : mr_output_open(&at->output, given->path);
+    at->headed = mr_journal_has_header(&at->journal);
     at->output.full = mr_full_make(self, given->on_full);
-    bool unknown;
     if (!status)
         status = begin(self, &unknown);
     return status == MR_ERROR_AGAIN ? MR_OK : status;
@@ -127,18 +132,37 @@ static int process(mr_stage *self, mr_io *io) {
     int status = begin(self, &unknown);
     if (status)
         return unknown ? mr_output_wait(io) : mr_output_failed(io, frame, status);
+    if (mr_written_has(&at->written, &frame->identity))
+        return MR_DONE;
     at->bytes = 0;
     if (!result || result->count == 0)
         add_row(at, self, frame, NULL, 0);
     for (size_t i = 0; result && i < result->count; i++)
         add_row(at, self, frame, &result->classes[i], i + 1);
+    if (at->bytes > PIPE_BUF)
+        mr_journal_begin(&at->journal);
     status = at->failed ? mr_fail(MR_ERROR_MEMORY, "%s: no memory for a row", self->id)
                         : mr_output_write(&at->output, self, at->text, at->bytes);
-    return status ? mr_output_failed(io, frame, status) : MR_DONE;
+    if (status)
+        return mr_output_failed(io, frame, status);
+    mr_journal_note(&at->journal, &frame->identity);
+    return MR_DONE;
 }
 
+static int sync_sink(mr_stage *self) {
+    const state *at = self->state;
+    return mr_output_has_begun(&at->output) ? mr_output_sync(&at->output) : MR_ERROR_AGAIN;
+}
+
+/* A run in which no frame came leaves a header alone. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
+    bool unknown;
+    int status = at->output.path && !mr_stage_cancelled(self) ? begin(self, &unknown) : MR_OK;
+    if (status && status != MR_ERROR_AGAIN)
+        mr_stage_warn(self, "%s", mr_message());
+    mr_journal_close(&at->journal);
+    mr_written_fini(&at->written);
     mr_output_close(&at->output, self);
     mr_free(at->text);
     *at = (state){0};
@@ -166,5 +190,7 @@ const mr_stage_type mr_csv_stage = {
     .negotiate = negotiate,
     .open = open_sink,
     .process = process,
+    .resumes = true,
+    .sync = sync_sink,
     .close = close_sink,
 };

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,15 +15,12 @@
 typedef struct mr_journal_page {
     _Atomic uint64_t count; /* of all frames that were noted; the last of them are there */
     _Atomic bool open;      /* a record was begun */
+    _Atomic bool headed;    /* there is a header */
     mr_identity frame[MR_JOURNAL_FRAMES];
 } mr_journal_page;
 
 static const char *place(void) {
     return getenv("MILLRACE_WRITTEN");
-}
-
-bool mr_journal_offered(void) {
-    return place() != NULL;
 }
 
 static int map(mr_journal *journal, const char *path) {
@@ -41,7 +39,7 @@ static int map(mr_journal *journal, const char *path) {
     return MR_OK;
 }
 
-int mr_journal_open(mr_journal *journal, const mr_stage *self, mr_written *written, bool *torn) {
+static int open_journal(mr_journal *journal, const mr_stage *self, mr_written *written, bool *torn) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s.%s", place(), self->id);
     int status = map(journal, path);
@@ -55,10 +53,31 @@ int mr_journal_open(mr_journal *journal, const mr_stage *self, mr_written *writt
     return status;
 }
 
+int mr_journal_open_stream(mr_journal *journal, mr_output *output, const mr_stage *self, mr_written *written,
+                           const char *line_end) {
+    bool torn = false;
+    if (mr_stage_checkpoints(self) && !place())
+        return mr_fail(MR_ERROR_CONFIG, "what was written to %s cannot be continued (--resume): give a file as path",
+                       strcmp(written->path, "-") == 0 ? "standard output" : written->path);
+    int status = mr_output_open(output, written->path);
+    if (!status && mr_stage_checkpoints(self))
+        status = open_journal(journal, self, written, &torn);
+    return !status && torn ? mr_output_write(output, self, line_end, strlen(line_end)) : status;
+}
+
 void mr_journal_close(mr_journal *journal) {
     if (journal->page)
         munmap(journal->page, sizeof *journal->page);
     journal->page = NULL;
+}
+
+bool mr_journal_has_header(const mr_journal *journal) {
+    return journal->page && atomic_load(&journal->page->headed);
+}
+
+void mr_journal_note_header(mr_journal *journal) {
+    if (journal->page)
+        atomic_store_explicit(&journal->page->headed, true, memory_order_release);
 }
 
 void mr_journal_begin(mr_journal *journal) {

@@ -8,6 +8,7 @@
 #ifndef MILLRACE_STAGES_JOURNAL_H
 #define MILLRACE_STAGES_JOURNAL_H
 
+#include "stages/output.h"
 #include "stages/written.h"
 
 enum { MR_JOURNAL_FRAMES = 1 << 18 };
@@ -16,13 +17,16 @@ typedef struct mr_journal {
     struct mr_journal_page *page; /* NULL: closed */
 } mr_journal;
 
-/* Whether there is a place for journals. */
-bool mr_journal_offered(void);
-/* Opens, or makes, the journal of this stage, and adds what it has to `written`. *torn: a record had been begun and not
- * finished. MR_ERROR_IO, MR_ERROR_MEMORY. */
-int mr_journal_open(mr_journal *journal, const mr_stage *self, mr_written *written, bool *torn);
+/* Opens an output that cannot be read again, and, if the run may be continued, the journal of this stage: what it has is
+ * added to `written`, and a record that was begun and not finished is ended with `line_end`. MR_ERROR_CONFIG if the run
+ * may be continued and there is no place for journals; MR_ERROR_IO, MR_ERROR_MEMORY. */
+int mr_journal_open_stream(mr_journal *journal, mr_output *output, const mr_stage *self, mr_written *written,
+                           const char *line_end);
 void mr_journal_close(mr_journal *journal);
 
+/* Whether an earlier process has written the header of a table; that this one has. */
+bool mr_journal_has_header(const mr_journal *journal);
+void mr_journal_note_header(mr_journal *journal);
 /* Around the writing of a record: that it is begun in pieces; that the frame's record is written. Nothing where the
  * journal is closed. */
 void mr_journal_begin(mr_journal *journal);

@@ -27,30 +27,13 @@ static int negotiate(mr_negotiation *negotiation) {
     return mr_record_check(negotiation, given->features, given->tensors);
 }
 
-static bool is_stream(const char *path) {
-    return strcmp(path, "-") == 0 || mr_output_blocks(path);
-}
-
-/* A record that was begun, and of which nobody knows how far it came, gets a line of its own. */
-static int open_stream(mr_stage *self) {
-    const options *given = self->options;
-    state *at = self->state;
-    bool torn = false;
-    if (mr_stage_checkpoints(self) && !mr_journal_offered())
-        return mr_fail(MR_ERROR_CONFIG, "what was written to %s cannot be continued (--resume): give a file as path",
-                       strcmp(given->path, "-") == 0 ? "standard output" : given->path);
-    int status = mr_output_open(&at->output, given->path);
-    if (!status && mr_stage_checkpoints(self))
-        status = mr_journal_open(&at->journal, self, &at->written, &torn);
-    return !status && torn ? mr_output_write(&at->output, self, "\n", 1) : status;
-}
-
 /* MR_ERROR_AGAIN while it is not known whether what the file has is of this run. */
 static int begin(mr_stage *self) {
     state *at = self->state;
     if (mr_output_has_begun(&at->output))
         return MR_OK;
-    return mr_output_begin(&at->output, mr_stage_run_state(self), mr_written_take_line, &at->written);
+    const mr_line_reader reader = {.take = mr_written_take_line, .context = &at->written};
+    return mr_output_begin(&at->output, mr_stage_run_state(self), &reader);
 }
 
 static int open_sink(mr_stage *self) {
@@ -61,8 +44,8 @@ static int open_sink(mr_stage *self) {
     if (status)
         return status;
     at->written = (mr_written){.self = self, .path = given->path};
-    if (is_stream(given->path))
-        status = open_stream(self);
+    if (mr_output_streams(given->path))
+        status = mr_journal_open_stream(&at->journal, &at->output, self, &at->written, "\n");
     else
         status = mr_output_open(&at->output, given->path);
     at->output.full = mr_full_make(self, given->on_full);

@@ -35,6 +35,10 @@ bool mr_output_blocks(const char *path) {
     return !missing && !S_ISREG(found.st_mode);
 }
 
+bool mr_output_streams(const char *path) {
+    return is_stdout(path) || mr_output_blocks(path);
+}
+
 static int take_stdout(mr_output *output) {
     struct stat found;
     output->path = "standard output";
@@ -56,25 +60,30 @@ static int take_stream(mr_output *output, const char *path) {
 
 int mr_output_open(mr_output *output, const char *path) {
     *output = (mr_output){.path = path};
-    if (is_stdout(path) || mr_output_blocks(path))
+    if (mr_output_streams(path))
         return take_stream(output, path);
     output->regular = true;
     int status = mr_file_continue(path, &output->fd);
     return status == MR_ERROR_NO_INPUT ? mr_file_can_make(path) : status;
 }
 
-/* Tells of each complete line; *end is behind the last. */
-static int read_lines(int fd, mr_line_function *lines, void *context, off_t *end) {
+/* Shows each complete line; *end is behind the last complete record. */
+static int read_lines(int fd, const mr_line_reader *reader, off_t *end) {
     FILE *file = fdopen(dup(fd), "r");
     char *line = NULL;
     size_t room = 0;
+    off_t at = 0;
     int status = file ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory to read what is written");
     *end = 0;
-    for (ssize_t bytes; !status && (bytes = getline(&line, &room, file)) > 0 && line[bytes - 1] == '\n';) {
-        *end += bytes;
+    for (ssize_t bytes; !status && (bytes = getline(&line, &room, file)) > 0 && line[bytes - 1] == '\n'; at += bytes) {
         line[bytes - 1] = '\0';
-        status = lines(context, line, (size_t)bytes - 1);
+        status = reader->take(reader->context, line, (size_t)bytes - 1, at);
+        if (!status)
+            *end = at + bytes;
+        status = status == MR_ERROR_AGAIN ? MR_OK : status;
     }
+    if (!status && reader->finish)
+        status = reader->finish(reader->context, end);
     free(line);
     if (file)
         fclose(file);
@@ -85,24 +94,24 @@ bool mr_output_has_begun(const mr_output *output) {
     return atomic_load_explicit(&output->begun, memory_order_acquire);
 }
 
-/* Behind the last complete line. */
-static int go_on(mr_output *output, mr_line_function *lines, void *context) {
+/* Behind the last complete record. */
+static int go_on(mr_output *output, const mr_line_reader *reader) {
     off_t end = 0;
     if (!output->fd)
         return mr_fail(MR_ERROR_NO_INPUT, "%s is not there, though the run goes on and an earlier process has written to "
                        "it: bring it back, or end all nodes and begin anew", output->path);
-    int status = read_lines(output->fd, lines, context, &end);
+    int status = read_lines(output->fd, reader, &end);
     if (!status && (ftruncate(output->fd, end) || lseek(output->fd, end, SEEK_SET) != end))
         status = mr_file_fail("continue", output->path);
     return status;
 }
 
-int mr_output_begin(mr_output *output, mr_run_state state, mr_line_function *lines, void *context) {
+int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader *reader) {
     if (mr_output_has_begun(output))
         return MR_OK;
     if (state == MR_RUN_UNKNOWN)
         return MR_ERROR_AGAIN;
-    int status = state == MR_RUN_GOES_ON ? go_on(output, lines, context)
+    int status = state == MR_RUN_GOES_ON ? go_on(output, reader)
                  : output->fd            ? mr_file_empty(output->path, output->fd)
                                          : mr_file_take(output->path, &output->fd, &output->regular);
     atomic_store_explicit(&output->begun, !status, memory_order_release);

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "millrace/stage.h"
 #include "stages/full.h"
@@ -32,6 +33,8 @@ typedef struct mr_output {
 
 /* For negotiate: whether writing to `path` may block, which a pipe or a terminal does and a file does not. */
 bool mr_output_blocks(const char *path);
+/* Whether what is written there cannot be read again: standard output, a pipe or a terminal. */
+bool mr_output_streams(const char *path);
 /* Whether any output of this process was opened on standard output ("-"). Any thread. */
 bool mr_output_takes_stdout(void);
 
@@ -40,11 +43,18 @@ bool mr_output_takes_stdout(void);
  * this process is one that comes back. Standard output, pipes and terminals have begun once they are open.
  *
  * mr_output_begin answers MR_ERROR_AGAIN while that is not known (mr_output_wait), MR_OK also where it has begun already.
- * In a run that goes on, complete lines stay, a last one that was cut off is removed, and `lines` (in the order of the
- * file; a negative answer ends it) is told of each. MR_ERROR_NO_INPUT where the file is gone. */
+ * In a run that goes on, complete records stay, a last one that was cut off is removed, and `reader` is shown each line, in
+ * the order of the file. MR_ERROR_NO_INPUT where the file is gone. */
 int mr_output_open(mr_output *output, const char *path);
-typedef int mr_line_function(void *context, const char *line, size_t bytes);
-int mr_output_begin(mr_output *output, mr_run_state state, mr_line_function *lines, void *context);
+typedef struct mr_line_reader {
+    /* A line without its end, which begins at that place of the file. MR_ERROR_AGAIN: its record goes on in the next one;
+     * another failure ends the reading. */
+    int (*take)(void *context, const char *line, size_t bytes, off_t at);
+    /* Where the file is to be cut, which has complete records up to *end; NULL: there. */
+    int (*finish)(void *context, off_t *end);
+    void *context;
+} mr_line_reader;
+int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader *reader);
 /* Whether it has: any thread. */
 bool mr_output_has_begun(const mr_output *output);
 /* What process answers after MR_ERROR_AGAIN of mr_output_begin: it is called again soon. */

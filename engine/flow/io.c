@@ -366,6 +366,12 @@ bool mr_stage_settled(const mr_stage *self, const mr_identity *frame) {
     return mr_resume_settled(instance_of(self)->graph->resume, frame);
 }
 
+bool mr_stage_comes_again(const mr_stage *self, const mr_identity *frame) {
+    const mr_graph *graph = instance_of(self)->graph;
+    return mr_stage_continues(self) && !mr_stage_settled(self, frame) &&
+           mr_plan_is_here(graph->plan, &graph->plan->vertices[frame->source]);
+}
+
 uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source) {
     return mr_resume_epoch(instance_of(self)->graph->resume, source);
 }

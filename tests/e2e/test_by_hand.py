@@ -2,6 +2,7 @@
 and started again, no record is lost and none comes twice; and a new run begins its file anew."""
 import collections
 import concurrent.futures
+import csv
 import json
 import os
 import signal
@@ -27,7 +28,9 @@ nodes:
 """
 NODES = ("reads", "computes", "writes")
 # Of an earlier run, under numbers that the next one has as well.
-STALE = "".join(json.dumps({"source": "a", "seq": seq, "pts": -1, "classes": []}) + "\n" for seq in range(30))
+STALE = {"jsonl": "".join(f'{{"source": "a", "seq": {seq}, "pts": -1, "classes": []}}\n' for seq in range(30)),
+         "csv": "source,epoch,seq,sub,pts,file,label,rank,index,class,score\r\n"
+                + "".join(f"a,0,{seq},0,-1,,,,,,\r\n" for seq in range(30))}
 
 
 class Nodes:
@@ -35,10 +38,10 @@ class Nodes:
 
     def __init__(self, folder, resumed=(), type="jsonl"):
         folder.mkdir()
-        self.folder, self.resumed, self.processes = folder, resumed, {}
+        self.folder, self.resumed, self.type, self.processes = folder, resumed, type, {}
         self.path, self.results = folder / "pipeline.yaml", folder / "results"
         self.path.write_text(PIPELINE.format(folder=folder, type=type))
-        self.results.write_text(STALE)
+        self.results.write_text(STALE[type], newline="")
 
     def start(self, *names):
         for name in names:
@@ -64,12 +67,10 @@ class Nodes:
     def await_rows(self, count):
         """Until this run has written so many: those of the earlier one are gone then."""
         until = time.monotonic() + harness.TIMEOUT
-        text = STALE
-        while text.startswith(STALE[:20]) and '"pts": -1' in text[:60] or text.count("\n") < count:
+        while (text := self.results.read_text()) == STALE[self.type].replace("\r", "") or text.count("\n") < count:
             if time.monotonic() > until:
                 raise AssertionError(f"no {count} rows: {self.logs()}")
             time.sleep(0.01)
-            text = self.results.read_text()
 
     def finish(self):
         until = time.monotonic() + harness.TIMEOUT
@@ -80,13 +81,15 @@ class Nodes:
         return {name: process.returncode for name, process in self.processes.items()}
 
     def rows(self):
-        return collections.Counter(json.loads(line)["seq"] for line in self.results.read_text().splitlines())
+        lines = self.results.read_text().splitlines()
+        rows = csv.DictReader(lines) if self.type == "csv" else map(json.loads, lines)
+        return collections.Counter(int(row["seq"]) for row in rows if float(row["pts"]) >= 0)
 
 
 class ByHand(harness.Case):
-    def kill_and_start(self, victims, resumed):
+    def kill_and_start(self, victims, resumed, type):
         """What is wrong in the end; "" where nothing is."""
-        nodes = Nodes(self.folder / ("-".join(victims) + "--" + "-".join(resumed)), resumed)
+        nodes = Nodes(self.folder / "-".join((*victims, "", *resumed, "", type)), resumed, type)
         try:
             nodes.start(*NODES)
             nodes.await_rows(30)
@@ -99,13 +102,14 @@ class ByHand(harness.Case):
         rows = nodes.rows()
         missing, doubled = FRAMES - len(rows), sum(rows.values()) - len(rows)
         if missing or doubled or any(codes.values()):
-            return f"killed {victims}, --resume of {resumed}: {missing} missing, {doubled} twice, {codes}\n{nodes.logs()}"
+            return f"{type}, killed {victims}, --resume of {resumed}: {missing} missing, {doubled} twice, {codes}\n{nodes.logs()}"
         return ""
 
     def test_whoever_is_killed_no_record_is_lost_or_comes_twice(self):
         victims = [("reads",), ("computes",), ("writes",), ("reads", "computes"), ("computes", "writes"),
                    ("reads", "writes"), NODES]
-        trials = [(some, resumed) for some in victims for resumed in ((), NODES, some[:1])]
+        trials = [(some, resumed, "jsonl") for some in victims for resumed in ((), NODES, some[:1])]
+        trials += [(some, (), "csv") for some in victims[2:6]]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             wrong = [text for text in pool.map(lambda trial: self.kill_and_start(*trial), trials) if text]
         self.assertEqual(wrong, [], "\n".join(wrong))

@@ -239,6 +239,8 @@ bool mr_stage_reliable(const mr_stage *self);
 bool mr_stage_checkpoints(const mr_stage *self);
 bool mr_stage_continues(const mr_stage *self);
 bool mr_stage_settled(const mr_stage *self, const mr_identity *frame);
+/* Whether it comes again: this process reads its source, and the earlier run had not settled it. */
+bool mr_stage_comes_again(const mr_stage *self, const mr_identity *frame);
 uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
 /* Whether the run begins here with this process, or goes on: after a crash with a checkpoint, or since a node before this
  * one says that frames which it gave to an earlier process of this node have been delivered. A sink keeps what it finds
