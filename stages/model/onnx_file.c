@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "engine/base/memory.h"
 #include "millrace/status.h"
 #include "stages/model/onnx_fault.h"
+#include "stages/model/onnx_weights.h"
 #include "stages/model/protobuf.h"
 
 /* Field numbers of onnx.proto. */
@@ -171,6 +173,40 @@ int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_fa
     if (good && s.has_graph && (s.has_sets || s.version < SETS_SINCE))
         return MR_OK;
     return mr_fail(MR_ERROR_DATA, "%s", mr_onnx_fault(data, bytes, fault, sizeof fault));
+}
+
+/* A file of ONNX is one message of protobuf, which ends at 2 GiB; ONNX Runtime takes the size as an int. */
+static const size_t most_bytes = INT32_MAX - 65536;
+
+static int check_bytes(const char *path, const mr_file_bytes *model, const char *tensor, bool *has_tensor) {
+    mr_onnx_facts facts;
+    int status = mr_onnx_scan(model->data, model->bytes, tensor, &facts);
+    if (status)
+        return mr_fail(status, "the model %s does not load: %s", path, mr_message());
+    if (facts.external)
+        return mr_fail(MR_ERROR_DATA,
+                       "the model %s keeps weights in other files, which is not allowed; save it as one file", path);
+    if (facts.compiled)
+        return mr_fail(MR_ERROR_DATA,
+                       "the model %s holds, or names a file with, an engine compiled for one device (EPContext), which "
+                       "is not allowed; give the model that it was made from",
+                       path);
+    *has_tensor = facts.has_name;
+    status = mr_onnx_check_weights(model->data, model->bytes);
+    return status ? mr_fail(status, "the model %s: %s", path, mr_message()) : MR_OK;
+}
+
+int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor) {
+    mr_file_bytes made;
+    int status = mr_file_read("the model", path, most_bytes, room, &made);
+    if (status)
+        return status;
+    status = check_bytes(path, &made, tensor, has_tensor);
+    if (status)
+        mr_free(made.data);
+    else
+        *model = made;
+    return status;
 }
 
 static uint8_t *put_header(uint8_t *to, uint64_t number, size_t bytes) {

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/file.h"
+
 typedef struct mr_onnx_facts {
     bool external; /* a tensor lies in another file */
     bool compiled; /* a node holds, or names a file with, an engine compiled for one device (EPContext) */
@@ -19,6 +21,12 @@ typedef struct mr_onnx_facts {
 /* Walks through a whole model. `name` may be NULL. MR_ERROR_DATA, without naming the file, with what is wrong if it is
  * not an ONNX model or a part of one (onnx_fault.h). */
 int mr_onnx_scan(const uint8_t *data, size_t bytes, const char *name, mr_onnx_facts *facts);
+
+/* Reads the file whole, once, and checks that a runtime may have it; `room` bytes more fit behind it. *has_tensor: the
+ * graph computes `tensor`, which may be NULL. The caller frees. Errors of mr_file_read; MR_ERROR_DATA, with the file and
+ * the reason named: it is not an ONNX model, asks for other files, holds a compiled engine or weights that are not
+ * finite (onnx_weights.h). */
+int mr_onnx_read(const char *path, size_t room, const char *tensor, mr_file_bytes *model, bool *has_tensor);
 
 /* Appends to a model what makes the tensor `name` an output of its graph: protobuf merges a message that comes twice.
  * Returns how many bytes were written; at most strlen(name) + MR_ONNX_OUTPUT_BYTES. */

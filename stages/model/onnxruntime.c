@@ -5,13 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 #include "millrace/status.h"
 #include "stages/model/onnx_file.h"
 #include "stages/model/onnx_signature.h"
-#include "stages/model/onnx_weights.h"
 #include "stages/model/ort_model.h"
 #include "stages/model/ort_provider.h"
 
@@ -41,32 +39,9 @@ static size_t find_type(int ort) {
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
-/* A file of ONNX is one message of protobuf, which ends at 2 GiB; ONNX Runtime takes the size as an int. */
-static const size_t most_bytes = INT32_MAX - MR_ONNX_OUTPUT_BYTES - 4096;
-
 static void forget_bytes(ort_model *m) {
     mr_free(m->bytes.data);
     m->bytes = (mr_file_bytes){0};
-}
-
-/* Whether the bytes may be loaded, and whether `tensor` stands in them. */
-static int inspect_bytes(const ort_model *m, const char *tensor, bool *has_tensor) {
-    mr_onnx_facts facts;
-    int status = mr_onnx_scan(m->bytes.data, m->bytes.bytes, tensor, &facts);
-    if (status)
-        return mr_fail(status, "the model %s does not load: %s", m->base.path, mr_message());
-    if (facts.external)
-        return mr_fail(MR_ERROR_DATA,
-                       "the model %s keeps weights in other files, which is not allowed; save it as one file",
-                       m->base.path);
-    if (facts.compiled)
-        return mr_fail(MR_ERROR_DATA,
-                       "the model %s holds, or names a file with, an engine compiled for one device (EPContext), which "
-                       "is not allowed; give the model that it was made from",
-                       m->base.path);
-    *has_tensor = facts.has_name;
-    status = mr_onnx_check_weights(m->bytes.data, m->bytes.bytes);
-    return status ? mr_fail(status, "the model %s: %s", m->base.path, mr_message()) : MR_OK;
 }
 
 /* ---- the session ----------------------------------------------------------------------------------------------- */
@@ -334,9 +309,7 @@ static int load_and_ask(ort_model *m, const mr_model_params *params, bool inside
 static int fill_model(ort_model *m, const mr_model_params *params) {
     bool inside = false;
     size_t room = params->tensor ? strlen(params->tensor) + MR_ONNX_OUTPUT_BYTES : 0;
-    int status = mr_file_read("the model", params->path, most_bytes, room, &m->bytes);
-    if (!status)
-        status = inspect_bytes(m, params->tensor, &inside);
+    int status = mr_onnx_read(params->path, room, params->tensor, &m->bytes, &inside);
     if (!status && !(params->brief && take_declared(m, params->tensor)))
         status = load_and_ask(m, params, inside);
     if (m->session)

@@ -14,6 +14,7 @@
 #include "stages/model/labels.h"
 #include "stages/model/npy.h"
 #include "stages/model/onnx_file.h"
+#include "stages/model/onnx_report.h"
 #include "stages/model/onnx_signature.h"
 #include "stages/model/onnx_weights.h"
 
@@ -47,6 +48,7 @@ static void read_file(const uint8_t *data, size_t bytes, int labels) {
 
 static void read_model(const uint8_t *data, size_t bytes) {
     static mr_onnx_signature signature;
+    static mr_onnx_report report;
     mr_onnx_facts facts;
     int status = mr_onnx_scan(data, bytes, "out", &facts);
     expect_reason(status);
@@ -54,6 +56,7 @@ static void read_model(const uint8_t *data, size_t bytes) {
         return;
     expect_reason(mr_onnx_check_weights(data, bytes));
     mr_onnx_read_signature(data, bytes, &signature);
+    mr_onnx_read_report(data, bytes, &report);
 }
 
 /* libFuzzer's own name for what it calls. */

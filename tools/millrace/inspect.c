@@ -1,4 +1,4 @@
-/* millrace inspect: everything a stage type says of itself. */
+/* millrace inspect: everything that a stage type, or a file that stages read, says of itself. */
 #include "tools/millrace/inspect.h"
 
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include "engine/config/nearest.h"
 #include "engine/config/spec.h"
 #include "tools/millrace/command.h"
+#include "tools/millrace/inspect_file.h"
 
 enum { JSON = 256, MARKDOWN };
 
@@ -17,14 +18,16 @@ static const struct option options[] = {
     MR_USAGE_COMMON,
 };
 
-static const char *const examples[] = {"preprocess", "null --json", NULL};
+static const char *const examples[] = {"preprocess", "null --json", "models/lite0.onnx", NULL};
 
 static const mr_usage usage = {
     .verb = "inspect",
-    .synopsis = "TYPE... [--json] | --markdown",
+    .synopsis = "TYPE|FILE... [--json] | --markdown",
     .help = "Shows stage types: ports with the formats they take, and every option with its type, default, range,\n"
             "unit and meaning, beside the keys that every source or stage has. A name that stands for a source and\n"
             "for a stage shows both.\n\n"
+            "Of a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline with\n"
+            "it; of weights (FILE.npy) their shape. A word with a slash, or that ends so, is a file.\n\n"
             "  --json             as one JSON array\n"
             "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n",
     .options = options,
@@ -87,6 +90,13 @@ static int inspect(const char *name, yajl_gen json, bool first) {
     return found;
 }
 
+static int inspect_file(const char *path, yajl_gen json, bool first) {
+    if (!json && !first)
+        printf("\n");
+    int status = mr_inspect_file(path, json);
+    return status ? mr_command_failed(status) : 0;
+}
+
 static int inspect_each(char **names, bool as_json) {
     int code = 0;
     yajl_gen json = as_json ? mr_json_create(true) : NULL;
@@ -95,7 +105,9 @@ static int inspect_each(char **names, bool as_json) {
     if (json)
         mr_json_open_array(json, NULL);
     for (char **name = names; *name && !code; name++)
-        if (!inspect(*name, json, name == names))
+        if (mr_inspect_is_file(*name))
+            code = inspect_file(*name, json, name == names);
+        else if (!inspect(*name, json, name == names))
             code = unknown(*name);
     if (json)
         yajl_gen_array_close(json);
@@ -118,7 +130,7 @@ int mr_command_inspect(int argc, char **argv) {
     if (markdown && (as_json || optind < argc))
         return mr_usage_error(&usage, "--markdown is of all types and takes nothing beside it");
     if (optind == argc && !markdown)
-        return mr_usage_error(&usage, "name a stage type; \"millrace list\" lists them");
+        return mr_usage_error(&usage, "name a stage type or a model; \"millrace list\" lists types");
     if (markdown)
         mr_inspect_markdown(mr_stage_types());
     else

@@ -1,0 +1,200 @@
+#include "stages/model/onnx_report.h"
+
+#include <string.h>
+
+/* Field numbers of onnx.proto. */
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_PRODUCER = 2,
+    MODEL_PRODUCER_VERSION = 3,
+    MODEL_GRAPH = 7,
+    MODEL_OPERATOR_SETS = 8,
+    SET_DOMAIN = 1,
+    SET_VERSION = 2,
+    GRAPH_NODE = 1,
+    GRAPH_NAME = 2,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    NODE_OUTPUT = 2,
+    NODE_OPERATOR = 4,
+    TENSOR_DIMS = 1,
+    TENSOR_NAME = 8,
+    VALUE_NAME = 1,
+    VALUE_TYPE = 2,
+    TYPE_TENSOR = 1,
+    TENSOR_ELEMENT = 1,
+    TENSOR_SHAPE = 2,
+    SHAPE_DIMENSION = 1,
+    DIMENSION_VALUE = 1,
+    DIMENSION_SYMBOL = 2
+};
+
+const char *mr_onnx_type_name(int element) {
+    static const char *const names[] = {"no type", "f32",    "u8",  "i8",  "u16", "i16",       "i32",        "i64", "string",
+                                        "bool",    "f16",    "f64", "u32", "u64", "complex64", "complex128", "bf16"};
+    return element > 0 && (size_t)element < sizeof names / sizeof names[0] ? names[element] : "an unknown type";
+}
+
+/* The next field of a message; false at its end. */
+static bool next(mr_pb_span *from, mr_pb_field *field) {
+    return from->at < from->end && mr_pb_next(from, field);
+}
+
+/* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
+
+static void read_dimension(mr_pb_span from, mr_onnx_declared *to) {
+    mr_pb_field f;
+    if (to->rank == MR_ONNX_MOST_RANK)
+        return;
+    int64_t *size = &to->dims[to->rank];
+    *size = -1;
+    while (next(&from, &f)) {
+        if (f.number == DIMENSION_VALUE && f.wire == MR_PB_VARINT && f.value > 0 && f.value <= INT64_MAX)
+            *size = (int64_t)f.value;
+        if (f.number == DIMENSION_SYMBOL)
+            to->symbols[to->rank] = f.bytes;
+    }
+    to->rank++;
+}
+
+static void read_tensor(mr_pb_span from, mr_onnx_declared *to) {
+    mr_pb_field f, g;
+    while (next(&from, &f)) {
+        if (f.number == TENSOR_ELEMENT && f.wire == MR_PB_VARINT && f.value < INT32_MAX)
+            to->element = (int)f.value;
+        if (f.number != TENSOR_SHAPE || f.wire != MR_PB_BYTES)
+            continue;
+        to->shaped = true;
+        while (next(&f.bytes, &g))
+            if (g.number == SHAPE_DIMENSION && g.wire == MR_PB_BYTES)
+                read_dimension(g.bytes, to);
+    }
+}
+
+static void read_type(mr_pb_span from, mr_onnx_declared *to) {
+    static const char *const kinds[] = {[1] = "tensor", [4] = "sequence",     [5] = "map",
+                                        [7] = "opaque", [8] = "sparse tensor", [9] = "optional"};
+    mr_pb_field f;
+    while (next(&from, &f)) {
+        if (f.number < sizeof kinds / sizeof kinds[0] && kinds[f.number])
+            to->kind = kinds[f.number];
+        if (f.number == TYPE_TENSOR)
+            read_tensor(f.bytes, to);
+    }
+}
+
+static void add_value(mr_pb_span from, mr_onnx_declared *values, size_t *count) {
+    mr_pb_field f;
+    if (*count == MR_ONNX_MOST_VALUES)
+        return;
+    mr_onnx_declared *to = &values[(*count)++];
+    *to = (mr_onnx_declared){.kind = ""};
+    while (next(&from, &f)) {
+        if (f.number == VALUE_NAME)
+            to->name = f.bytes;
+        if (f.number == VALUE_TYPE)
+            read_type(f.bytes, to);
+    }
+}
+
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
+
+static void count_operator(mr_onnx_report *report, mr_pb_span name) {
+    size_t at = 0;
+    while (at < report->operator_count && !mr_pb_same(report->operators[at].name, name))
+        at++;
+    if (at == MR_ONNX_MOST_OPERATORS)
+        return;
+    report->operators[at].name = name;
+    report->operators[at].count++;
+    report->operator_count += at == report->operator_count;
+}
+
+static void add_node(mr_onnx_report *report, mr_pb_span node) {
+    mr_pb_span rest = node, operation = {0};
+    mr_pb_field f;
+    report->node_count++;
+    while (next(&rest, &f))
+        if (f.number == NODE_OPERATOR)
+            operation = f.bytes;
+    count_operator(report, operation);
+    while (next(&node, &f))
+        for (size_t i = 0; f.number == NODE_OUTPUT && i < report->output_count; i++)
+            if (mr_pb_same(report->outputs[i].name, f.bytes))
+                report->outputs[i].operation = operation;
+}
+
+static void drop_input(mr_onnx_report *report, mr_pb_span name) {
+    for (size_t i = report->input_count; i-- > 0;)
+        if (mr_pb_same(report->inputs[i].name, name))
+            memmove(&report->inputs[i], &report->inputs[i + 1],
+                    (--report->input_count - i) * sizeof report->inputs[0]);
+}
+
+static void add_weights(mr_onnx_report *report, mr_pb_span tensor) {
+    mr_pb_field f;
+    uint64_t numbers = 1, dim;
+    while (next(&tensor, &f)) {
+        if (f.number == TENSOR_DIMS && f.wire == MR_PB_VARINT && __builtin_mul_overflow(numbers, f.value, &numbers))
+            numbers = 0;
+        while (f.number == TENSOR_DIMS && f.wire == MR_PB_BYTES && mr_pb_varint(&f.bytes, &dim))
+            if (__builtin_mul_overflow(numbers, dim, &numbers))
+                numbers = 0;
+        if (f.number == TENSOR_NAME)
+            drop_input(report, f.bytes);
+    }
+    report->weight_count++;
+    report->weight_numbers += numbers;
+}
+
+/* Inputs and outputs first: weights and nodes are compared with them. */
+static void read_graph(mr_onnx_report *report, mr_pb_span graph) {
+    mr_pb_span rest = graph;
+    mr_pb_field f;
+    while (next(&rest, &f)) {
+        if (f.number == GRAPH_NAME)
+            report->graph = f.bytes;
+        if (f.number == GRAPH_INPUT)
+            add_value(f.bytes, report->inputs, &report->input_count);
+        if (f.number == GRAPH_OUTPUT)
+            add_value(f.bytes, report->outputs, &report->output_count);
+    }
+    while (next(&graph, &f)) {
+        if (f.number == GRAPH_NODE)
+            add_node(report, f.bytes);
+        if (f.number == GRAPH_INITIALIZER)
+            add_weights(report, f.bytes);
+    }
+}
+
+static void add_set(mr_onnx_report *report, mr_pb_span set) {
+    mr_pb_field f;
+    if (report->set_count == MR_ONNX_MOST_SETS)
+        return;
+    size_t at = report->set_count++;
+    while (next(&set, &f)) {
+        if (f.number == SET_DOMAIN)
+            report->sets[at].domain = f.bytes;
+        if (f.number == SET_VERSION && f.wire == MR_PB_VARINT)
+            report->sets[at].version = (int64_t)f.value;
+    }
+}
+
+void mr_onnx_read_report(const uint8_t *data, size_t bytes, mr_onnx_report *report) {
+    mr_pb_span model = {data, data + bytes};
+    mr_pb_field f;
+    *report = (mr_onnx_report){0};
+    while (next(&model, &f)) {
+        if (f.number == MODEL_IR_VERSION && f.wire == MR_PB_VARINT)
+            report->ir_version = (int64_t)f.value;
+        if (f.number == MODEL_PRODUCER)
+            report->producer = f.bytes;
+        if (f.number == MODEL_PRODUCER_VERSION)
+            report->producer_version = f.bytes;
+        if (f.number == MODEL_OPERATOR_SETS)
+            add_set(report, f.bytes);
+        if (f.number == MODEL_GRAPH)
+            read_graph(report, f.bytes);
+    }
+}

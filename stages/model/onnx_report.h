@@ -1,0 +1,52 @@
+/* What an ONNX file says of itself, for people: who made it, which operators it needs, what goes in and comes out. Unlike
+ * onnx_signature.h it reads also what millrace cannot use, to show it. Pure function; any thread.
+ *
+ * Texts point into the bytes that were read, and are not zero-terminated. */
+#ifndef MILLRACE_STAGES_MODEL_ONNX_REPORT_H
+#define MILLRACE_STAGES_MODEL_ONNX_REPORT_H
+
+#include <stddef.h>
+
+#include "stages/model/protobuf.h"
+
+enum { MR_ONNX_MOST_VALUES = 64, MR_ONNX_MOST_SETS = 16, MR_ONNX_MOST_OPERATORS = 128, MR_ONNX_MOST_RANK = 16 };
+
+typedef struct mr_onnx_declared {
+    mr_pb_span name;
+    const char *kind;                     /* "tensor", "sequence", "map", "optional", "sparse tensor"; "" if not said */
+    int element;                          /* tensors: TensorProto.DataType; 0: not said */
+    bool shaped;                          /* tensors: the rank is declared */
+    int rank;
+    int64_t dims[MR_ONNX_MOST_RANK];      /* -1: free */
+    mr_pb_span symbols[MR_ONNX_MOST_RANK]; /* the model's own names of free ones; empty where it has none */
+    mr_pb_span operation;                 /* outputs: of the node that computes it */
+} mr_onnx_declared;
+
+typedef struct mr_onnx_count {
+    mr_pb_span name;
+    size_t count;
+} mr_onnx_count;
+
+typedef struct mr_onnx_report {
+    int64_t ir_version;
+    mr_pb_span producer, producer_version, graph;
+    size_t set_count;
+    struct {
+        mr_pb_span domain; /* empty: ai.onnx */
+        int64_t version;
+    } sets[MR_ONNX_MOST_SETS];
+    size_t node_count, operator_count; /* of the outermost graph */
+    mr_onnx_count operators[MR_ONNX_MOST_OPERATORS];
+    size_t weight_count;               /* tensors */
+    uint64_t weight_numbers;
+    size_t input_count, output_count;  /* without weights that are listed among the inputs */
+    mr_onnx_declared inputs[MR_ONNX_MOST_VALUES], outputs[MR_ONNX_MOST_VALUES];
+} mr_onnx_report;
+
+/* The bytes were scanned by mr_onnx_scan. What does not fit is left out. */
+void mr_onnx_read_report(const uint8_t *data, size_t bytes, mr_onnx_report *report);
+
+/* "f32" for 1, and so on; "type 99" where it is not known. */
+const char *mr_onnx_type_name(int element);
+
+#endif
