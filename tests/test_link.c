@@ -142,6 +142,42 @@ static void marks_take_no_room_and_keep_their_place(void **state) {
     mr_link_destroy(&link);
 }
 
+static void count_run(void *context) {
+    ++*(int *)context;
+}
+
+/* None of them may be left for later: those before it may have nothing to give any more. */
+static void room_wakes_all_who_wait_for_it(void **state) {
+    (void)state;
+    enum { PRODUCERS = 100 };
+    static mr_task producers[PRODUCERS];
+    int runs = 0;
+    mr_executor *executor = NULL;
+    mr_link *link = make_link(1, MR_POLICY_BLOCK);
+    assert_int_equal(mr_executor_create(&executor, 1, 1), MR_OK);
+    for (int take = 0; take < 2; take++) {
+        mr_item refused = frame_item(0, 1, MR_PAYLOAD_RESULTS, 0), taken;
+        assert_true(push(link, 0, 0));
+        for (int i = 0; i < PRODUCERS; i++) {
+            mr_task_init(&producers[i], executor, count_run, &runs);
+            assert_false(mr_link_push(link, &refused, &producers[i]));
+        }
+        if (take)
+            mr_link_take(link, 0, &taken);
+        else
+            assert_int_equal(mr_link_pop(link, &taken, 1), 1);
+        mr_executor_drive(executor, 0);
+        assert_int_equal(runs, (take + 1) * PRODUCERS);
+        mr_item *both[] = {&refused, &taken};
+        for (int i = 0; i < 2; i++) {
+            mr_receipt_note(both[i]->frame->receipt, MR_NOTE_DELIVERED, NULL, NULL);
+            mr_frame_unref(&both[i]->frame);
+        }
+    }
+    mr_executor_destroy(&executor);
+    mr_link_destroy(&link);
+}
+
 static void a_lane_ends_with_the_last_of_its_producers(void **state) {
     (void)state;
     mr_link *link = make_link(1, MR_POLICY_BLOCK);
@@ -239,6 +275,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_longest_queue_is_remembered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lanes_are_served_in_turn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(marks_take_no_room_and_keep_their_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(room_wakes_all_who_wait_for_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lane_ends_with_the_last_of_its_producers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(drop_oldest_leaves_a_mark_and_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(drop_newest_keeps_what_waits, set_up, tear_down),

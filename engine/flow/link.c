@@ -214,14 +214,16 @@ bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer) {
     return admitted;
 }
 
-/* Takes those that are to be woken, at most `room`; the others' turn comes when what these give has been taken. */
+/* Takes those that are to be woken, at most `room`, which the caller wakes without the lock; others, if there are any,
+ * are woken here. All of them, since those that are first may have nothing to give any more. */
 static uint32_t take_waiters(mr_link *link, mr_lane *lane, mr_task **tasks, uint32_t room) {
     if (!lane->waiter_count || (int)lane->frames > link->params.refill)
         return 0;
     uint32_t count = lane->waiter_count < room ? lane->waiter_count : room;
     memcpy(tasks, lane->waiter, count * sizeof *tasks);
-    lane->waiter_count -= count;
-    memmove(lane->waiter, lane->waiter + count, lane->waiter_count * sizeof *tasks);
+    for (uint32_t i = count; i < lane->waiter_count; i++)
+        mr_task_wake(lane->waiter[i]);
+    lane->waiter_count = 0;
     return count;
 }
 
@@ -239,7 +241,7 @@ size_t mr_link_pop(mr_link *link, mr_item *items, size_t count) {
     uint32_t task_count = 0;
     size_t popped = 0;
     pthread_mutex_lock(&link->lock);
-    while (popped < count && link->head && task_count < WAKE_AT_ONCE) {
+    while (popped < count && link->head) {
         mr_lane *lane = unlist_first(link);
         take_first(link, lane, &items[popped++]);
         if (lane->count)
