@@ -16,6 +16,7 @@
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
+#include "tests/support/worker_counts.h"
 
 enum { FRAMES = 40, SEEDS = 6 };
 
@@ -29,7 +30,7 @@ enum { FRAMES = 40, SEEDS = 6 };
 static mr_pipeline *open_chain(const char *parameters, uint64_t seed) {
     char text[1024];
     snprintf(text, sizeof text, CHAIN, parameters, parameters);
-    return flow_open(text, seed, 2);
+    return flow_open(text, seed, next_worker_count());
 }
 
 static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
@@ -148,7 +149,8 @@ static void run_growing(int allocation, uint64_t seed, uint64_t *dropped) {
     snprintf(text, sizeof text,
              HEAD "  grow: {input: a, device: \"sim:0?fail_allocation=%d\"}\n"
                   "  out: {type: collect, input: grow}\n", allocation);
-    const mr_pipeline_params params = {.types = types, .path = "p.yaml", .text = text, .seed = seed, .workers = 2};
+    const mr_pipeline_params params = {.types = types, .path = "p.yaml", .text = text, .seed = seed,
+                                       .workers = next_worker_count()};
     flow_stages_reset();
     mr_pipeline *pipeline = opened(&params);
     assert_false(planned(pipeline, "grow")->pools[0].ahead);

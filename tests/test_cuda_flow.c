@@ -20,6 +20,7 @@
 #include "millrace/millrace.h"
 #include "stages/list.h"
 #include "tests/support/opened.h"
+#include "tests/support/worker_counts.h"
 
 #ifdef MILLRACE_CUDA_HOST
 #include <cuda_runtime_api.h>
@@ -146,7 +147,8 @@ static outcome run(const job *j) {
     outcome out = {0};
     write_text(text, sizeof text, j->first, j->last, j->more);
     arrived = 0;
-    const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 2};
+    const mr_pipeline_params params = {
+        .types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = next_worker_count()};
     mr_pipeline *pipeline = opened(&params);
     for (int i = 0; i < SINKS; i++) {
         assert_non_null(out.of[i].records = calloc(MANY, sizeof(record)));

@@ -12,6 +12,7 @@
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
 #include "tests/support/device_work.h"
+#include "tests/support/worker_counts.h"
 
 static const char *const kinds[] = {"cpu", "sim:0", "sim:0 manual", "cuda:0"};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -404,7 +405,7 @@ typedef struct worker {
 static const char *use_streams(mr_device *device, mr_stream *a, mr_stream *b) {
     int sum = 0;
     int *target = &sum;
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < 30; round++) {
         mr_event *half, *whole;
         if (mr_event_create(&half, device, NULL) || mr_event_create(&whole, device, NULL))
             return "no event";
@@ -441,14 +442,16 @@ static void threads_use_streams_of_their_own(void **state) {
     /* A manual device has one driver. */
     if (opened.manual)
         skip();
-    worker workers[4];
-    for (int i = 0; i < 4; i++) {
-        workers[i] = (worker){.device = opened.device};
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, use_device, &workers[i]), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(workers[i].thread, NULL);
-        assert_null(workers[i].wrong);
+    worker workers[MOST_WORKERS];
+    EACH_WORKER_COUNT(count) {
+        for (int i = 0; i < count; i++) {
+            workers[i] = (worker){.device = opened.device};
+            assert_int_equal(pthread_create(&workers[i].thread, NULL, use_device, &workers[i]), 0);
+        }
+        for (int i = 0; i < count; i++) {
+            pthread_join(workers[i].thread, NULL);
+            assert_null(workers[i].wrong);
+        }
     }
 }
 

@@ -15,6 +15,7 @@
 #include "engine/flow/pipeline.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
+#include "tests/support/worker_counts.h"
 
 enum { FRAMES = 12, LEAST_CALLS = 60 };
 
@@ -30,7 +31,7 @@ static mr_pipeline *open_chain(int device, const char *parameters, uint64_t seed
              "  two: {type: block, input: one, batch: 2, device: \"sim:1%s\"}\n"
              "  out: {type: collect, input: two}\n",
              FRAMES, device == 0 ? parameters : "", device == 1 ? parameters : "");
-    return flow_open(text, seed, 2);
+    return flow_open(text, seed, next_worker_count());
 }
 
 static int64_t count_calls(int device, uint64_t seed) {

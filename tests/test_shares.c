@@ -12,6 +12,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/pipeline.h"
 #include "tests/support/flow_run.h"
+#include "tests/support/worker_counts.h"
 
 #define HEAD "version: 1\npipeline: p\n"
 
@@ -41,7 +42,7 @@ static outcome ended(mr_pipeline *pipeline, int64_t begin_ns, uint64_t frames, u
 }
 
 static outcome run(const char *text, uint64_t seed, uint64_t stages) {
-    mr_pipeline *pipeline = flow_open(text, seed, 2);
+    mr_pipeline *pipeline = flow_open(text, seed, next_worker_count());
     int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
     return ended(pipeline, begin, FRAMES, stages);

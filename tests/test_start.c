@@ -19,6 +19,7 @@
 #include "tests/support/opened.h"
 #include "tests/support/opening_stages.h"
 #include "tests/support/quiet.h"
+#include "tests/support/worker_counts.h"
 
 enum { SEEDS = 10, FRAMES = 60 };
 
@@ -111,7 +112,7 @@ static void what_blocks_is_opened_beside_the_others(void **unused) {
                        "  two: {type: work, input: one, await_calls: 1}\n"
                        "  end: {type: take, input: two, blocking: true}\n";
     opening_forget(4);
-    for (int workers = 1; workers <= 3; workers++)
+    EACH_WORKER_COUNT(workers)
         expect_all(text, 0, workers);
 }
 
@@ -213,7 +214,7 @@ static void of_two_failures_one_is_told(void **unused) {
 static void a_failure_interrupts_what_is_being_opened(void **unused) {
     (void)unused;
     failing = ": two: ";
-    for (int workers = 1; workers <= 3; workers++)
+    EACH_WORKER_COUNT(workers)
         expect_failure("version: 1\npipeline: stuck\n"
                        "sources: {a: {type: read, blocking: true, stuck: true}, b: {type: read}}\n"
                        "stages:\n"

@@ -17,6 +17,7 @@
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
 #include "tests/support/temporary.h"
+#include "tests/support/worker_counts.h"
 
 /* ---- running and reading ---- */
 
@@ -248,7 +249,7 @@ static void calls_and_drops_are_those_of_the_summary(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++)
         expect_summary(seed, 1);
-    for (int workers = 1; workers <= 3; workers++)
+    EACH_WORKER_COUNT(workers)
         expect_summary(0, workers);
 }
 

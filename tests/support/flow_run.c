@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/support/opened.h"
+#include "tests/support/worker_counts.h"
 
 mr_pipeline *flow_open(const char *text, uint64_t seed, int workers) {
     const mr_pipeline_params params = {
@@ -18,7 +19,7 @@ mr_pipeline *flow_open(const char *text, uint64_t seed, int workers) {
 
 mr_summary *flow_end(mr_pipeline *pipeline) {
     mr_summary *summary;
-    assert_int_equal(mr_pipeline_wait(pipeline, -1), MR_OK);
+    assert_int_equal(ended(pipeline), MR_OK);
     assert_int_equal(mr_pipeline_summarize(pipeline, &summary), MR_OK);
     assert_true(summary->balanced);
     assert_int_equal(summary->in_flight, 0);
@@ -49,7 +50,7 @@ void flow_everywhere(const char *format, uint64_t seeds, flow_run_function *run,
         assert_true(length > 0 && length < (int)sizeof text);
         for (uint64_t seed = 1; seed <= seeds; seed++)
             run(text, seed, 1, context);
-        for (int workers = 1; workers <= 3; workers++)
+        EACH_WORKER_COUNT(workers)
             run(text, 0, workers, context);
     }
 }

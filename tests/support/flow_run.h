@@ -19,7 +19,7 @@ mr_summary *flow_run(mr_pipeline *pipeline);
 void flow_expect(const mr_summary *summary, uint64_t frames, uint64_t stages);
 
 /* Calls run(text, seed, workers, context) with the text on the cpu and on a simulated accelerator, whose name comes in
- * place of %s (%1$s) in `format`: under the seeds 1 to `seeds`, and on 1 to 3 workers without one. */
+ * place of %s (%1$s) in `format`: under the seeds 1 to `seeds`, and without one on each of the worker counts. */
 typedef void flow_run_function(const char *text, uint64_t seed, int workers, void *context);
 void flow_everywhere(const char *format, uint64_t seeds, flow_run_function *run, void *context);
 

@@ -21,6 +21,7 @@
 #include "engine/flow/pipeline.h"
 #include "tests/support/flow_stages.h"
 #include "tests/support/node_stages.h"
+#include "tests/support/worker_counts.h"
 
 enum { PATIENCE_S = 240, MOST_TYPES = 64 };
 
@@ -194,14 +195,14 @@ static void stopper_end(stopper *waiting) {
     }
 }
 
-static void run_child(const char *text, const char *node, int replica, const char *runtime, int out) {
+static void run_child(const char *text, const char *node, int replica, const char *runtime, int workers, int out) {
     mr_diagnostics wrong = {0};
     mr_pipeline *pipeline = NULL;
     stopper stopping = {0};
     const mr_pipeline_params params = {.types = all_types(),
                                        .path = "test.yaml",
                                        .text = text,
-                                       .workers = 2,
+                                       .workers = workers,
                                        .cuts = true,
                                        .node = node,
                                        .replica = replica,
@@ -228,7 +229,7 @@ node_process node_start(const char *text, const char *node, const char *runtime)
 }
 
 node_process node_start_replica(const char *text, const char *node, int replica, const char *runtime) {
-    int ends[2];
+    int ends[2], workers = next_worker_count();
     sigset_t stops, before;
     assert_int_equal(pipe(ends), 0);
     sigemptyset(&stops);
@@ -241,7 +242,7 @@ node_process node_start_replica(const char *text, const char *node, int replica,
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         mr_log_set_level(MR_LOG_ERROR);
-        run_child(text, node, replica, runtime, ends[1]);
+        run_child(text, node, replica, runtime, workers, ends[1]);
         _exit(0);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);

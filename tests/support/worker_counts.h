@@ -8,4 +8,10 @@ enum { MOST_WORKERS = 16 };
 /* A loop's head: 1, 2, 4, 8 and 16. */
 #define EACH_WORKER_COUNT(workers) for (int workers = 1; workers <= MOST_WORKERS; workers *= 2)
 
+/* The same by turns, for suites that run often enough anyway. */
+static inline int next_worker_count(void) {
+    static int last = MOST_WORKERS;
+    return last = last == MOST_WORKERS ? 1 : 2 * last;
+}
+
 #endif
