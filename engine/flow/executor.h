@@ -69,7 +69,7 @@ const mr_clock *mr_executor_clock(const mr_executor *executor);
 /* Which worker the caller runs on; 0 where it is none. */
 int mr_executor_worker_here(void);
 /* Deterministic: a manual simulated device whose work mr_executor_drive does when its time comes. At most 64. */
-int mr_executor_add_device(mr_executor *executor, mr_device *device);
+int mr_executor_add_device(mr_executor *executor, mr_device *device) __attribute__((warn_unused_result));
 /* Deterministic: runs until there is nothing left to run or to wait for, or until_ns is reached. False where nothing
  * at all is left. */
 bool mr_executor_drive(mr_executor *executor, int64_t until_ns);
@@ -81,13 +81,13 @@ int mr_task_detach(mr_task *task, const char *name);
  * worker waits for it and runs the task itself, while others that all have enough to do look every millisecond. What
  * was there before and is not read wakes nobody again. Not for tasks with threads of their own, nor in deterministic
  * mode, and for some descriptors at a time: else MR_ERROR_UNAVAILABLE. */
-int mr_task_watch(mr_task *task, int fd);
+int mr_task_watch(mr_task *task, int fd) __attribute__((warn_unused_result));
 /* Before the descriptor is closed. It may be woken once more. */
 void mr_task_unwatch(mr_task *task);
 /* Whoever polls (mr_executor_busy_poll) asks this, too, and wakes the task where it says so. Nobody does so all the
  * time, or at all unless that was asked for: there must be another way to wake the task, beside this.
  * MR_ERROR_UNAVAILABLE: there are too many. */
-int mr_task_poll(mr_task *task, mr_task_peek *peek);
+int mr_task_poll(mr_task *task, mr_task_peek *peek) __attribute__((warn_unused_result));
 /* Before its first wake: it is also woken where there is nothing for anybody to do, such as by what keeps a connection
  * alive, so that workers poll on after it only where it says that there was something. */
 void mr_task_for_upkeep(mr_task *task);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/flow/run_state.h"
 #include "engine/transport/arrivals.h"
@@ -398,7 +399,9 @@ static void watch_letters(cut_in *in) {
     in->by_carrier = mr_task_watch(&in->letters, fd);
     if (in->by_carrier)
         mr_carrier_watch(in->carrier, fd);
-    mr_task_poll(&in->letters, look_for_letters);
+    /* Whoever sleeps is rung for all the same. */
+    if (mr_task_poll(&in->letters, look_for_letters))
+        mr_log(MR_LOG_DEBUG, "%s: %s", in->cut->name, mr_message());
 }
 
 static void stop(mr_stage *self) {

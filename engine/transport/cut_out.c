@@ -7,6 +7,7 @@
  * knows of the end, since the graph ends then. */
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 #include "engine/flow/run_state.h"
@@ -334,8 +335,9 @@ static void watch_reports(cut_out *out) {
     if (!out->lender)
         return;
     mr_carrier_watch(out->carrier, mr_cut_lender_fd(out->lender));
-    if (out->cut->compression == MR_CUT_PLAIN)
-        mr_task_poll(&out->turn, look_for_reports);
+    /* Where nobody polls the carrier's thread is rung for all the same. */
+    if (out->cut->compression == MR_CUT_PLAIN && mr_task_poll(&out->turn, look_for_reports))
+        mr_log(MR_LOG_DEBUG, "%s: %s", out->cut->name, mr_message());
 }
 
 static int open(mr_stage *self) {
