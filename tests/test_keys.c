@@ -129,6 +129,20 @@ static void what_is_no_pair_is_none(void **state) {
 static const char bob[] = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";
 static const char alice[] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
 
+/* As an editor on Windows saves it. */
+static void lists_may_begin_with_a_mark(void **state) {
+    fixture *in = *state;
+    mr_allow_list list = {0};
+    uint8_t key[MR_KEY_BYTES];
+    char text[128];
+    snprintf(text, sizeof text, "\xef\xbb\xbf%s\r\n%s\r\n", bob, alice);
+    assert_int_equal(mr_allow_list_add(&list, put(in, "allow", 0644, text)), MR_OK);
+    assert_int_equal(list.count, 2);
+    assert_true(mr_key_decode(bob, key));
+    assert_true(mr_allow_list_has(&list, key));
+    mr_allow_list_fini(&list);
+}
+
 static void lists_have_comments(void **state) {
     fixture *in = *state;
     mr_allow_list list = {0};
@@ -412,6 +426,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(nothing_is_written_over, begin, finish),
         cmocka_unit_test_setup_teardown(secrets_that_others_may_read_are_none, begin, finish),
         cmocka_unit_test_setup_teardown(what_is_no_pair_is_none, begin, finish),
+        cmocka_unit_test_setup_teardown(lists_may_begin_with_a_mark, begin, finish),
         cmocka_unit_test_setup_teardown(lists_have_comments, begin, finish),
         cmocka_unit_test_setup_teardown(what_is_no_key_is_told_with_its_line, begin, finish),
         cmocka_unit_test(only_this_machine_without_keys),

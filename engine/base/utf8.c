@@ -1,5 +1,7 @@
 #include "engine/base/utf8.h"
 
+#include <string.h>
+
 size_t mr_utf8_bytes(const char *at, size_t left) {
     static const struct {
         unsigned char first, last, low, high; /* of the first byte; of the second */
@@ -21,6 +23,10 @@ size_t mr_utf8_bytes(const char *at, size_t left) {
         return forms[i].bytes;
     }
     return 0;
+}
+
+size_t mr_utf8_mark(const char *text, size_t bytes) {
+    return bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
 uint32_t mr_utf8_code(const char *at, size_t bytes) {

@@ -345,11 +345,10 @@ int mr_yaml_parse(mr_yaml **root, mr_arena *arena, const char *file, const char 
                  .file = file,
                  .override = override};
     *root = NULL;
-    /* Editors on Windows begin UTF-8 with a mark, which libyaml only knows where it may guess the encoding itself. */
-    if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
-        text += 3;
-        bytes -= 3;
-    }
+    /* libyaml knows the mark only where it may guess the encoding itself. */
+    size_t mark = mr_utf8_mark(text, bytes);
+    text += mark;
+    bytes -= mark;
     int status = check_text(&b, text, bytes);
     if (status)
         return status;

@@ -10,6 +10,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/utf8.h"
 #include "millrace/status.h"
 
 enum { PATH_BYTES = 4096, LINE_BYTES = 1024 };
@@ -67,7 +68,8 @@ static char *next_line(FILE *file, char line[LINE_BYTES], int *number) {
     if (!fgets(line, LINE_BYTES, file))
         return NULL;
     ++*number;
-    char *at = line + strspn(line, " \t");
+    char *at = line + (*number == 1 ? mr_utf8_mark(line, strlen(line)) : 0);
+    at += strspn(at, " \t");
     at[strcspn(at, "\r\n")] = '\0';
     for (char *sign = at; (sign = strchr(sign, '#')); sign++)
         if (sign > at && strchr(" \t", sign[-1]))

@@ -8,15 +8,10 @@
 #include "engine/base/utf8.h"
 #include "millrace/status.h"
 
-/* Bytes of the mark that some editors put before UTF-8; it belongs to no label. */
-static size_t mark_bytes(const char *text) {
-    return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-}
-
 static int check_text(const char *path, const char *text, size_t bytes) {
     if (strncmp(text, "\xff\xfe", 2) == 0 || strncmp(text, "\xfe\xff", 2) == 0)
         return mr_fail(MR_ERROR_DATA, "%s is UTF-16; save it as UTF-8", path);
-    if (bytes == mark_bytes(text))
+    if (bytes == mr_utf8_mark(text, bytes))
         return mr_fail(MR_ERROR_DATA, "%s holds no label: it is empty", path);
     if (strlen(text) != bytes)
         return mr_fail(MR_ERROR_DATA, "%s is not a text file with one label a line", path);
@@ -60,7 +55,7 @@ int mr_labels_read(const char *path, mr_labels *labels) {
         return status;
     made.text = (char *)file.data;
     status = check_text(path, made.text, file.bytes);
-    size_t skipped = mark_bytes(made.text);
+    size_t skipped = mr_utf8_mark(made.text, file.bytes);
     made.count = count_lines(made.text + skipped, file.bytes - skipped);
     made.item = status ? NULL : mr_calloc(made.count, sizeof *made.item);
     if (!status && !made.item)
