@@ -1,0 +1,228 @@
+"""What others have written (names of files, labels, names that strangers send, arguments) is shown as text: no terminal
+obeys it, and none of it is a line of its own. What people write in their own language stays."""
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+import harness
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, free_port, start
+
+try:
+    import xxhash
+    import zmq
+except ImportError:
+    zmq = None
+
+# A title for the terminal, what clears it, and a line that looks like one of ours; in ASCII, C1 and Unicode.
+FORGED = "a\x1b]0;TITLE\x07\x1b[2J\nmillrace: error: forged\r\x7f\u009b2J\u2028\u202eb"
+SHOWN = r"a\x1b]0;TITLE\x07\x1b[2J\x0amillrace: error: forged\x0d\x7f\u009b2J\u2028\u202eb"
+HONEST = "日本 é 🐦 100%"
+NODES = """\
+version: 1
+pipeline: visited
+sources:
+  a: {{type: "null", frames: 10}}
+stages:
+  out: {{type: jsonl, input: a, path: "{folder}/out.jsonl", cut: {{inline: true}}}}
+nodes:
+  left: {{sources: [a], listen: "tcp://127.0.0.1:{port}"}}
+  right: {{stages: [out]}}
+"""
+CLASSES = """\
+version: 1
+pipeline: "{name}"
+sources:
+  made: {{uri: "lavfi:testsrc=size=16x16:rate=10:duration=1"}}
+stages:
+  decode: {{input: made}}
+  colours: {{type: histogram, input: decode, bins: 4}}
+  classify: {{input: colours, weights: "{folder}/weights.npy", labels: "{folder}/labels.txt", top_k: 1}}
+  out: {{type: jsonl, input: classify, path: "{folder}/out.jsonl"}}
+"""
+IMAGES = """\
+version: 1
+pipeline: images
+sources:
+  pictures: {{uri: "{folder}"}}
+stages:
+  decode: {{input: pictures}}
+  out: {{type: jsonl, input: decode, path: "{output}"}}
+"""
+
+
+class Forged(Case):
+    def assert_shown(self, text):
+        """Lines of nothing but text, of which none is forged."""
+        self.assertNotRegex(text, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufffd]")
+        self.assertNotRegex(text, r"(?m)^millrace: error: forged")
+
+    def all_of(self, *arguments):
+        done = call([MILLRACE, *arguments])
+        return done.stdout + done.stderr
+
+    def on_terminal(self, *arguments):
+        """What it prints there, with a new line where it clears one."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        child = subprocess.Popen([MILLRACE, *arguments], stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+        got = b""
+        try:
+            while more := os.read(master, 65536):
+                got += more
+        except OSError:
+            pass  # nobody holds the other end any more
+        child.wait()
+        return got.decode().replace("\r\n", "\n").replace("\r\x1b[K", "\n")
+
+    # ---- strangers ---------------------------------------------------------------------------------------------------
+
+    def hello(self, name, cut):
+        """What a receiver says first, as proto/millrace.proto has it."""
+        generated = tempfile.TemporaryDirectory()
+        self.addCleanup(generated.cleanup)
+        subprocess.run(["protoc", f"-I{ROOT}/proto", f"--python_out={generated.name}", "millrace.proto"], check=True)
+        sys.path.insert(0, generated.name)
+        self.addCleanup(sys.path.remove, generated.name)
+        import millrace_pb2
+        envelope = millrace_pb2.Envelope(version=2, hello=millrace_pb2.Hello(
+            oldest_version=1, newest_version=9, name=name, incarnation=1, attempt=1, digest=bytes(32), cut=cut,
+            formats="any"))
+        text = envelope.SerializeToString()
+        envelope.checksum = xxhash.xxh3_64_intdigest(text)
+        return envelope.SerializeToString()
+
+    @unittest.skipUnless(zmq and shutil.which("protoc"), "no pyzmq, no xxhash, or no protoc")
+    def test_a_stranger(self):
+        port, log = free_port(), self.folder / "log"
+        path = self.write(NODES.format(folder=self.folder, port=port))
+        with open(log, "wb") as file:
+            left = start([MILLRACE, "run", path, "--node", "left", "--log", "debug", "--audit", self.folder / "audit"],
+                         stdout=file, stderr=file)
+        self.addCleanup(left.wait)
+        self.addCleanup(left.kill)
+        with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
+            stranger.linger = 0
+            stranger.connect(f"tcp://127.0.0.1:{port}")
+            stranger.send(self.hello("evil" + FORGED, "x" + FORGED))
+            end = time.monotonic() + TIMEOUT
+            while not re.search(b"evil.*refused", log.read_bytes()):
+                self.assertIsNone(left.poll(), log.read_text(errors="replace"))
+                self.assertLess(time.monotonic(), end, log.read_text(errors="replace"))
+                time.sleep(0.02)
+        right = call([MILLRACE, "run", path, "--node", "right"])
+        self.assertEqual(right.returncode, 0, right.stderr)
+        self.assertEqual(left.wait(TIMEOUT), 0)
+        told = log.read_text()
+        self.assert_shown(told)
+        self.assertIn("evil" + SHOWN, told)
+        # Data keep what was said.
+        entries = [json.loads(line) for line in (self.folder / "audit").read_text().split("\n")[:-1]]
+        self.assertIn("evil" + FORGED, [entry["peer"] for entry in entries if entry["event"] == "cut peer"])
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    def test_names_of_files(self):
+        folder = self.folder / "pictures"
+        folder.mkdir()
+        path = self.write(IMAGES.format(folder=folder, output=self.folder / "out.jsonl"))
+        for name, shown in ((FORGED, SHOWN), (HONEST, HONEST), ("\udcff broken", r"\xff broken")):
+            damaged = folder / (name + ".png")
+            damaged.write_bytes(b"nothing")
+            told = self.all_of("run", path)
+            self.assert_shown(told)
+            self.assertIn(f"{shown}.png is damaged", told)
+            damaged.unlink()
+
+    def test_names_of_pipelines_files(self):
+        path = self.folder / (FORGED + HONEST + ".yaml")
+        path.write_text(NODES.format(folder=self.folder, port=free_port()).split("nodes:")[0])
+        for verb in (["check"], ["plan"], ["run"], ["graph"], ["verify"], ["check", "--format", "github"],
+                     ["graph", "--format", "svg"], ["graph", "--format", "dot"], ["run", "--set", "stages.out.path=/no/x"]):
+            with self.subTest(verb):
+                told = self.all_of(*verb, path)
+                self.assert_shown(told)
+        self.assertIn(SHOWN + HONEST, self.all_of("plan", path))
+        path.write_text("version: 1\nsources: [" + FORGED.replace("\n", " ").replace("\x1b", "\\x1b"))
+        for verb in (["check"], ["check", "--format", "github"], ["plan"]):
+            told = self.all_of(*verb, path)
+            self.assert_shown(told)
+            self.assertIn(SHOWN, told.replace("%3A", ":"))
+
+    def test_nodes(self):
+        """What a process of a node says, and what the one that watches over them makes of it."""
+        folder = self.folder / "pictures"
+        folder.mkdir()
+        (folder / (FORGED + ".png")).write_bytes(b"nothing")
+        text = IMAGES.format(folder=folder, output=self.folder / "out.jsonl")
+        told = self.all_of("run", self.write(text + "nodes:\n  near: {stages: decode}\n  far: {stages: out}\n"))
+        self.assert_shown(told)
+        self.assertIn(SHOWN + ".png", told)
+
+    # ---- labels and names of pipelines -------------------------------------------------------------------------------
+
+    def classes(self, label, name):
+        np.save(self.folder / "weights.npy", np.zeros((2, 13), dtype=np.float32))
+        (self.folder / "labels.txt").write_text(f"{label}\n{label}\n")
+        return self.write(CLASSES.format(folder=self.folder, name=name))
+
+    def test_labels(self):
+        label = FORGED.split("\n")[0] + "\x9b" + FORGED.split("\n")[1].replace("\r", "") + HONEST
+        shown = SHOWN.split(r"\x0a")[0] + r"\u009b" + SHOWN.split(r"\x0a")[1].replace(r"\x0d", "") + HONEST
+        path = self.classes(label, HONEST)
+        told = self.on_terminal("run", path)
+        self.assert_shown(told)
+        self.assertIn(f"10 x {shown} (100% of frames", told)
+        self.assertRegex(told, rf"(?m)^{HONEST}: 10 frames")
+        rows = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().split("\n")[:-1]]
+        self.assertEqual([row["classes"][0]["label"] for row in rows], 10 * [label])
+
+    def test_names_of_pipelines(self):
+        """Those that could not be printed on a line are refused where they stand."""
+        path = self.classes("x", json.dumps(FORGED)[1:-1])
+        for verb in ("check", "run", "plan", "graph", "verify"):
+            told = self.all_of(verb, path)
+            self.assert_shown(told)
+            self.assertIn(f'{path}:2:11: error: pipeline: the name "{SHOWN}" holds control characters', told)
+
+    def test_a_terminal(self):
+        """Where lines of the log are printed above the line of progress."""
+        folder = self.folder / "pictures"
+        folder.mkdir()
+        (folder / (FORGED + ".png")).write_bytes(b"nothing")
+        path = self.write(IMAGES.format(folder=folder, output=self.folder / "out.jsonl"))
+        told = self.on_terminal("run", path)
+        self.assert_shown(told)
+        self.assertIn(SHOWN + ".png", told)
+
+    # ---- arguments ---------------------------------------------------------------------------------------------------
+
+    def test_arguments(self):
+        path = self.classes("x", "x")
+        for arguments in ([FORGED], ["run", "--" + FORGED], ["run", FORGED], ["run", path, FORGED], ["inspect", FORGED],
+                          ["list", FORGED], ["devices", FORGED], ["keygen", FORGED], ["ctl", FORGED], ["schema", FORGED],
+                          ["ctl", "--control", self.folder / FORGED, "status"], ["deploy", FORGED], ["bench", FORGED],
+                          ["deploy", path, "--target", FORGED], ["run", path, "--set", FORGED], ["graph", path, "--format", FORGED],
+                          ["run", path, "--set", f"{FORGED}=1"], ["run", path, "--workers", FORGED],
+                          ["run", path, "--log", FORGED], ["run", path, "--resume", f"/no/{FORGED}"],
+                          ["run", path, "--audit", f"/no/{FORGED}"], ["run", path, "--trace", f"/no/{FORGED}"],
+                          ["plan", path, "--assume", FORGED], ["plan", path, "--costs", FORGED],
+                          ["verify", path, "--on", FORGED], ["run", path, "--node", FORGED]):
+            with self.subTest(arguments):
+                told = self.all_of(*arguments)
+                self.assertTrue(told)
+                self.assert_shown(told)
+
+
+if __name__ == "__main__":
+    harness.main()
