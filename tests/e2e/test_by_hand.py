@@ -5,6 +5,7 @@ import concurrent.futures
 import csv
 import json
 import os
+import shlex
 import signal
 import time
 
@@ -43,14 +44,19 @@ class Nodes:
         self.path.write_text(PIPELINE.format(folder=folder, type=type))
         self.results.write_text(STALE[type], newline="")
 
+    def command(self, name):
+        """What a person types, and the variables beside it."""
+        resume = ["--resume", self.folder / f"{name}.checkpoint"] if name in self.resumed else []
+        return [harness.MILLRACE, "run", self.path, "--node", name, "--json", *resume], {}
+
     def start(self, *names):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MILLRACE_R")}
         for name in names:
-            resume = ["--resume", self.folder / f"{name}.checkpoint"] if name in self.resumed else []
-            environment = {name: value for name, value in os.environ.items() if not name.startswith("MILLRACE_R")}
+            command, more = self.command(name)
             with open(self.folder / f"{name}.log", "a") as log:
                 self.processes[name] = harness.start(
-                    [harness.MILLRACE, "run", self.path, "--node", name, "--json", *resume], stdout=log, stderr=log,
-                    env={**environment, "XDG_RUNTIME_DIR": str(self.folder)})
+                    command, stdout=log, stderr=log,
+                    env={**environment, "XDG_RUNTIME_DIR": str(self.folder), **more})
 
     def kill(self, *names):
         for name in names:
@@ -86,10 +92,25 @@ class Nodes:
         return collections.Counter(int(row["seq"]) for row in rows if float(row["pts"]) >= 0)
 
 
+class Units(Nodes):
+    """As the units of `deploy` say: their commands, variables and folder."""
+
+    def __init__(self, folder, resumed, type):
+        super().__init__(folder, resumed, type)
+        done = harness.call([harness.MILLRACE, "deploy", self.path, "--target", "systemd", "--output", folder / "units"])
+        assert done.returncode == 0, done.stderr
+        (folder / "millrace-by-hand").mkdir(mode=0o700)  # RuntimeDirectory
+
+    def command(self, name):
+        lines = (self.folder / "units" / f"by-hand-{name}.service").read_text().replace("%t", str(self.folder))
+        fields = dict(line.split("=", 1) for line in lines.splitlines() if "=" in line and line[0] != "#")
+        return shlex.split(fields["ExecStart"]), dict(word.split("=", 1) for word in shlex.split(fields["Environment"]))
+
+
 class ByHand(harness.Case):
-    def kill_and_start(self, victims, resumed, type):
+    def kill_and_start(self, victims, resumed, type, kind=Nodes):
         """What is wrong in the end; "" where nothing is."""
-        nodes = Nodes(self.folder / "-".join((*victims, "", *resumed, "", type)), resumed, type)
+        nodes = kind(self.folder / "-".join((kind.__name__, *victims, "", *resumed, "", type)), resumed, type)
         try:
             nodes.start(*NODES)
             nodes.await_rows(30)
@@ -102,7 +123,7 @@ class ByHand(harness.Case):
         rows = nodes.rows()
         missing, doubled = FRAMES - len(rows), sum(rows.values()) - len(rows)
         if missing or doubled or any(codes.values()):
-            return f"{type}, killed {victims}, --resume of {resumed}: {missing} missing, {doubled} twice, {codes}\n{nodes.logs()}"
+            return f"{kind.__name__}, {type}, killed {victims}, --resume of {resumed}: {missing} missing, {doubled} twice, {codes}\n{nodes.logs()}"
         return ""
 
     def test_whoever_is_killed_no_record_is_lost_or_comes_twice(self):
@@ -110,6 +131,7 @@ class ByHand(harness.Case):
                    ("reads", "writes"), NODES]
         trials = [(some, resumed, "jsonl") for some in victims for resumed in ((), NODES, some[:1])]
         trials += [(some, (), "csv") for some in victims[2:6]]
+        trials += [(some, (), "jsonl", Units) for some in victims[:6]]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             wrong = [text for text in pool.map(lambda trial: self.kill_and_start(*trial), trials) if text]
         self.assertEqual(wrong, [], "\n".join(wrong))

@@ -1,9 +1,12 @@
 """A pipeline of three nodes under a real Slurm on this machine: `srun millrace run` as it is, and the script that
 `millrace deploy` writes. Which of Slurm's tasks a process is decides which of the pipeline's nodes it runs."""
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import harness
@@ -15,7 +18,7 @@ version: 1
 pipeline: three
 workers: 1
 sources:
-  numbers: {{type: "null", frames: {frames}}}
+  numbers: {{type: "null", frames: {frames}, rate: {rate}}}
 stages:
   first: {{type: "null", input: numbers}}
   second: {{type: "null", input: first}}
@@ -41,9 +44,9 @@ class UnderSlurm(Case):
         except slurm.Unavailable as why:
             raise unittest.SkipTest(f"Slurm cannot be started: {why}") from None
 
-    def pipeline(self):
+    def pipeline(self, rate=0):
         camera, worker = slurm.free_ports(2)
-        return self.write(THREE.format(frames=FRAMES, folder=self.folder, camera=camera, worker=worker))
+        return self.write(THREE.format(frames=FRAMES, rate=rate, folder=self.folder, camera=camera, worker=worker))
 
     def call(self, program, *arguments, environment=None):
         done = subprocess.run([slurm.find(program), *map(str, arguments)], stdin=subprocess.DEVNULL,
@@ -80,6 +83,44 @@ class UnderSlurm(Case):
         self.assertNotIn("error", (self.folder / "log").read_text())
         rows = [json.loads(line)["seq"] for line in (self.folder / "out.jsonl").read_text().splitlines()]
         self.assertEqual(rows, list(range(FRAMES)))
+
+    def step(self, pipeline, node):
+        """A step of its own for one node."""
+        with open(self.folder / f"{node}.log", "a") as log:
+            child = harness.start([slurm.find("srun"), "--ntasks=1", "--overcommit", "--exact", MILLRACE, "run",
+                                   pipeline, "--node", node, "--json"], stdout=log, stderr=log,
+                                  env=self.cluster.environment)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def kill_node(self, pipeline, node):
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().decode(errors="replace").split("\0")
+            except OSError:
+                continue
+            if words[1:5] == ["run", str(pipeline), "--node", node]:
+                os.kill(int(path.parent.name), signal.SIGKILL)
+
+    def test_a_node_that_is_killed_and_started_again(self):
+        """Whichever it is: no record is lost or comes twice."""
+        output = self.folder / "out.jsonl"
+        for victim in ("camera", "worker", "center"):
+            output.unlink(missing_ok=True)
+            pipeline = self.pipeline(rate=200)
+            steps = {node: self.step(pipeline, node) for node in ("camera", "worker", "center")}
+            until = time.monotonic() + TIMEOUT
+            while not output.exists() or output.read_bytes().count(b"\n") < 100:
+                self.assertLess(time.monotonic(), until, victim)
+                time.sleep(0.02)
+            self.kill_node(pipeline, victim)
+            self.assertNotEqual(steps[victim].wait(timeout=TIMEOUT), 0)
+            steps[victim] = self.step(pipeline, victim)
+            for node, child in steps.items():
+                self.assertEqual(child.wait(timeout=TIMEOUT), 0, (self.folder / f"{node}.log").read_text())
+            rows = [json.loads(line)["seq"] for line in output.read_text().splitlines()]
+            self.assertEqual(rows, list(range(FRAMES)), victim)
 
     def test_too_many_tasks(self):
         told = subprocess.run([slurm.find("srun"), "--ntasks=4", "--overcommit", MILLRACE, "run", self.pipeline()],
