@@ -67,7 +67,7 @@ class Forged(Case):
         self.assertNotRegex(text, r"(?m)^millrace: error: forged")
 
     def all_of(self, *arguments):
-        done = call([MILLRACE, *arguments])
+        done = call([MILLRACE, *arguments], cwd=self.folder)
         return done.stdout + done.stderr
 
     def on_terminal(self, *arguments):
