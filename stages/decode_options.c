@@ -62,6 +62,24 @@ static int parse_threads(const char *text, const mr_negotiation *negotiation) {
     return errno || end == text || *end || threads < 1 || threads > MOST_THREADS ? 0 : (int)threads;
 }
 
+/* The pictures that a decoder keeps for those to come, as the source says or as any codec allows; beside them, each frame
+ * thread has the picture that it works on, and one that it still holds from before. What is wrong here costs speed, not
+ * pictures: FFmpeg then takes memory of its own. */
+static int retained_by(const mr_planned_input *packets, int threads) {
+    const char *name = packets->set.codec;
+    const AVCodecDescriptor *about = name ? avcodec_descriptor_get_by_name(name) : NULL;
+    const AVCodec *decoder = about ? avcodec_find_decoder(about->id) : NULL;
+    bool one = decoder && !(decoder->capabilities & AV_CODEC_CAP_FRAME_THREADS);
+    return (packets->references ? packets->references : MOST_REFERENCES) + 2 * (one ? 1 : threads);
+}
+
+/* A share of the largest buffer; 0 where all pictures are as large. */
+static size_t mean_bytes(const mr_planned_input *packets, const mr_planned_output *output) {
+    double largest = (double)packets->set.width.max * (double)packets->set.height.max;
+    double mean = (double)packets->mean_pixels;
+    return mean > 0 && mean < largest ? (size_t)(mean / largest * (double)output->buffer_bytes) : 0;
+}
+
 /* What the container announces; a stream may say otherwise later, which its frames then do too. */
 static void expect_pictures(mr_negotiation *negotiation) {
     const mr_decode_choices *from = negotiation->options;
@@ -73,6 +91,8 @@ static void expect_pictures(mr_negotiation *negotiation) {
     if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
         mr_decode_device_widen(&output->set);
     output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
+    output->buffer_mean_bytes = mean_bytes(&negotiation->inputs[0], output);
+    output->mean_pixels = negotiation->inputs[0].mean_pixels;
     output->own_pool = true;
     output->lent = !mr_picture_pool_suits(packet->codec);
 }
@@ -93,9 +113,7 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     /* NVDEC is waited for, too. */
     negotiation->blocking = threads > 1 || on_device;
     negotiation->threads = threads > 1 ? threads : 0;
-    /* The references of the codecs with most of them, and for each thread the picture it works on and one that
-     * it still holds from before. Buffers are allocated when they are first needed. */
-    negotiation->retained = MOST_REFERENCES + 2 * threads;
+    negotiation->retained = retained_by(&negotiation->inputs[0], threads);
     if (on_device && from->hardware != MR_HARDWARE_OFF)
         negotiation->library_bytes = mr_decode_device_bytes(&negotiation->outputs[0].set);
     /* For a device it keeps its memory to itself. */

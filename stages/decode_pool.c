@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/data/pool.h"
 #include "stages/decode_format.h"
 #include "stages/media_input.h"
 
@@ -25,7 +26,10 @@ typedef struct lease {
 struct mr_picture_pool {
     mr_memory memory;
     mr_device *device;
-    int buffers;
+    int buffers, least;
+    size_t largest;       /* bytes of one buffer, as planned */
+    uint64_t most;        /* of all together */
+    const mr_stage *stage;
     int64_t max_pixels;
     pthread_mutex_t lock; /* guards all below */
     mr_pool *pool;        /* NULL until the first picture */
@@ -38,11 +42,21 @@ struct mr_picture_pool {
     lease leases[];
 };
 
+static int create_pool(mr_picture_pool *pool, size_t bytes) {
+    size_t largest = bytes > pool->largest ? bytes : pool->largest;
+    uint64_t needed = (uint64_t)pool->least * largest;
+    /* Slots of shared memory are all of one size: no larger than what comes. */
+    if (pool->memory == MR_MEMORY_SHARED)
+        return mr_pool_create(&pool->pool, pool->device, pool->memory, bytes, pool->buffers);
+    return mr_pool_create_bounded(&pool->pool, pool->device, pool->memory, largest, pool->buffers,
+                                  pool->most > needed ? pool->most : needed);
+}
+
 /* The buffers that are to be made ahead. */
 static int fill(mr_picture_pool *pool, const mr_stage *stage) {
     if (stage->output_bytes == 0)
         return MR_OK;
-    int status = mr_pool_create(&pool->pool, pool->device, pool->memory, stage->output_bytes, pool->buffers);
+    int status = create_pool(pool, stage->output_bytes);
     return status ? status : mr_pool_fill(pool->pool, NULL);
 }
 
@@ -54,6 +68,10 @@ int mr_picture_pool_create(mr_picture_pool **result, const mr_stage *stage, int6
     pool->memory = stage->output_memory;
     pool->device = stage->output_device;
     pool->buffers = stage->output_buffers;
+    pool->least = stage->output_least;
+    pool->largest = stage->output_largest;
+    pool->most = stage->output_most_bytes ? stage->output_most_bytes : UINT64_MAX;
+    pool->stage = stage;
     pool->max_pixels = max_pixels;
     pool->lease_count = leases;
     pthread_mutex_init(&pool->lock, NULL);
@@ -79,23 +97,40 @@ void mr_picture_pool_destroy(mr_picture_pool **pool) {
 
 /* ---- what FFmpeg calls ----------------------------------------------------------------------------------------- */
 
-/* With the lock held. Opens a new pool where the buffers are too small, or far too large. */
+/* Larger pictures than planned: there are fewer buffers of them, unless those behind need more to get on. */
+static void widen(mr_picture_pool *pool, size_t bytes) {
+    uint64_t needed = (uint64_t)pool->least * bytes;
+    if (needed > pool->most) {
+        mr_stage_warn(pool->stage, "pictures are larger than planned: buffers for them take up to %.1f MiB, not %.1f",
+                      (double)needed / (1 << 20), (double)pool->most / (1 << 20));
+        pool->most = needed;
+    }
+    mr_pool_widen(pool->pool, bytes, pool->most);
+}
+
+/* With the lock held. Slots of shared memory are of one size: a new pool is opened where they are too small, or far too
+ * large. */
 static int fit_pool(mr_picture_pool *pool, size_t bytes) {
     if (pool->pool) {
         size_t present = mr_pool_buffer_bytes(pool->pool);
-        if (bytes <= present && bytes >= present / 4)
+        bool shared = pool->memory == MR_MEMORY_SHARED;
+        if (bytes <= present && (!shared || bytes >= present / 4))
             return MR_OK;
+        if (!shared) {
+            widen(pool, bytes);
+            return MR_OK;
+        }
         mr_pool_release(&pool->pool);
     }
     pool->generation++;
     pool->held = 0;
-    return mr_pool_create(&pool->pool, pool->device, pool->memory, bytes, pool->buffers);
+    return create_pool(pool, bytes);
 }
 
 static lease *take(mr_picture_pool *pool, size_t bytes) {
     pthread_mutex_lock(&pool->lock);
     lease *taken = pool->idle;
-    if (taken && (fit_pool(pool, bytes) || mr_pool_acquire(pool->pool, &taken->buffer)))
+    if (taken && (fit_pool(pool, bytes) || mr_pool_acquire_bytes(pool->pool, bytes, &taken->buffer)))
         taken = NULL;
     if (taken) {
         pool->idle = taken->next;
@@ -305,7 +340,9 @@ int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame
 
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    bool full = pool->pool && pool->held < pool->buffers && mr_pool_free_count(pool->pool) == 0;
+    /* Where the decoder has more than its share, those behind may not have enough to let go of any. */
+    bool others = pool->pool && mr_pool_in_use(pool->pool) - pool->held >= pool->least;
+    bool full = others && mr_pool_free_count(pool->pool) == 0;
     mr_pool *answer = full ? pool->pool : NULL;
     pthread_mutex_unlock(&pool->lock);
     return answer;

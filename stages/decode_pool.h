@@ -6,8 +6,10 @@
  * left, or the decoder brings memory of its own, FFmpeg's memory is wrapped instead, so that decoding never fails
  * for lack of room.
  *
- * A change of size opens a new pool; the old one dies with its last buffer. Small changes stay in the pool there
- * is, so that a folder of mixed images does not allocate for each. */
+ * All sizes share one pool, which takes no more bytes than planned: buffers that are not in use make room for others,
+ * and the next packet waits for room for the largest picture. Where pictures become so much larger than planned that
+ * those behind could not get on with as many as that leaves, there is a warning, and more memory. Only in shared
+ * memory, whose slots are of one size, a change of size opens a new pool; the old one dies with its last buffer. */
 #ifndef MILLRACE_STAGES_DECODE_POOL_H
 #define MILLRACE_STAGES_DECODE_POOL_H
 
@@ -41,8 +43,8 @@ bool mr_picture_pool_patched(mr_picture_pool *pool, int64_t number);
 /* Gives `to`, whose format is set, the planes of a decoded picture; the frame then holds references. */
 int mr_picture_pool_give(mr_picture_pool *pool, const AVFrame *picture, mr_frame *to);
 
-/* The pool to wait for before the next packet may be decoded; NULL where there is room, or where waiting would
- * be in vain, because the decoder itself holds all buffers. */
+/* The pool to wait for before the next packet may be decoded; NULL where there is room, or where waiting might be in
+ * vain, because the decoder itself holds so many buffers that those behind have too few to get on. */
 mr_pool *mr_picture_pool_full(mr_picture_pool *pool);
 
 #endif

@@ -122,6 +122,8 @@ static int negotiate(mr_negotiation *negotiation) {
     if (status)
         return mr_refuse_status(negotiation, status, "uri", "%s", mr_message());
     negotiation->outputs[0].set = known.set;
+    negotiation->outputs[0].mean_pixels = known.mean_pixels;
+    negotiation->outputs[0].references = known.references;
     negotiation->rate = known.rate;
     if (loops > 0 && !__builtin_mul_overflow(known.frames, loops, &frames))
         negotiation->frames = frames;

@@ -414,7 +414,7 @@ static int survey_file(mr_reader *base, mr_survey *survey) {
     survey->set.codec = avcodec_get_name(codec->codec_id);
     if (mr_probe_open(&probe, codec, reader->params.max_pixels)) {
         look_into_packets(reader, &probe);
-        survey->set = mr_probe_tell(probe.codec, media);
+        mr_probe_survey(probe.codec, media, survey);
     }
     mr_probe_close(&probe);
     survey->rate = media->rate_num ? (double)media->rate_num / media->rate_den : 0;

@@ -311,22 +311,27 @@ static bool look_at(image_reader *reader, const char *path, size_t most, probes 
 }
 
 /* All that the images decode to. One whose header tells nothing gives no picture either. */
-static void look_at_all(image_reader *reader, size_t from, size_t to, mr_format_set *set) {
+static void look_at_all(image_reader *reader, size_t from, size_t to, mr_survey *survey) {
     probes all = {.count = 0};
-    bool any = false;
+    int64_t pixels = 0, known = 0;
     for (size_t i = from; i < to; i++) {
         const char *path = reader->shelf->list.file[i].path;
         mr_format_set one;
         if (!look_at(reader, path, HEAD_BYTES, &all, &one) && !look_at(reader, path, SIZE_MAX, &all, &one))
             continue;
-        if (any)
-            mr_format_set_widen(set, &one);
+        if (known)
+            mr_format_set_widen(&survey->set, &one);
         else
-            *set = one;
-        any = true;
+            survey->set = one;
+        pixels += one.width.max * one.height.max;
+        known++;
     }
-    for (int i = 0; i < all.count; i++)
+    survey->mean_pixels = known ? pixels / known : 0;
+    for (int i = 0; i < all.count; i++) {
+        int references = mr_probe_references(all.of[i].codec);
+        survey->references = references > survey->references ? references : survey->references;
         mr_probe_close(&all.of[i]);
+    }
 }
 
 static int survey_images(mr_reader *base, mr_survey *survey) {
@@ -340,7 +345,7 @@ static int survey_images(mr_reader *base, mr_survey *survey) {
     survey->rate = params->rate;
     survey->frames = from < to ? (int64_t)(to - from) : 0;
     if (survey->frames <= MOST_FILES)
-        look_at_all(reader, from, to, &survey->set);
+        look_at_all(reader, from, to, survey);
     else
         mr_log(MR_LOG_INFO, "%s: has %" PRId64 " images; of more than %d the plan does not know how large they are",
                params->uri, survey->frames, MOST_FILES);

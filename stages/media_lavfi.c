@@ -240,7 +240,7 @@ static int survey_lavfi(mr_reader *base, mr_survey *survey) {
     const mr_media *media = ((lavfi_reader *)base)->media;
     mr_probe probe;
     if (mr_probe_open(&probe, media->codec, ((lavfi_reader *)base)->params.max_pixels))
-        survey->set = mr_probe_tell(probe.codec, media);
+        mr_probe_survey(probe.codec, media, survey);
     mr_probe_close(&probe);
     survey->rate = media->rate_num ? (double)media->rate_num / media->rate_den : 0;
     return MR_OK;

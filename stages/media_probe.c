@@ -72,3 +72,31 @@ mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media) 
     set.look = described.look;
     return set;
 }
+
+int mr_probe_references(const AVCodecContext *codec) {
+    static const struct {
+        enum AVCodecID codec;
+        int references;
+    } few[] = {{AV_CODEC_ID_MPEG1VIDEO, 3}, {AV_CODEC_ID_MPEG2VIDEO, 3}, {AV_CODEC_ID_MPEG4, 3},
+               {AV_CODEC_ID_MSMPEG4V1, 3},  {AV_CODEC_ID_MSMPEG4V2, 3},  {AV_CODEC_ID_MSMPEG4V3, 3},
+               {AV_CODEC_ID_H263, 3},       {AV_CODEC_ID_WMV1, 3},       {AV_CODEC_ID_WMV2, 3},
+               {AV_CODEC_ID_VP8, 4},        {AV_CODEC_ID_VP9, 9}};
+    const AVCodecDescriptor *about = avcodec_descriptor_get(codec->codec_id);
+    /* The last picture, kept for concealing errors, and the one that was given out last. */
+    const int current = 2, least_delay = 2;
+    if (about && (about->mime_types || (about->props & AV_CODEC_PROP_INTRA_ONLY)))
+        return current;
+    /* The header says how many are predicted from, and how many wait to be shown in turn. */
+    if (codec->codec_id == AV_CODEC_ID_H264 && codec->refs > 0)
+        return codec->refs + (codec->has_b_frames > least_delay ? codec->has_b_frames : least_delay) + current;
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        if (few[i].codec == codec->codec_id)
+            return few[i].references;
+    return 0;
+}
+
+void mr_probe_survey(const AVCodecContext *codec, const mr_media *media, mr_survey *survey) {
+    survey->set = mr_probe_tell(codec, media);
+    survey->mean_pixels = (int64_t)codec->width * codec->height;
+    survey->references = mr_probe_references(codec);
+}

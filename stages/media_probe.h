@@ -9,6 +9,7 @@
 
 #include "millrace/format_set.h"
 #include "millrace/frame.h"
+#include "stages/media_reader.h"
 
 typedef struct mr_probe {
     AVCodecContext *codec;
@@ -27,5 +28,10 @@ void mr_probe_close(mr_probe *probe);
 
 /* The pictures as decode will describe them: packets of `codec` that decode to them. `media` may be NULL. */
 mr_format_set mr_probe_tell(const AVCodecContext *codec, const mr_media *media);
+/* Pictures that a decoder of this stream keeps at most for those to come, its output delay included, by what has been
+ * read of the stream and what its codec allows; 0: not known. */
+int mr_probe_references(const AVCodecContext *codec);
+/* All of that of a stream whose pictures are of one size. */
+void mr_probe_survey(const AVCodecContext *codec, const mr_media *media, mr_survey *survey);
 
 #endif

@@ -51,6 +51,8 @@ typedef struct mr_survey {
     mr_format_set set;  /* packets, and what they decode to */
     double rate;        /* packets a second; 0: not known */
     int64_t frames;     /* packets of one turn; 0: not known, or without end */
+    int64_t mean_pixels; /* of a picture; 0: not known */
+    int references;     /* pictures that a decoder keeps for those to come; 0: not known */
 } mr_survey;
 
 typedef struct mr_reader_type {

@@ -61,11 +61,35 @@ const mr_port *mr_plan_port(const mr_plan_builder *b, int v, int input) {
     return &ports[ports[0].many ? 0 : input];
 }
 
+/* The mean over all links of an input, and the most references; not known where that of one is not. */
+static void note_typical(const mr_plan_builder *b, int v, int port, mr_planned_input *input) {
+    int64_t pixels = 0, links = 0, references = 0;
+    bool sized = true, counted = true;
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        const mr_plan_link *link = &b->link[b->in.item[i]];
+        const mr_planned_output *output = output_of(b, link);
+        if (link->to_port != port || !output)
+            continue;
+        links++;
+        pixels += output->mean_pixels;
+        references = output->references > references ? output->references : references;
+        sized = sized && output->mean_pixels > 0;
+        counted = counted && output->references > 0;
+    }
+    input->mean_pixels = links && sized ? pixels / links : 0;
+    input->references = counted ? (int)references : 0;
+}
+
 bool mr_plan_read_inputs(mr_plan_builder *b, int v, mr_planned_input *inputs) {
     bool fits = true;
     for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
         const mr_plan_link *link = &b->link[b->in.item[i]];
         fits = take_link(b, link, &inputs[link->to_port], mr_plan_port(b, v, link->to_port)) && fits;
+    }
+    for (int i = b->in.start[v]; i < b->in.start[v + 1]; i++) {
+        int port = b->link[b->in.item[i]].to_port;
+        if (i == b->in.start[v] || port != b->link[b->in.item[i - 1]].to_port)
+            note_typical(b, v, port, &inputs[port]);
     }
     return fits;
 }
@@ -108,6 +132,8 @@ static void assume(mr_plan_vertex *vertex, size_t port) {
     if (input) {
         output->results = input->results;
         output->more_results = input->more_results;
+        output->mean_pixels = input->mean_pixels;
+        output->references = input->references;
     }
     if (mr_port_accepts_anything(said)) {
         output->set = input ? input->set : (mr_format_set){0};

@@ -68,8 +68,9 @@ typedef enum mr_copy_kind {
 
 /* Bytes that pools may take: an upper bound, where all sizes are known. */
 typedef struct mr_plan_bytes {
-    uint64_t bytes; /* of all whose size is known */
-    bool unknown;   /* there are others: frames without a bound on their size */
+    uint64_t bytes;  /* of all whose size is known */
+    uint64_t likely; /* of them, what a run is expected to take (plan_account.c) */
+    bool unknown;    /* there are others: frames without a bound on their size */
 } mr_plan_bytes;
 
 /* A device that the YAML, the command line or a stage names. The first is always the host's processors. */
@@ -96,9 +97,35 @@ typedef struct mr_plan_pool {
     int device;     /* in plan->devices: whose memory it is (with several devices, the first); pinned memory: who pins
                        it; host memory: 0 */
     int count;      /* buffers; 0: there is no such pool */
+    int likely;     /* of them, those that a run is expected to use */
     uint64_t bytes; /* of one buffer at most; 0: not known */
+    uint64_t mean;  /* of one buffer on average, as far as the inputs were looked at; `bytes` if they are all alike */
+    uint64_t most;  /* of all buffers together: count * bytes, or less if few of them are as large as the largest */
     bool ahead;     /* all are made when the pipeline starts; else as they are needed */
 } mr_plan_pool;
+
+/* Whose memory a row of the account is. */
+typedef enum mr_plan_kind {
+    MR_PLAN_HOST,
+    MR_PLAN_PINNED,
+    MR_PLAN_SHARED,
+    MR_PLAN_QUEUES,   /* host memory in which ZeroMQ keeps messages */
+    MR_PLAN_DEVICE,   /* a device's own memory */
+    MR_PLAN_LIBRARIES /* that which libraries take of a device, beside its pools */
+} mr_plan_kind;
+
+/* The account of memory: a row for everything that one process of a node may take. All totals of the plan are sums of
+ * these rows: of those of a node and a kind, and with MR_PLAN_DEVICE and MR_PLAN_LIBRARIES of a device. */
+typedef struct mr_plan_row {
+    int node;
+    mr_plan_kind kind;
+    int device;       /* in plan->devices */
+    const char *of;   /* id of the stage, copy or source, or the name of the cut */
+    const char *what; /* "output", "output NAME", "work", "staging", "pinned", "constants", "library", "messages" */
+    int64_t buffers;  /* of all instances together; 0: it is not counted in buffers */
+    uint64_t each;    /* bytes of one buffer at most; 0: not known, or none */
+    mr_plan_bytes most;
+} mr_plan_row;
 
 /* An entry of `nodes`: one process, or several that do the same. */
 typedef struct mr_plan_node {
@@ -158,6 +185,9 @@ typedef struct mr_plan_vertex {
     int64_t library_bytes;          /* of each CUDA device, for one instance; as negotiated */
     int retained;                   /* buffers that an instance keeps for itself, as negotiated */
     int output_buffers;             /* for output 0 of one instance (Buffers, above) */
+    int least_buffers;              /* with so many of them the pipeline still gets on: one call in each stage, and in
+                                       each queue no more than that call takes */
+    int likely_buffers;             /* so many are expected to be in use (plan_sizes.c) */
     size_t input_count;
     const mr_planned_input *inputs; /* one for each input port that is used; merged links stand behind one port */
     const mr_format_set *takes;     /* one for each of them: what it, and all that its frames go on to, can take; NULL
@@ -191,6 +221,8 @@ typedef struct mr_plan {
     size_t device_count;
     mr_plan_device *devices;        /* the host's processors, those of `devices:`, assumed ones, others that stages
                                        name */
+    size_t row_count;
+    const mr_plan_row *rows;        /* the account of memory: of all nodes, node by node, then by kind */
     mr_plan_bytes host, pinned, shared; /* upper bounds of what pools take; each kind is counted apart */
     mr_plan_bytes queues;           /* and of what ZeroMQ holds beside them */
     size_t node_count;              /* 0: one process runs all, also where the author wrote nodes

@@ -82,6 +82,7 @@ int mr_plan_assign_nodes(mr_plan_builder *builder);   /* which node runs what; a
 int mr_plan_insert_cuts(mr_plan_builder *builder);    /* where nodes meet; numbers vertices and links anew */
 int mr_plan_insert_copies(mr_plan_builder *builder);  /* numbers vertices and links anew */
 int mr_plan_memory(mr_plan_builder *builder);         /* pools, totals and limits */
+int mr_plan_account(mr_plan_builder *builder);        /* the rows of memory and their sums; after the pools */
 
 /* plan.c, plan_order.c: plan->edges from link; in and out from link. */
 int mr_plan_list_edges(mr_plan_builder *builder);
@@ -156,6 +157,17 @@ uint64_t mr_plan_most_bytes(const mr_plan_device *device);
  * known, with what is. */
 bool mr_plan_frame_bytes(const mr_format_set *set, const mr_planned_result *results, bool more_results,
                          uint64_t *bytes);
+/* plan_account.c: the most that a pool of all instances takes, on each of its devices. */
+uint64_t mr_plan_pool_bytes(const mr_plan_vertex *vertex, const mr_plan_pool *pool);
+/* A sum that is too large to count stays the largest there is: one that began anew would prove any limit. */
+static inline uint64_t mr_plan_plus(uint64_t a, uint64_t b) {
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+static inline uint64_t mr_plan_times(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
 /* plan_memory.c: about what the vertex takes of its device's memory, with what is brought there for it. */
 uint64_t mr_plan_estimate(const mr_plan_builder *builder, int vertex);
 

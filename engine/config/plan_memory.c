@@ -9,23 +9,12 @@
 #include "engine/data/copy.h"
 #include "millrace/status.h"
 
-/* What is too much to count stays the most there is: a sum that began anew would prove any limit. */
-static uint64_t plus(uint64_t a, uint64_t b) {
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t times(uint64_t a, uint64_t b) {
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
 
 /* Adds the most that a payload takes; false where that is not known. */
 static bool add_payload(const mr_format_set *set, uint64_t *bytes) {
     size_t most = mr_format_set_most_bytes(set);
-    *bytes = plus(*bytes, mr_aligned_bytes(most));
+    *bytes = mr_plan_plus(*bytes, mr_aligned_bytes(most));
     return most > 0 || set->payload == MR_PAYLOAD_PACKET || set->payload == MR_PAYLOAD_RESULTS;
 }
 
@@ -140,6 +129,36 @@ static void find_ahead(mr_plan_vertex *vertex) {
     vertex->pinned.ahead = !unsized && is_ahead(&vertex->pinned);
 }
 
+/* Few pictures of a folder are as large as the largest of them. Where a stage's own pool grows as buffers are needed,
+ * it is bounded in bytes then: room for twice the mean of all that may be in use, and at least for as many of the
+ * largest size as the pipeline needs to get on. */
+static uint64_t bound_bytes(const mr_plan_vertex *vertex, const mr_planned_output *output, const mr_plan_pool *pool) {
+    uint64_t all = mr_plan_times((uint64_t)pool->count, pool->bytes);
+    if (!output || !output->own_pool || pool->memory != MR_MEMORY_HOST || pool->mean == pool->bytes)
+        return all;
+    uint64_t least = mr_plan_times((uint64_t)vertex->least_buffers, pool->bytes);
+    uint64_t usual = mr_plan_times(2 * (uint64_t)pool->count, pool->mean);
+    uint64_t most = least > usual ? least : usual;
+    return most < all ? most : all;
+}
+
+static void finish_pool(const mr_plan_vertex *vertex, const mr_planned_output *output, int likely, mr_plan_pool *pool) {
+    uint64_t mean = output ? mr_aligned_bytes(output->buffer_mean_bytes) : 0;
+    pool->mean = mean && mean < pool->bytes ? mean : pool->bytes;
+    pool->likely = likely < pool->count ? likely : pool->count;
+    pool->most = bound_bytes(vertex, output, pool);
+}
+
+/* Calls that are inside a stage at once: of its workers, or of its own thread. */
+static void finish_pools(mr_plan_vertex *vertex) {
+    int calls = vertex->entries > 1 ? vertex->entries : 1;
+    for (size_t port = 0; port < vertex->output_count; port++)
+        finish_pool(vertex, &vertex->outputs[port], vertex->likely_buffers, &vertex->pools[port]);
+    finish_pool(vertex, NULL, calls, &vertex->scratch);
+    finish_pool(vertex, NULL, vertex->staging.count, &vertex->staging);
+    finish_pool(vertex, NULL, calls, &vertex->pinned);
+}
+
 int mr_plan_pools(mr_plan_builder *b) {
     mr_plan_ways w;
     if (mr_plan_find_ways(b, &w))
@@ -164,159 +183,25 @@ int mr_plan_pools(mr_plan_builder *b) {
             vertex->staging = staging_of(vertex);
         vertex->pinned = pinned_of(b, &w, v);
         find_ahead(vertex);
+        finish_pools(vertex);
     }
     return MR_OK;
 }
 
-static uint64_t pool_bytes(const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
-    return times(times((uint64_t)pool->count, (uint64_t)vertex->instances), pool->bytes);
-}
-
 uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    uint64_t bytes = pool_bytes(vertex, &vertex->scratch);
+    uint64_t bytes = mr_plan_pool_bytes(vertex, &vertex->scratch);
     for (size_t i = 0; i < vertex->output_count; i++)
-        bytes = plus(bytes, pool_bytes(vertex, &vertex->pools[i]));
+        bytes = mr_plan_plus(bytes, mr_plan_pool_bytes(vertex, &vertex->pools[i]));
     /* What a copy would hold for it: in its own slots, in the queue, and in the slots here. */
     uint64_t frames = 2 + (uint64_t)vertex->queue * vertex->source_count +
                       (uint64_t)vertex->in_flight * (uint64_t)vertex->batch * (uint64_t)vertex->instances;
     for (size_t i = 0; i < vertex->input_count; i++) {
         uint64_t each;
         input_bytes(&vertex->inputs[i], &each);
-        bytes = plus(bytes, times(frames, each));
+        bytes = mr_plan_plus(bytes, mr_plan_times(frames, each));
     }
     return bytes;
-}
-
-/* ---- totals ---------------------------------------------------------------------------------------------------- */
-
-static void add(mr_plan_bytes *total, uint64_t bytes, bool known) {
-    total->bytes = plus(total->bytes, bytes);
-    total->unknown = total->unknown || !known;
-}
-
-static void add_pool(mr_plan *plan, const mr_plan_vertex *vertex, const mr_plan_pool *pool) {
-    uint64_t bytes = pool_bytes(vertex, pool);
-    bool known = pool->bytes > 0;
-    if (pool->count == 0)
-        return;
-    if (pool->memory == MR_MEMORY_HOST)
-        add(&plan->host, bytes, known);
-    if (pool->memory == MR_MEMORY_PINNED)
-        add(&plan->pinned, bytes, known);
-    if (pool->memory == MR_MEMORY_SHARED)
-        add(&plan->shared, bytes, known);
-    for (size_t i = 0; pool->memory == MR_MEMORY_DEVICE && i < mr_plan_parts(vertex); i++) {
-        int device = mr_plan_part(vertex, i);
-        add(device ? &plan->devices[device].memory : &plan->host, bytes, known);
-    }
-}
-
-/* What stages and libraries have on CUDA devices beside pools. */
-static void add_others(mr_plan *plan, const mr_plan_vertex *vertex) {
-    bool known = vertex->library_bytes != MR_BYTES_UNKNOWN;
-    uint64_t bytes = known ? times((uint64_t)vertex->library_bytes, (uint64_t)vertex->instances) : 0;
-    for (size_t i = 0; i < mr_plan_parts(vertex); i++) {
-        mr_plan_device *device = &plan->devices[mr_plan_part(vertex, i)];
-        if (!mr_plan_is_cuda(device))
-            continue;
-        add(&device->memory, times(vertex->constant_bytes, (uint64_t)vertex->instances), true);
-        if (vertex->library_bytes)
-            add(&device->libraries, bytes, known);
-    }
-}
-
-/* ---- ZeroMQ's queues ------------------------------------------------------------------------------------------- */
-
-/* A message in the hands of libzmq beside what frames of it hold: its envelope, and the message's own header. */
-enum { MESSAGE_BYTES = 1024 };
-
-/* What libzmq holds of a cut beside pools. At the giving end it is what was sent and is not settled, of all takers
- * together: one window, whose payload is copied where it is compressed or not in one piece. Payload in shared memory
- * does not come there. At the taking end it is what was granted to each giving process (transport/cut_in.c: credit for
- * MR_CUT_CREDIT windows) beyond the window that the pool of the cut's end has. A peer's message of which an end never
- * comes is not in this, see README. */
-static void add_queues(mr_plan *plan, const mr_plan_cut *entry, int node) {
-    const mr_cut *cut = entry->cut;
-    bool known = cut->shared_memory || cut->window_bytes > 0;
-    uint64_t payload = cut->shared_memory ? 0 : cut->window_bytes;
-    uint64_t window = plus(payload, times((uint64_t)cut->window, MESSAGE_BYTES));
-    uint64_t givers = (uint64_t)plan->nodes[entry->from].replicas;
-    if (entry->from == node)
-        add(&plan->queues, window, known);
-    if (entry->to == node)
-        add(&plan->queues, times(window, (MR_CUT_CREDIT - 1) * givers), known);
-}
-
-/* What one process of a node takes. */
-static void add_up_node(mr_plan *plan, int node) {
-    plan->host = plan->pinned = plan->shared = plan->queues = (mr_plan_bytes){0};
-    for (size_t i = 0; i < plan->cut_count; i++)
-        add_queues(plan, &plan->cuts[i], node);
-    for (size_t d = 0; d < plan->device_count; d++)
-        plan->devices[d].memory = plan->devices[d].libraries = (mr_plan_bytes){0};
-    for (size_t v = 0; v < plan->vertex_count; v++) {
-        const mr_plan_vertex *vertex = &plan->vertices[v];
-        if (vertex->node != node)
-            continue;
-        for (size_t i = 0; i < vertex->output_count; i++)
-            add_pool(plan, vertex, &vertex->pools[i]);
-        add_pool(plan, vertex, &vertex->scratch);
-        add_pool(plan, vertex, &vertex->staging);
-        add_pool(plan, vertex, &vertex->pinned);
-        add_others(plan, vertex);
-        for (size_t i = 0; i < mr_plan_parts(vertex); i++)
-            plan->devices[mr_plan_part(vertex, i)].used = true;
-    }
-    plan->devices[0].memory =
-        (mr_plan_bytes){.bytes = plus(plus(plan->host.bytes, plan->pinned.bytes),
-                                      plus(plan->shared.bytes, plan->queues.bytes)),
-                        .unknown = plan->host.unknown || plan->pinned.unknown || plan->shared.unknown ||
-                                   plan->queues.unknown};
-}
-
-static void raise(mr_plan_bytes *most, const mr_plan_bytes *other) {
-    most->bytes = other->bytes > most->bytes ? other->bytes : most->bytes;
-    most->unknown = most->unknown || other->unknown;
-}
-
-/* Of a plan of all nodes, the most that any one process takes: they need not be on one machine. */
-static int add_up_all(mr_plan_builder *b) {
-    mr_plan *plan = b->plan;
-    mr_plan_bytes host = {0}, pinned = {0}, shared = {0}, queues = {0};
-    mr_plan_bytes *most = mr_arena_array(b->arena, plan->device_count, sizeof *most);
-    mr_plan_bytes *libraries = mr_arena_array(b->arena, plan->device_count, sizeof *libraries);
-    if (!most || !libraries)
-        return MR_ERROR_MEMORY;
-    for (int n = 0; n < (int)plan->node_count; n++) {
-        mr_plan_bytes *devices = mr_arena_array(b->arena, plan->device_count, sizeof *devices);
-        if (!devices)
-            return MR_ERROR_MEMORY;
-        add_up_node(plan, n);
-        plan->nodes[n].devices = devices;
-        plan->nodes[n].host = plan->host;
-        plan->nodes[n].pinned = plan->pinned;
-        plan->nodes[n].shared = plan->shared;
-        plan->nodes[n].queues = plan->queues;
-        raise(&host, &plan->host);
-        raise(&pinned, &plan->pinned);
-        raise(&shared, &plan->shared);
-        raise(&queues, &plan->queues);
-        for (size_t d = 0; d < plan->device_count; d++) {
-            devices[d] = plan->devices[d].memory;
-            raise(&most[d], &plan->devices[d].memory);
-            raise(&libraries[d], &plan->devices[d].libraries);
-        }
-    }
-    plan->host = host;
-    plan->pinned = pinned;
-    plan->shared = shared;
-    plan->queues = queues;
-    for (size_t d = 0; d < plan->device_count; d++) {
-        plan->devices[d].memory = most[d];
-        plan->devices[d].libraries = libraries[d];
-    }
-    return MR_OK;
 }
 
 /* ---- limits ---------------------------------------------------------------------------------------------------- */
@@ -336,10 +221,10 @@ static void offer(saving *best, const char *stage, const char *key, int value, u
 static void offer_calls(saving *best, const mr_plan_vertex *stage, uint64_t bytes) {
     if (stage->copy || stage->is_source)
         return;
-    uint64_t each = times(bytes, (uint64_t)stage->instances), calls = (uint64_t)stage->in_flight,
+    uint64_t each = mr_plan_times(bytes, (uint64_t)stage->instances), calls = (uint64_t)stage->in_flight,
              batch = (uint64_t)stage->batch;
-    offer(best, stage->id, "in_flight", stage->in_flight, times((calls - 1) * batch, each));
-    offer(best, stage->id, "batch", stage->batch, times((batch - 1) * calls, each));
+    offer(best, stage->id, "in_flight", stage->in_flight, mr_plan_times((calls - 1) * batch, each));
+    offer(best, stage->id, "batch", stage->batch, mr_plan_times((batch - 1) * calls, each));
 }
 
 static bool lies_on(const mr_plan_vertex *vertex, const mr_plan_pool *pool, int device) {
@@ -360,7 +245,7 @@ static void offer_holders(const mr_plan_builder *b, int v, int port, uint64_t by
         if (link->from_port != port || to->copy)
             continue;
         uint64_t sources = b->plan->vertices[v].source_count;
-        offer(best, to->id, "queue", to->queue, times((uint64_t)(to->queue - 1) * sources, bytes));
+        offer(best, to->id, "queue", to->queue, mr_plan_times((uint64_t)(to->queue - 1) * sources, bytes));
         offer_calls(best, to, bytes);
     }
 }
@@ -417,7 +302,7 @@ static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t lib
     else
         snprintf(hint, sizeof hint, "%s", device->lower ? device->lower : "put some of its stages on another device");
     mr_value_print_about(device->memory.bytes, needed, sizeof needed);
-    mr_value_print_about(plus(device->memory.bytes, libraries) - most, missing, sizeof missing);
+    mr_value_print_about(mr_plan_plus(device->memory.bytes, libraries) - most, missing, sizeof missing);
     mr_value_print_about(most, has, sizeof has);
     if (libraries)
         snprintf(beside, sizeof beside, " and libraries %s", mr_value_print_about(libraries, others, sizeof others));
@@ -430,7 +315,7 @@ static void check_limit(mr_plan_builder *b, int d) {
     uint64_t most = mr_plan_most_bytes(device), has = device->memory_bytes, libraries = device->libraries.bytes;
     if (most && device->memory.bytes > most)
         refuse_memory(b, d, most, 0);
-    else if (has && plus(device->memory.bytes, libraries) > has)
+    else if (has && mr_plan_plus(device->memory.bytes, libraries) > has)
         refuse_memory(b, d, has, libraries);
     else if (device->limit_bytes && device->memory.unknown)
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, device->mark,
@@ -439,15 +324,8 @@ static void check_limit(mr_plan_builder *b, int d) {
 }
 
 int mr_plan_memory(mr_plan_builder *b) {
-    if (mr_plan_pools(b))
+    if (mr_plan_pools(b) || mr_plan_account(b))
         return MR_ERROR_MEMORY;
-    if (b->plan->node_count > 0 && add_up_all(b))
-        return MR_ERROR_MEMORY;
-    if (b->plan->node >= 0) {
-        for (size_t d = 1; d < b->plan->device_count; d++)
-            b->plan->devices[d].used = false;
-        add_up_node(b->plan, b->plan->node);
-    }
     for (int d = 0; d < (int)b->plan->device_count; d++) {
         if (find_lower(b, d))
             return MR_ERROR_MEMORY;

@@ -75,24 +75,37 @@ static bool holds_results(const mr_plan_vertex *vertex) {
     return more;
 }
 
-/* What `to` and all behind it that its frames pass into may hold of what comes over `edge`. `behind`: of payloads, or,
- * with `results`, of results. */
-static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind, bool results) {
+/* What is counted of the places behind a stage. */
+typedef struct counting {
+    bool results; /* those that hold results; else payloads */
+    bool least;   /* only those that are needed for the pipeline to get on */
+} counting;
+
+/* A stage gets on with one call, and in its queue what the next one takes. Not less than planned where frames wait for
+ * others: before a join, and at a cut until the other end has settled them. */
+static bool needs_less(const mr_plan_vertex *to) {
+    return to->input_count <= 1 && !mr_cut_of(to->type, to->options);
+}
+
+/* What `to` and all behind it that its frames pass into may hold of what comes over `edge`. `behind`: of the same
+ * counting. */
+static holding held_by(const mr_plan_builder *b, const mr_plan_edge *edge, const holding *behind, counting of) {
     const mr_plan_vertex *to = &b->plan->vertices[edge->to];
-    int64_t calls = (int64_t)to->in_flight * to->batch;
-    holding held = {.per_source = to->queue};
+    bool less = of.least && needs_less(to);
+    int64_t calls = less ? to->batch : (int64_t)to->in_flight * to->batch;
+    holding held = {.per_source = less && to->batch < to->queue ? to->batch : to->queue};
     *(to->entry == MR_ENTRY_PER_SOURCE ? &held.per_source : &held.in_all) += calls;
-    if (results ? !to->copy : passes_through(to, carried(b, edge))) {
+    if (of.results ? !to->copy : passes_through(to, carried(b, edge))) {
         held.per_source += behind[edge->to].per_source;
         held.in_all += behind[edge->to].in_all;
     }
     return held;
 }
 
-static holding held_behind(const mr_plan_builder *b, int v, const holding *behind, bool results) {
+static holding held_behind(const mr_plan_builder *b, int v, const holding *behind, counting of) {
     holding sum = {0};
     for (int i = b->out.start[v]; i < b->out.start[v + 1]; i++) {
-        holding held = held_by(b, &b->plan->edges[b->out.item[i]], behind, results);
+        holding held = held_by(b, &b->plan->edges[b->out.item[i]], behind, of);
         sum.per_source = cap(sum.per_source + held.per_source);
         sum.in_all = cap(sum.in_all + held.in_all);
     }
@@ -138,29 +151,72 @@ static void lengthen_behind_several(mr_plan_builder *b) {
     }
 }
 
+/* By vertex. */
+typedef struct holdings {
+    holding *payloads, *results, *least_payloads, *least_results;
+} holdings;
+
+static int make_holdings(mr_plan_builder *b, holdings *all) {
+    holding **const each[] = {&all->payloads, &all->results, &all->least_payloads, &all->least_results};
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        if (!(*each[i] = mr_arena_array(b->arena, (size_t)b->count, sizeof(holding))))
+            return MR_ERROR_MEMORY;
+    return MR_OK;
+}
+
+/* No more frames come than the sources have, where all of them know that. */
+static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
+    int64_t sum = 0, largest = 0;
+    for (size_t i = 0; i < vertex->source_count; i++) {
+        int64_t frames = b->plan->vertices[vertex->sources[i]].frames;
+        if (frames <= 0)
+            return MR_PLAN_MOST_BUFFERS;
+        sum = cap(sum + frames);
+        largest = frames > largest ? frames : largest;
+    }
+    return vertex->entry == MR_ENTRY_PER_SOURCE ? cap(largest) : sum;
+}
+
+/* Of a run that is as fast as its slowest stage, queues before that stage are full and those behind it empty; which it
+ * is, nobody knows yet: half of the places between what is needed and what there may be. */
+static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
+    int64_t between = vertex->least_buffers + ((int64_t)vertex->output_buffers - vertex->least_buffers) / 2;
+    int64_t frames = frames_that_come(b, vertex);
+    return (int)(frames < between ? frames : between);
+}
+
+static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
+    mr_plan_vertex *vertex = &b->plan->vertices[v];
+    bool results = holds_results(vertex);
+    bool alone = vertex->is_source || vertex->entry == MR_ENTRY_PER_SOURCE;
+    int64_t sources = alone ? 1 : (int64_t)vertex->source_count;
+    int64_t making = (int64_t)vertex->in_flight * vertex->batch;
+    const holding *behind = results ? &all->results[v] : &all->payloads[v];
+    const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];
+    vertex->output_buffers = (int)cap(vertex->retained + making + held_of(behind, sources));
+    vertex->least_buffers = (int)cap(vertex->retained + vertex->batch + held_of(least, sources));
+    /* What comes over a cut is let in by its window, wherever it is then held. */
+    if (vertex->type == &mr_cut_in_stage)
+        vertex->output_buffers = vertex->least_buffers = vertex->retained;
+    vertex->likely_buffers = count_likely(b, vertex);
+    if (mr_plan_parts(vertex) > 1 && !vertex->copy)
+        vertex->staging.count = count_staging(vertex, making, held_of(&all->payloads[v], sources),
+                                              held_of(&all->results[v], sources));
+}
+
 int mr_plan_sizes(mr_plan_builder *b) {
-    holding *payloads = mr_arena_array(b->arena, (size_t)b->count, sizeof *payloads);
-    holding *results = mr_arena_array(b->arena, (size_t)b->count, sizeof *results);
-    if (!payloads || !results)
+    holdings all;
+    if (make_holdings(b, &all))
         return MR_ERROR_MEMORY;
     lengthen_joins(b);
     lengthen_small(b);
     lengthen_behind_several(b);
     for (int v = b->count - 1; v >= 0; v--) {
-        mr_plan_vertex *vertex = &b->plan->vertices[v];
-        payloads[v] = held_behind(b, v, payloads, false);
-        results[v] = held_behind(b, v, results, true);
-        const holding *behind = holds_results(vertex) ? &results[v] : &payloads[v];
-        bool alone = vertex->is_source || vertex->entry == MR_ENTRY_PER_SOURCE;
-        int64_t sources = alone ? 1 : (int64_t)vertex->source_count;
-        int64_t making = (int64_t)vertex->in_flight * vertex->batch;
-        vertex->output_buffers = (int)cap(vertex->retained + making + held_of(behind, sources));
-        /* What comes over a cut is let in by its window, wherever it is then held. */
-        if (vertex->type == &mr_cut_in_stage)
-            vertex->output_buffers = vertex->retained;
-        if (mr_plan_parts(vertex) > 1 && !vertex->copy)
-            vertex->staging.count =
-                count_staging(vertex, making, held_of(&payloads[v], sources), held_of(&results[v], sources));
+        all.payloads[v] = held_behind(b, v, all.payloads, (counting){0});
+        all.results[v] = held_behind(b, v, all.results, (counting){.results = true});
+        all.least_payloads[v] = held_behind(b, v, all.least_payloads, (counting){.least = true});
+        all.least_results[v] = held_behind(b, v, all.least_results, (counting){.results = true, .least = true});
+        count_buffers(b, v, &all);
     }
     return MR_OK;
 }

@@ -17,12 +17,14 @@ struct mr_pool {
     mr_device *device;
     mr_memory memory;
     mr_slab *slab; /* of shared memory; NULL elsewhere, and where there is none */
-    size_t bytes;
+    size_t bytes;  /* of the largest buffer */
+    uint64_t most; /* bytes of all buffers together at most */
     int count;   /* most buffers */
     int made;    /* buffers that exist */
     int out;     /* buffers in use */
     int holders; /* beside the buffers in use: its owner, until it is released, who waits, and who is inside just now */
     int telling; /* waiters that are being called just now */
+    uint64_t made_bytes, out_bytes;
     bool released;
     mr_buffer *free; /* last in, first out: the warmest comes next */
     mr_waiters waiters; /* each in a mr_pool_wait */
@@ -35,7 +37,15 @@ static void tell_once(void) {
         mr_log(MR_LOG_WARNING, "frames go to other processes as copies: %s", mr_message());
 }
 
+/* A free buffer is given out for what needs at least this part of it. */
+enum { LARGEST_EXCESS = 4 };
+
 int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count) {
+    return mr_pool_create_bounded(pool, device, memory, bytes, count, UINT64_MAX);
+}
+
+int mr_pool_create_bounded(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count,
+                           uint64_t most) {
     mr_pool *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pool");
@@ -44,6 +54,7 @@ int mr_pool_create(mr_pool **pool, mr_device *device, mr_memory memory, size_t b
     made->memory = memory;
     made->bytes = bytes;
     made->count = count > 0 ? count : 1;
+    made->most = most > bytes ? most : bytes;
     made->holders = 1;
     if (memory == MR_MEMORY_SHARED && mr_slab_create(&made->slab, bytes ? bytes : 1, (uint32_t)made->count))
         tell_once();
@@ -56,7 +67,7 @@ static void free_buffer(mr_pool *pool, mr_buffer *buffer) {
     /* Slots go with their slab. */
     if (buffer->memory != MR_MEMORY_SHARED)
         mr_device_free(device, buffer->memory, buffer->data);
-    mr_device_count_bytes(pool->device, pool->memory, -(int64_t)pool->bytes);
+    mr_device_count_bytes(pool->device, pool->memory, -(int64_t)buffer->bytes);
     mr_free(buffer);
 }
 
@@ -100,31 +111,31 @@ void mr_pool_release(mr_pool **pool) {
     let_go(gone);
 }
 
-static int allocate(mr_pool *pool, void **data) {
+static int allocate(mr_pool *pool, size_t bytes, void **data) {
     if (pool->memory != MR_MEMORY_SHARED)
-        return mr_device_allocate(pool->device, pool->memory, pool->bytes, data);
+        return mr_device_allocate(pool->device, pool->memory, bytes, data);
     return pool->slab ? mr_slab_take_slot(pool->slab, data) : MR_ERROR_UNAVAILABLE;
 }
 
-static int make_buffer(mr_pool *pool, mr_buffer **buffer) {
+static int make_buffer(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     mr_buffer *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer");
     void *data = NULL;
     mr_memory memory = pool->memory;
-    int status = allocate(pool, &data);
+    int status = allocate(pool, bytes, &data);
     /* Where memory cannot be pinned or shared, plain memory is only slower. */
     if (status && memory != MR_MEMORY_HOST && memory != MR_MEMORY_DEVICE) {
         memory = MR_MEMORY_HOST;
-        status = mr_device_allocate(mr_device_cpu(), memory, pool->bytes, &data);
+        status = mr_device_allocate(mr_device_cpu(), memory, bytes, &data);
     }
     if (status) {
         mr_free(made);
         return status;
     }
-    mr_device_count_bytes(pool->device, pool->memory, (int64_t)pool->bytes);
+    mr_device_count_bytes(pool->device, pool->memory, (int64_t)bytes);
     made->data = data;
-    made->bytes = pool->bytes;
+    made->bytes = bytes;
     made->memory = memory;
     made->device = memory == MR_MEMORY_HOST || memory == MR_MEMORY_SHARED ? NULL : pool->device;
     made->pool = pool;
@@ -132,16 +143,53 @@ static int make_buffer(mr_pool *pool, mr_buffer **buffer) {
     return MR_OK;
 }
 
-/* Takes a free buffer, or the right to make one (NULL); false where all are in use. */
-static bool take(mr_pool *pool, mr_buffer **buffer) {
+/* ---- taking ---------------------------------------------------------------------------------------------------- */
+
+/* Only plain memory is worth making anew where a buffer is far too large: others take long to allocate. */
+static bool suits(const mr_pool *pool, const mr_buffer *buffer, size_t bytes) {
+    return buffer->bytes >= bytes && (pool->memory != MR_MEMORY_HOST || buffer->bytes / LARGEST_EXCESS <= bytes);
+}
+
+/* Takes the free buffer out of the list that was used last of those that suit; NULL: there is none. With the lock. */
+static mr_buffer *find(mr_pool *pool, size_t bytes) {
+    for (mr_buffer **at = &pool->free; *at; at = &(*at)->next) {
+        mr_buffer *found = *at;
+        if (!suits(pool, found, bytes))
+            continue;
+        *at = found->next;
+        return found;
+    }
+    return NULL;
+}
+
+static bool may_make(const mr_pool *pool, size_t bytes) {
+    return pool->made < pool->count && pool->made_bytes <= pool->most && bytes <= pool->most - pool->made_bytes;
+}
+
+/* Frees unused buffers until another of that size may be made. With the lock, so that no other is made before. */
+static void make_room(mr_pool *pool, size_t bytes) {
+    while (pool->free && !may_make(pool, bytes)) {
+        mr_buffer *unused = pool->free;
+        pool->free = unused->next;
+        pool->made--;
+        pool->made_bytes -= unused->bytes;
+        free_buffer(pool, unused);
+    }
+}
+
+/* Takes a free buffer, or the right to make one (NULL); false where there is no room. */
+static bool take(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     pthread_mutex_lock(&pool->lock);
-    *buffer = pool->free;
-    bool some = *buffer || pool->made < pool->count;
-    if (*buffer)
-        pool->free = (*buffer)->next;
-    else if (some)
+    *buffer = find(pool, bytes);
+    if (!*buffer)
+        make_room(pool, bytes);
+    bool some = *buffer || may_make(pool, bytes);
+    if (some && !*buffer) {
         pool->made++;
+        pool->made_bytes += bytes;
+    }
     pool->out += some;
+    pool->out_bytes += !some ? 0 : *buffer ? (*buffer)->bytes : bytes;
     pthread_mutex_unlock(&pool->lock);
     return some;
 }
@@ -153,8 +201,15 @@ int mr_pool_in_use(mr_pool *pool) {
     return out;
 }
 
+/* How many buffers of the largest size fit into so many bytes, of so many. */
+static int most_of(const mr_pool *pool, int count, uint64_t bytes) {
+    uint64_t fit = pool->bytes ? bytes / pool->bytes : UINT64_MAX;
+    return fit < (uint64_t)count ? (int)fit : count;
+}
+
 static int free_count(const mr_pool *pool) {
-    return pool->count - pool->out;
+    int left = pool->count - pool->out;
+    return left > 0 && pool->out_bytes < pool->most ? most_of(pool, left, pool->most - pool->out_bytes) : 0;
 }
 
 static int wanted_by(const mr_waiter *waiter) {
@@ -190,12 +245,13 @@ static void tell_and_let_go(mr_pool *pool) {
 void mr_pool_replace(mr_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     pool->count++;
+    pool->most = pool->most > UINT64_MAX - pool->bytes ? UINT64_MAX : pool->most + pool->bytes;
     pool->holders++;
     tell_and_let_go(pool);
 }
 
-/* Gives a buffer back or, with NULL, the right to make one. */
-static void give_back(mr_pool *pool, mr_buffer *buffer) {
+/* Gives a buffer back or, with NULL, the right to make one of that size. */
+static void give_back(mr_pool *pool, mr_buffer *buffer, size_t bytes) {
     if (buffer)
         mr_device_reuse(pool->device, buffer->data);
     pthread_mutex_lock(&pool->lock);
@@ -209,23 +265,31 @@ static void give_back(mr_pool *pool, mr_buffer *buffer) {
         pool->free = buffer;
     } else {
         pool->made--;
+        pool->made_bytes -= bytes;
     }
     pool->out--;
+    pool->out_bytes -= bytes;
     tell_and_let_go(pool);
 }
 
 void mr_pool_take_back(mr_pool *pool, mr_buffer *buffer) {
-    give_back(pool, buffer);
+    give_back(pool, buffer, buffer->bytes);
 }
 
 int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
+    return mr_pool_acquire_bytes(pool, pool->bytes, buffer);
+}
+
+int mr_pool_acquire_bytes(mr_pool *pool, size_t bytes, mr_buffer **buffer) {
     mr_buffer *taken = NULL;
-    if (!take(pool, &taken))
+    /* Slots of a slab are of one size. */
+    bytes = pool->memory == MR_MEMORY_SHARED ? pool->bytes : bytes;
+    if (!take(pool, bytes, &taken))
         return MR_ERROR_AGAIN;
     if (!taken) {
-        int status = make_buffer(pool, &taken);
+        int status = make_buffer(pool, bytes, &taken);
         if (status) {
-            give_back(pool, NULL);
+            give_back(pool, NULL, bytes);
             return status;
         }
     }
@@ -239,14 +303,15 @@ int mr_pool_acquire(mr_pool *pool, mr_buffer **buffer) {
 int mr_pool_fill(mr_pool *pool, int *made) {
     int status = MR_OK;
     pthread_mutex_lock(&pool->lock);
-    while (!status && pool->made < pool->count) {
+    while (!status && may_make(pool, pool->bytes)) {
         mr_buffer *fresh = NULL;
-        status = make_buffer(pool, &fresh);
+        status = make_buffer(pool, pool->bytes, &fresh);
         if (status)
             continue;
         fresh->next = pool->free;
         pool->free = fresh;
         pool->made++;
+        pool->made_bytes += pool->bytes;
     }
     if (made)
         *made = pool->made;
@@ -258,7 +323,8 @@ int mr_pool_fill(mr_pool *pool, int *made) {
 static bool add_waiter(mr_pool *pool, int count, mr_pool_wait *wait, mr_waiter_function *function, void *context) {
     pthread_mutex_lock(&pool->lock);
     /* More than there will ever be would never come. */
-    wait->free_count = count < pool->count ? count : pool->count;
+    int ever = most_of(pool, pool->count, pool->most);
+    wait->free_count = count < ever ? count : ever;
     bool waits = wait->free_count > free_count(pool);
     if (!waits)
         mr_waiters_remove(&pool->waiters, &wait->waiter);
@@ -307,6 +373,13 @@ int mr_pool_free_count(const mr_pool *pool) {
     int count = free_count(pool);
     pthread_mutex_unlock(&locked->lock);
     return count;
+}
+
+void mr_pool_widen(mr_pool *pool, size_t bytes, uint64_t most) {
+    pthread_mutex_lock(&pool->lock);
+    pool->bytes = bytes > pool->bytes ? bytes : pool->bytes;
+    pool->most = most > pool->most ? most : pool->most;
+    pthread_mutex_unlock(&pool->lock);
 }
 
 size_t mr_pool_buffer_bytes(const mr_pool *pool) {

@@ -21,6 +21,15 @@ void mr_pool_notify(mr_pool *pool, int free_count, mr_pool_wait *wait, mr_waiter
  * function. */
 void mr_pool_forget(mr_pool_wait *wait);
 
+/* As mr_pool_create, for buffers of several sizes, of which all together take `most` bytes at most: those that are free
+ * make room for others. `bytes` is the size of the largest; waiting is for room for that. */
+int mr_pool_create_bounded(mr_pool **pool, mr_device *device, mr_memory memory, size_t bytes, int count,
+                           uint64_t most);
+/* As mr_pool_acquire, for a buffer of at least `bytes`, which must not be more than the largest size. */
+int mr_pool_acquire_bytes(mr_pool *pool, size_t bytes, mr_buffer **buffer);
+/* Larger buffers are needed than the pool was made for, or more bytes of them. Not for shared memory. */
+void mr_pool_widen(mr_pool *pool, size_t bytes, uint64_t most);
+
 /* A buffer in use will not come back before the end: another may take its place. */
 void mr_pool_replace(mr_pool *pool);
 

@@ -109,6 +109,9 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
         .threads = vertex->threads,
         .batch = vertex->batch > 1 ? vertex->batch : 1,
         .output_buffers = vertex->output_buffers,
+        .output_least = vertex->least_buffers - vertex->retained,
+        .output_largest = vertex->output_count ? (size_t)vertex->pools[0].bytes : 0,
+        .output_most_bytes = vertex->output_count ? vertex->pools[0].most : 0,
         .flow = made,
     };
     if (create_parts(made) || create_entries(made) || create_slots(made)) {

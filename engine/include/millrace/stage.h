@@ -122,6 +122,8 @@ typedef struct mr_planned_input {
     bool settled;              /* while planning: false where a choice stands before, which may still narrow it */
     const mr_planned_result *results; /* that all of it carries, newest first */
     bool more_results;         /* it may carry others that are not known */
+    int64_t mean_pixels;       /* of its pictures, or those that its packets decode to, on average; 0: not known */
+    int references;            /* packets: most pictures that their decoder keeps for those to come; 0: not known */
 } mr_planned_input;
 
 /* One output port, as a stage type answers. */
@@ -139,7 +141,11 @@ typedef struct mr_planned_output {
     const char *unfixed;       /* with `chosen`: what to write where nothing behind says what it takes; may be NULL */
     const mr_planned_result *results; /* those of input 0 unless the stage says more (mr_promise_result) */
     bool more_results;         /* it may carry others that are not known */
+    int64_t mean_pixels;       /* as of an input */
+    int references;            /* as of an input */
     size_t buffer_bytes;       /* of one buffer, where the stage needs more than `set` tells (padding); else 0 */
+    size_t buffer_mean_bytes;  /* of one buffer on average, where they differ: then a pool of the stage's own takes no
+                                  more than mr_stage.output_most_bytes; else 0 */
     bool own_pool;             /* on the processors its frames lie in a pool that the stage makes for itself, as
                                   mr_stage.output_* say */
     bool lent;                 /* its frames may lie in host memory that others than its pool gave, a library's or the
@@ -217,6 +223,9 @@ struct mr_stage {
     int batch;
     mr_device *device;
     int output_buffers;          /* buffers planned for output 0 of this instance, `retained` included */
+    int output_least;            /* of them: as many as those behind need to get on; without those `retained` */
+    size_t output_largest;       /* bytes of one of them at most, as planned; 0: not known */
+    uint64_t output_most_bytes;  /* of all of them together at most, as planned */
     mr_memory output_memory;     /* where buffers of output 0 lie, and whose memory that is: for a stage with pools of
                                     its own */
     mr_device *output_device;
