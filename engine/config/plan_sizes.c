@@ -178,11 +178,13 @@ static int64_t frames_that_come(const mr_plan_builder *b, const mr_plan_vertex *
 }
 
 /* Of a run that is as fast as its slowest stage, queues before that stage are full and those behind it empty; which it
- * is, nobody knows yet: half of the places between what is needed and what there may be. */
+ * is, nobody knows yet: half of all places. Payload that lies in the other process's memory takes none here. */
 static int count_likely(const mr_plan_builder *b, const mr_plan_vertex *vertex) {
-    int64_t between = vertex->least_buffers + ((int64_t)vertex->output_buffers - vertex->least_buffers) / 2;
-    int64_t frames = frames_that_come(b, vertex);
-    return (int)(frames < between ? frames : between);
+    const mr_cut *cut = mr_cut_of(vertex->type, vertex->options);
+    int64_t half = ((int64_t)vertex->output_buffers + 1) / 2, frames = frames_that_come(b, vertex);
+    if (cut && cut->shared_memory)
+        return 0;
+    return (int)(frames < half ? frames : half);
 }
 
 static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {

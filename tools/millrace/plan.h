@@ -56,6 +56,9 @@ int mr_plan_refuse_external(const mr_plan *plan);
 
 /* plan_text.c: tables no wider than `width`. MR_OK or MR_ERROR_MEMORY. */
 int mr_plan_print(const mr_plan *plan, int width, FILE *stream);
+/* plan_memory.c: every row of the account of memory, with its sums; and as a member of one JSON object. */
+int mr_plan_print_account(const mr_plan *plan, int width, FILE *stream);
+void mr_plan_put_account(yajl_gen json, const mr_plan *plan);
 /* plan_nodes.c: cuts, and what each process needs; nothing where there are no nodes. */
 int mr_plan_print_cuts(const mr_plan *plan, int width, FILE *stream);
 void mr_plan_print_needs(const mr_plan *plan, int node, int width, FILE *stream);

@@ -108,6 +108,7 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan *plan, const 
     mr_json_text(json, "device", plan->devices[pool->device].name);
     mr_json_integer(json, "buffers", pool->count);
     put_known(json, "buffer_bytes", (int64_t)pool->bytes);
+    put_known(json, "most_bytes", (int64_t)pool->most);
     mr_json_bool(json, "ahead", pool->ahead);
     yajl_gen_map_close(json);
 }
@@ -232,6 +233,7 @@ static void put_processes(yajl_gen json, const mr_plan *plan) {
 void mr_plan_put_bytes(yajl_gen json, const char *key, const mr_plan_bytes *bound) {
     mr_json_open_map(json, key);
     mr_json_integer(json, "bytes", (int64_t)bound->bytes);
+    mr_json_integer(json, "likely", (int64_t)bound->likely);
     mr_json_bool(json, "unknown", bound->unknown);
     yajl_gen_map_close(json);
 }
@@ -261,6 +263,7 @@ static void put_memory(yajl_gen json, const mr_plan *plan) {
     mr_plan_put_bytes(json, "shared", &plan->shared);
     mr_plan_put_bytes(json, "queues", &plan->queues);
     yajl_gen_map_close(json);
+    mr_plan_put_account(json, plan);
 }
 
 void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {

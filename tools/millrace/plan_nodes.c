@@ -138,9 +138,10 @@ static void print_cut_ends(const mr_plan *plan, int node, int width, FILE *strea
 }
 
 static void print_bound(const char *what, const mr_plan_bytes *most, int width, FILE *stream) {
-    char text[MR_WORDS];
+    char text[MR_WORDS], likely[MR_WORDS];
     if (most->bytes)
-        mr_print_wrapped(width, stream, "  %s: at most %s%s", what, mr_words_bytes(most->bytes, text),
+        mr_print_wrapped(width, stream, "  %s: at most %s, likely %s%s", what, mr_words_bytes(most->bytes, text),
+                         mr_words_bytes(most->likely, likely),
                          most->unknown ? ", and frames of unknown size" : "");
     else if (most->unknown)
         mr_print_wrapped(width, stream, "  %s: of a size that is not known", what);

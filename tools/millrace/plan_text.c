@@ -213,8 +213,6 @@ static void add_link(mr_table *table, const mr_plan *plan, const mr_plan_edge *f
     else
         mr_table_add(table, "%d x %zu", consumer->queue, sources);
     mr_table_add(table, "%s", mr_plan_policy_name(consumer->policy));
-    mr_table_add(table, "%s",
-                 bytes_or_none((uint64_t)consumer->queue * sources * mr_plan_edge_bytes(plan, first), text));
 }
 
 static int print_links(const mr_plan *plan, int width, FILE *stream) {
@@ -224,7 +222,6 @@ static int print_links(const mr_plan *plan, int width, FILE *stream) {
                                         {"a frame", .right = true},
                                         {"queue", .right = true},
                                         {.title = "policy"},
-                                        {"memory", .right = true},
                                         {0}};
     mr_table table = {.columns = columns};
     size_t rows = 0, left_out = 0;
@@ -363,15 +360,15 @@ static int print_process(const mr_plan *plan, int node, int width, FILE *stream)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-/* "at most 64 MiB", "none". */
+/* "at most 64 MiB, likely 20 MiB", "none". */
 static const char *bound_text(const mr_plan_bytes *bound, char text[NAME]) {
-    char bytes[MR_WORDS];
+    char bytes[MR_WORDS], likely[MR_WORDS];
     const char *unknown = bound->unknown ? "frames of a size that is not known" : "none";
     if (!bound->bytes)
         snprintf(text, NAME, "%s", unknown);
     else
-        snprintf(text, NAME, "at most %s%s%s", mr_words_bytes(bound->bytes, bytes), bound->unknown ? ", and " : "",
-                 bound->unknown ? unknown : "");
+        snprintf(text, NAME, "at most %s, likely %s%s%s", mr_words_bytes(bound->bytes, bytes),
+                 mr_words_bytes(bound->likely, likely), bound->unknown ? ", and " : "", bound->unknown ? unknown : "");
     return text;
 }
 
@@ -429,6 +426,8 @@ int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
         mr_print_wrapped(width, stream,
                          "and one process that starts these and watches over them; where it keeps checkpoints "
                          "for them, they have one thread more");
+    fputc('\n', stream);
+    status = status ? status : mr_plan_print_account(plan, width, stream);
     print_memory(plan, width, stream);
     return status;
 }
