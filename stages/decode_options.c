@@ -73,11 +73,12 @@ static int retained_by(const mr_planned_input *packets, int threads) {
     return (packets->references ? packets->references : MOST_REFERENCES) + 2 * (one ? 1 : threads);
 }
 
-/* A share of the largest buffer; 0 where all pictures are as large. */
-static size_t mean_bytes(const mr_planned_input *packets, const mr_planned_output *output) {
+/* A share of the largest buffer, which holds `max_pixels` where sizes are open; 0 where all pictures are as large. */
+static size_t mean_bytes(const mr_planned_input *packets, int64_t max_pixels, size_t largest_bytes) {
     double largest = (double)packets->set.width.max * (double)packets->set.height.max;
     double mean = (double)packets->mean_pixels;
-    return mean > 0 && mean < largest ? (size_t)(mean / largest * (double)output->buffer_bytes) : 0;
+    largest = largest > 0 ? largest : (double)max_pixels;
+    return mean > 0 && mean < largest ? (size_t)(mean / largest * (double)largest_bytes) : 0;
 }
 
 /* What the container announces; a stream may say otherwise later, which its frames then do too. */
@@ -91,7 +92,7 @@ static void expect_pictures(mr_negotiation *negotiation) {
     if (strcmp(negotiation->device, "cpu") != 0 && from->hardware != MR_HARDWARE_OFF)
         mr_decode_device_widen(&output->set);
     output->buffer_bytes = mr_picture_pool_bytes(packet->codec, &output->set, from->max_pixels);
-    output->buffer_mean_bytes = mean_bytes(&negotiation->inputs[0], output);
+    output->buffer_mean_bytes = mean_bytes(&negotiation->inputs[0], from->max_pixels, output->buffer_bytes);
     output->mean_pixels = negotiation->inputs[0].mean_pixels;
     output->own_pool = true;
     output->lent = !mr_picture_pool_suits(packet->codec);

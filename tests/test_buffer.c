@@ -56,6 +56,96 @@ static void a_pool_gives_what_it_has_and_no_more(void **state) {
     assert_null(pool);
 }
 
+static mr_buffer *acquire_bytes(mr_pool *pool, size_t bytes) {
+    mr_buffer *buffer = NULL;
+    assert_int_equal(mr_pool_acquire_bytes(pool, bytes, &buffer), MR_OK);
+    assert_true(buffer->bytes >= bytes);
+    return buffer;
+}
+
+/* Sizes are mixed; all together stay within 2000 bytes, and what is free makes room. */
+static void a_bounded_pool_never_takes_more_bytes(void **state) {
+    (void)state;
+    mr_pool *pool;
+    mr_buffer *none = NULL;
+    atomic_int room = 0;
+    assert_int_equal(mr_pool_create_bounded(&pool, mr_device_cpu(), MR_MEMORY_HOST, 1000, 10, 2000), MR_OK);
+    assert_int_equal(mr_pool_free_count(pool), 2);
+    mr_buffer *large = acquire_bytes(pool, 1000), *small = acquire_bytes(pool, 100), *other = acquire_bytes(pool, 900);
+    assert_int_equal(mr_pool_free_count(pool), 0);
+    assert_int_equal(mr_pool_acquire_bytes(pool, 1, &none), MR_ERROR_AGAIN);
+    /* One of 100 bytes is no room for the largest. */
+    assert_int_equal(mr_pool_notify(pool, 1, count_call, &room), MR_OK);
+    mr_buffer_unref(&small);
+    assert_int_equal(room, 0);
+    assert_int_equal(mr_pool_acquire_bytes(pool, 101, &none), MR_ERROR_AGAIN);
+    mr_buffer_unref(&other);
+    assert_int_equal(room, 1);
+    assert_int_equal(mr_pool_free_count(pool), 1);
+    /* The one of 900 is given out again, but not for what is far smaller: it goes, and with it its bytes. */
+    mr_buffer *again = acquire_bytes(pool, 300);
+    assert_int_equal(again->bytes, 900);
+    mr_buffer_unref(&again);
+    again = acquire_bytes(pool, 200);
+    assert_int_equal(again->bytes, 200);
+    mr_buffer_unref(&again);
+    mr_buffer_unref(&large);
+    large = acquire_bytes(pool, 1000);
+    other = acquire_bytes(pool, 1000);
+    assert_int_equal(mr_pool_acquire_bytes(pool, 1, &none), MR_ERROR_AGAIN);
+    mr_buffer_unref(&large);
+    mr_buffer_unref(&other);
+    mr_pool_release(&pool);
+}
+
+static void a_pool_may_be_widened(void **state) {
+    (void)state;
+    mr_pool *pool;
+    mr_buffer *none = NULL;
+    assert_int_equal(mr_pool_create_bounded(&pool, mr_device_cpu(), MR_MEMORY_HOST, 100, 4, 400), MR_OK);
+    mr_buffer *small = acquire(pool);
+    mr_pool_widen(pool, 250, 0);
+    assert_int_equal(mr_pool_buffer_bytes(pool), 250);
+    assert_int_equal(mr_pool_free_count(pool), 1);
+    mr_buffer *large = acquire(pool);
+    assert_int_equal(large->bytes, 250);
+    assert_int_equal(mr_pool_acquire(pool, &none), MR_ERROR_AGAIN);
+    mr_pool_widen(pool, 250, 600);
+    mr_buffer *more = acquire(pool);
+    assert_int_equal(mr_pool_free_count(pool), 0);
+    mr_buffer_unref(&small);
+    mr_buffer_unref(&large);
+    mr_buffer_unref(&more);
+    mr_pool_release(&pool);
+}
+
+/* Whatever is taken and given back, what the device counts stays within the bound. */
+static void what_is_counted_stays_within_the_bound(void **state) {
+    (void)state;
+    enum { HELD = 16, MOST = 5000 };
+    mr_pool *pool;
+    mr_buffer *held[HELD] = {0};
+    mr_device *device = NULL;
+    uint64_t random = 7;
+    assert_int_equal(mr_device_open(&device, "sim:0", 1, false), MR_OK);
+    assert_int_equal(mr_pool_create_bounded(&pool, device, MR_MEMORY_PINNED, 1000, HELD, MOST), MR_OK);
+    for (int i = 0; i < 20000; i++) {
+        random = random * 6364136223846793005 + 1442695040888963407;
+        size_t which = random >> 60, bytes = 1 + (random >> 20) % 1000;
+        if (held[which])
+            mr_buffer_unref(&held[which]);
+        else
+            mr_pool_acquire_bytes(pool, bytes, &held[which]);
+    }
+    uint64_t most = mr_device_most_bytes(device, MR_MEMORY_PINNED);
+    assert_true(most <= MOST);
+    assert_true(most > MOST / 2);
+    for (int i = 0; i < HELD; i++)
+        mr_buffer_unref(&held[i]);
+    mr_pool_release(&pool);
+    mr_device_destroy(&device);
+}
+
 static void buffers_outlive_the_release_of_their_pool(void **state) {
     (void)state;
     mr_pool *pool;
@@ -306,6 +396,9 @@ static void a_pool_may_be_released_while_others_give_back(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pool_gives_what_it_has_and_no_more),
+        cmocka_unit_test(a_bounded_pool_never_takes_more_bytes),
+        cmocka_unit_test(a_pool_may_be_widened),
+        cmocka_unit_test(what_is_counted_stays_within_the_bound),
         cmocka_unit_test(buffers_outlive_the_release_of_their_pool),
         cmocka_unit_test(a_waiter_is_called_once_when_enough_came_back),
         cmocka_unit_test(any_number_may_wait_for_a_pool),

@@ -94,6 +94,10 @@ static void numbers_are_decided(void **state) {
     assert_int_equal(small->output_buffers, 6 + 2 * 4 + 2 * 8);
     assert_int_equal(open->output_buffers, 3 + 2 + 4 + 6);
     assert_int_equal(vertex(plan, "lobby")->output_buffers, 2 + 6 + 2);
+    /* To get on: one call in each stage, and in the queue what the next call takes, a batch of 8 or what fits of it. */
+    assert_int_equal(learn->least_buffers, 8 + 2 * 1 + 1);
+    assert_int_equal(small->least_buffers, 1 + 2 * 4 + 8);
+    assert_int_equal(open->least_buffers, 3 + 1 + 1 + 1);
     mr_plan_destroy(&plan);
 }
 
@@ -121,6 +125,8 @@ static void joins_have_ports_and_pictures_pass_through(void **state) {
     /* Behind open: keep (4 + 6) and, as it passes pictures on, pair (4 + 2) behind it; shrink (4 + 6); all
      * (4 + 2). */
     assert_int_equal(vertex(plan, "open")->output_buffers, 3 + 2 + (4 + 6) + (4 + 2) + (4 + 6) + (4 + 2));
+    /* At joins frames wait for each other: nothing is taken from those places. */
+    assert_int_equal(vertex(plan, "open")->least_buffers, 3 + 1 + (1 + 1) + (4 + 2) + (1 + 1) + (4 + 2));
     mr_plan_destroy(&plan);
 }
 
