@@ -37,11 +37,11 @@ digest DIGEST
   both     null            1  cpu     up to 2 workers      1          4
   results  jsonl           1  cpu     1 worker             1          2
 
-  from              to       carries        a frame  queue  policy
-  entranc..uilding  shrink   RGB24 640x480  900 KiB      4  block
-  shrink            both     f32 3x224x224  588 KiB      2  drop-oldest
-  clock             both     f32 3x224x224  588 KiB      2  drop-oldest
-  both              results  f32 3x224x224  588 KiB  4 x 2  block
+  from                       to       carries        a frame  queue  policy
+  entrance-of-..th-building  shrink   RGB24 640x480  900 KiB      4  block
+  shrink                     both     f32 3x224x224  588 KiB      2  drop-oldest
+  clock                      both     f32 3x224x224  588 KiB      2  drop-oldest
+  both                       results  f32 3x224x224  588 KiB  4 x 2  block
 
   no copies: every stage reads what the one before it has written
   one process with 4 threads: millrace, mr-signals, mr-worker-0 to mr-worker-1
