@@ -69,13 +69,14 @@ static void a_bounded_pool_never_takes_more_bytes(void **state) {
     mr_pool *pool;
     mr_buffer *none = NULL;
     atomic_int room = 0;
+    mr_pool_wait wait = {0};
     assert_int_equal(mr_pool_create_bounded(&pool, mr_device_cpu(), MR_MEMORY_HOST, 1000, 10, 2000), MR_OK);
     assert_int_equal(mr_pool_free_count(pool), 2);
     mr_buffer *large = acquire_bytes(pool, 1000), *small = acquire_bytes(pool, 100), *other = acquire_bytes(pool, 900);
     assert_int_equal(mr_pool_free_count(pool), 0);
     assert_int_equal(mr_pool_acquire_bytes(pool, 1, &none), MR_ERROR_AGAIN);
     /* One of 100 bytes is no room for the largest. */
-    assert_int_equal(mr_pool_notify(pool, 1, count_call, &room), MR_OK);
+    mr_pool_notify(pool, 1, &wait, count_call, &room);
     mr_buffer_unref(&small);
     assert_int_equal(room, 0);
     assert_int_equal(mr_pool_acquire_bytes(pool, 101, &none), MR_ERROR_AGAIN);
@@ -95,6 +96,7 @@ static void a_bounded_pool_never_takes_more_bytes(void **state) {
     assert_int_equal(mr_pool_acquire_bytes(pool, 1, &none), MR_ERROR_AGAIN);
     mr_buffer_unref(&large);
     mr_buffer_unref(&other);
+    mr_pool_forget(&wait);
     mr_pool_release(&pool);
 }
 
