@@ -14,6 +14,7 @@
 #include "stages/decode_options.h"
 #include "stages/decode_pending.h"
 #include "stages/decode_select.h"
+#include "stages/decode_still.h"
 #include "stages/list.h"
 #include "stages/media_input.h"
 
@@ -45,6 +46,7 @@ typedef struct decode_state {
     uint64_t seq;              /* of `picture` in its epoch */
     mr_selection selection;    /* of this epoch */
     uint64_t packets, pictures; /* of this source: sent, and well decoded */
+    mr_still_notes stills;
     bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
 } decode_state;
 
@@ -110,7 +112,7 @@ static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet) {
 static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
     void (*say)(const mr_stage *, const char *, ...) = state->told ? mr_stage_info : mr_stage_warn;
-    if (packet->media && packet->media->still)
+    if (packet->media && packet->media->still && packet->media->is_file)
         say(self, "%s: %s is damaged", self->source_id, packet->media->path);
     else if (packet->pts_ns != MR_NO_TIME)
         say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);
@@ -184,6 +186,7 @@ static void send(mr_stage *self, mr_io *io, mr_frame *frame) {
     mr_frame *expired = mr_pending_expired(&state->pending, &number);
     if (expired)
         close_receipt(self, io, expired, number);
+    mr_still_note(&state->stills, self, frame);
     number = mr_pending_add(&state->pending, frame);
     state->packets++;
     state->last_dts_ns = frame->dts_ns;
@@ -465,6 +468,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     int answer = state->codec ? drain(self, io) : MR_DONE;
     if (answer)
         return answer;
+    mr_still_sum_up(&state->stills, self);
     if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
                 state->last_error ? mr_av_words(state->last_error) : "no picture was whole");

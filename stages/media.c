@@ -17,7 +17,8 @@ typedef struct media_options {
     int64_t every;
     bool realtime;
     int64_t stream;
-    double rate;
+    double rate, framerate;
+    int64_t start_number;
     int64_t timeout;
     int64_t max_pixels;
 } media_options;
@@ -41,7 +42,8 @@ typedef struct media_state {
 #define FIELD(name) offsetof(media_options, name)
 static const mr_option options[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
-     .help = "a video or image file, a folder of images, a glob, or lavfi: and a graph of test patterns"},
+     .help = "a video or image file, a folder of images, a glob, numbered images such as frames/%03d.png, or lavfi: "
+             "and a graph of test patterns"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder holds one folder for each class; the class goes with every image"},
     {.name = "loop", .kind = MR_OPTION_STRING, .offset = FIELD(loop), .fallback = "false",
@@ -61,7 +63,12 @@ static const mr_option options[] = {
     {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,
      .help = "index of the video stream in the file; -1: the best"},
     {.name = "rate", .kind = MR_OPTION_RATE, .offset = FIELD(rate), .fallback = "25", .min = 0.001, .max = 100000,
-     .help = "images a second of an image folder, which has no times of its own"},
+     .help = "pictures a second of what has no times of its own: images, and streams of joined JPEGs"},
+    {.name = "framerate", .kind = MR_OPTION_RATE, .offset = FIELD(framerate), .fallback = "0", .max = 100000,
+     .help = "the same as rate, as ffmpeg calls it; 0: rate says"},
+    {.name = "start_number", .kind = MR_OPTION_INT, .offset = FIELD(start_number), .fallback = "0", .min = 0,
+     .max = 2147483647,
+     .help = "of numbered images: where they begin; if there is no such file, with one of the four numbers behind it"},
     {.name = "timeout", .kind = MR_OPTION_DURATION, .offset = FIELD(timeout), .fallback = "10s",
      .min = 0, .max = LONGEST_NS,
      .help = "how long opening, and reading one packet, may take; 0: without end"},
@@ -88,7 +95,8 @@ static int64_t parse_loop(const char *text) {
 static mr_reader_params params_of(const media_options *from) {
     return (mr_reader_params){.uri = from->uri, .labels = from->labels, .stream = (int)from->stream,
                               .start_ns = from->start, .end_ns = from->duration ? from->start + from->duration : 0,
-                              .every = (int32_t)from->every, .fps = from->fps, .rate = from->rate,
+                              .every = (int32_t)from->every, .fps = from->fps, .rate = from->framerate > 0 ? from->framerate : from->rate,
+                              .start_number = (int)from->start_number,
                               .timeout_ns = from->timeout, .max_pixels = from->max_pixels};
 }
 
@@ -115,6 +123,8 @@ static int negotiate(mr_negotiation *negotiation) {
     if (!loops)
         return mr_refuse(negotiation, "loop", "loop must be true, false or a count, not \"%s\"", from->loop);
     int status = mr_reader_check(from->uri);
+    if (!status && from->start_number && !av_filename_number_test(from->uri))
+        return mr_refuse(negotiation, "start_number", "start_number is for numbered images, such as frames/%%03d.png");
     if (!status && negotiation->offline)
         return MR_OK;
     mr_av_log_capture();
@@ -243,7 +253,8 @@ const mr_stage_type mr_media_source = {
     .name = "media",
     .summary = "reads video files, image folders and test patterns from disk",
     .help = "Gives the compressed packets of whatever libavformat opens. A folder or a glob is a sequence "
-            "of images in natural order of their names (2.png before 10.png). Times count from the start of "
+            "of images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) "
+            "are read up to the first number that is missing, as ffmpeg reads them. Times count from the start of "
             "the stream, anew in each turn of a loop. Which pictures are wanted (start, duration, every, "
             "fps) is applied by decode.",
     .outputs = outputs,

@@ -3,6 +3,7 @@
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -10,6 +11,7 @@
 #include "stages/media_input.h"
 #include "stages/media_probe.h"
 #include "stages/media_reader.h"
+#include "stages/media_seams.h"
 #include "stages/media_side.h"
 
 /* What is read. Left out on purpose is everything that opens other files or hosts (playlists, concat scripts,
@@ -37,6 +39,7 @@ typedef struct file_reader {
     mr_media *media;
     int64_t origin;  /* the stream's start, in its time base */
     int64_t packets; /* read in this turn */
+    mr_seams seams;
 } file_reader;
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
@@ -61,6 +64,9 @@ static int choose_format(file_reader *reader, const AVInputFormat **format) {
         return mr_fail(MR_ERROR_DATA,
                        "%s: is a playlist or script (%s); those point at other files or hosts and are not followed",
                        path, (*format)->name);
+    /* Pictures joined in one file. */
+    if (mr_input_image_codec(*format))
+        return MR_OK;
     if (!named(*format, readable, sizeof readable / sizeof *readable))
         return mr_fail(MR_ERROR_DATA, "%s: is no video or image that is read (%s)", path, (*format)->long_name);
     return MR_OK;
@@ -73,6 +79,15 @@ static int status_of(const file_reader *reader, int error) {
     return blames_machine && reader->input.avio->error != error ? MR_ERROR_DATA : mr_av_status(error);
 }
 
+/* Joined pictures have no times: without a name of a container around them they come at the rate that is asked for. */
+static int set_rate(AVDictionary **options, const AVInputFormat *format, double rate) {
+    bool timeless = mr_input_image_codec(format) || strcmp(format->name, "mjpeg") == 0;
+    char text[64];
+    AVRational exact = av_d2q(rate, 1000000);
+    snprintf(text, sizeof text, "%d/%d", exact.num, exact.den);
+    return timeless && rate > 0 ? av_dict_set(options, "framerate", text, 0) : 0;
+}
+
 static int open_format(file_reader *reader) {
     const AVInputFormat *input_format = NULL;
     int status = choose_format(reader, &input_format);
@@ -82,7 +97,8 @@ static int open_format(file_reader *reader) {
     AVDictionary *options = NULL;
     reader->format = avformat_alloc_context();
     if (!reader->format || av_dict_set(&options, "protocol_whitelist", "file", 0) < 0 ||
-        av_dict_set(&options, "format_whitelist", input_format->name, 0) < 0) {
+        av_dict_set(&options, "format_whitelist", input_format->name, 0) < 0 ||
+        set_rate(&options, input_format, reader->params.rate) < 0) {
         av_dict_free(&options);
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     }
@@ -220,6 +236,7 @@ static int describe(file_reader *reader) {
     mr_media *media = mr_reader_describe(&reader->params, reader->params.uri, stream->codecpar);
     if (!media)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
+    media->is_file = true;
     AVRational rate = av_guess_frame_rate(reader->format, stream, NULL);
     media->rate_num = rate.num > 0 && rate.den > 0 ? rate.num : 0;
     media->rate_den = media->rate_num ? rate.den : 0;
@@ -271,8 +288,11 @@ static int seek_to_start(file_reader *reader) {
 static int rewind_file(mr_reader *base) {
     file_reader *reader = (file_reader *)base;
     mr_input_set_timeout(&reader->input, reader->params.timeout_ns);
+    /* Where times begin anew in mid-stream, seeking by time leads anywhere. */
+    bool seekable = reader->seams.found == 0 || reader->params.start_ns > 0;
     reader->packets = 0;
-    if (seek_to_start(reader) >= 0)
+    mr_seams_begin(&reader->seams);
+    if (seekable && seek_to_start(reader) >= 0)
         return MR_OK;
     /* Elementary streams and some others cannot seek by time: they are opened again. */
     close_container(reader);
@@ -376,7 +396,8 @@ static int read_file(mr_reader *base, mr_packet *packet) {
     int status = next_packet(reader);
     if (status)
         return status == MR_END ? end_of(reader) : status;
-    packet->flags = flags_of(reader->packet);
+    bool seam = mr_seams_pass(&reader->seams, reader->input.fd, reader->format, reader->stream, reader->packet);
+    packet->flags = flags_of(reader->packet) | (seam ? MR_FRAME_SEAM : 0);
     packet->pts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->pts);
     packet->dts_ns = is_cover(reader->stream) ? 0 : to_ns(reader, reader->packet->dts);
     packet->duration_ns = av_rescale_q(reader->packet->duration, reader->stream->time_base, nanoseconds);
@@ -433,6 +454,7 @@ int mr_reader_open_file(mr_reader **result, const mr_reader_params *params) {
     if (!reader)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
     *reader = (file_reader){.base.type = &file_type, .params = *params, .input.fd = -1, .packet = av_packet_alloc()};
+    mr_seams_begin(&reader->seams);
     int status = reader->packet ? open_container(reader) : mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!status)
         status = describe(reader);

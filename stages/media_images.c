@@ -116,6 +116,7 @@ static mr_media *describe(image_reader *reader, const mr_image_file *file, enum 
         return NULL;
     media->shelf = shelf;
     media->media = (mr_media){.path = file->path,
+                              .is_file = true,
                               .still = true,
                               .label = file->label < 0 ? NULL : shelf->list.label[file->label],
                               .label_index = file->label,
@@ -375,13 +376,15 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     pthread_mutex_init(&shelf->lock, NULL);
     shelf->references = 1;
     *reader = (image_reader){.base.type = &images_type, .params = *params, .shelf = shelf};
-    status = mr_image_list_make(&shelf->list, params->uri, kind, params->labels);
+    status = mr_image_list_make(&shelf->list, params->uri, kind, params->labels, params->start_number);
     if (!status && kind == MR_INPUT_GLOB)
         status = refuse_glob_of_videos(reader);
     if (status) {
         destroy_images(&reader->base);
         return status;
     }
+    if (shelf->list.missing && params->stage)
+        mr_stage_warn(params->stage, "%s is missing: the pictures numbered higher are not read", shelf->list.missing);
     rewind_images(&reader->base);
     *result = &reader->base;
     return MR_OK;

@@ -107,9 +107,10 @@ static int refuse_special(const char *path, mode_t mode) {
 int mr_input_look(const char *path, mr_input_kind *kind) {
     struct stat status;
     if (stat(path, &status)) {
-        if (errno != ENOENT || !strpbrk(path, "*?["))
+        bool numbered = errno == ENOENT && av_filename_number_test(path);
+        if (errno != ENOENT || (!numbered && !strpbrk(path, "*?[")))
             return fail_errno(path, errno);
-        *kind = MR_INPUT_GLOB;
+        *kind = numbered ? MR_INPUT_NUMBERED : MR_INPUT_GLOB;
         return MR_OK;
     }
     if (S_ISDIR(status.st_mode))

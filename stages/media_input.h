@@ -10,9 +10,10 @@
 
 #include "millrace/stage.h"
 
-typedef enum mr_input_kind { MR_INPUT_FILE, MR_INPUT_FOLDER, MR_INPUT_GLOB } mr_input_kind;
+typedef enum mr_input_kind { MR_INPUT_FILE, MR_INPUT_FOLDER, MR_INPUT_GLOB, MR_INPUT_NUMBERED } mr_input_kind;
 
-/* What is at a path. A name with "*", "?" or "[" that is no file is a glob. MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
+/* What is at a path. A name that is no file is a numbered pattern if it has a "%d" or "%03d" in it, and a glob if it
+ * has a "*", "?" or "[". MR_ERROR_NO_INPUT, MR_ERROR_PERMISSION,
  * MR_ERROR_DATA (a FIFO, socket or device). */
 int mr_input_look(const char *path, mr_input_kind *kind);
 

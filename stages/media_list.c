@@ -3,6 +3,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <inttypes.h>
+#include <libavformat/avformat.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +213,41 @@ static int add_glob(mr_image_list *list, const char *pattern) {
     return status;
 }
 
+/* The path of a number; NULL where there is no such file. */
+static char *find_numbered(const char *pattern, int64_t number) {
+    char path[4096];
+    bool made = number <= INT_MAX && av_get_frame_filename2(path, sizeof path, pattern, (int)number, 0) >= 0;
+    return made && has_mode(path, S_IFREG) ? mr_strdup(path) : NULL;
+}
+
+/* Whether there are files with higher numbers, not too far away. */
+static void note_missing(mr_image_list *list, const char *pattern, int64_t number) {
+    enum { FAR = 1000 };
+    char path[4096], *later = NULL;
+    for (int64_t i = 1; !later && i <= FAR; i++)
+        later = find_numbered(pattern, number + i);
+    if (later && av_get_frame_filename2(path, sizeof path, pattern, (int)number, 0) >= 0)
+        list->missing = mr_strdup(path);
+    mr_free(later);
+}
+
+static int add_numbered(mr_image_list *list, const char *pattern, int64_t start) {
+    enum { TRIED = 5 };
+    int64_t number = start;
+    char *path = NULL;
+    while (!(path = find_numbered(pattern, number)) && number < start + TRIED - 1)
+        number++;
+    if (!path)
+        return mr_fail(MR_ERROR_NO_INPUT,
+                       "%s: there is no file for any number from %" PRId64 " to %" PRId64 ": start_number says which is "
+                       "the first", pattern, start, start + TRIED - 1);
+    int status = MR_OK;
+    for (; path && !status; path = find_numbered(pattern, ++number))
+        status = add_file(list, path, -1);
+    note_missing(list, pattern, number);
+    return status;
+}
+
 static int say_empty(const char *path, mr_input_kind kind, bool labels) {
     if (kind == MR_INPUT_GLOB)
         return mr_fail(MR_ERROR_NO_INPUT, "%s: no file matches", path);
@@ -221,13 +259,15 @@ static int say_empty(const char *path, mr_input_kind kind, bool labels) {
                    path);
 }
 
-int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels) {
+int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number) {
     *list = (mr_image_list){0};
     int status;
     if (kind == MR_INPUT_FILE) {
         status = add_file(list, mr_strdup(path), -1);
     } else if (kind == MR_INPUT_GLOB) {
         status = add_glob(list, path);
+    } else if (kind == MR_INPUT_NUMBERED) {
+        status = add_numbered(list, path, start_number);
     } else {
         status = labels ? add_labelled(list, path) : add_folder(list, path, -1);
     }
@@ -237,7 +277,8 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
         mr_image_list_fini(list);
         return status;
     }
-    qsort(list->file, list->count, sizeof *list->file, compare_files);
+    if (kind != MR_INPUT_NUMBERED)
+        qsort(list->file, list->count, sizeof *list->file, compare_files);
     return MR_OK;
 }
 
@@ -246,6 +287,7 @@ void mr_image_list_fini(mr_image_list *list) {
         mr_free(list->file[i].path);
     for (size_t i = 0; i < list->label_count; i++)
         mr_free(list->label[i]);
+    mr_free(list->missing);
     mr_free(list->file);
     mr_free(list->label);
     *list = (mr_image_list){0};

@@ -1,9 +1,10 @@
-/* Lists of image files: of a folder, of labelled folders, or of a glob.
+/* Lists of image files: of a folder, of labelled folders, of a glob, or of a numbered pattern.
  *
  * Files come in natural order: runs of digits compare as numbers ("2.png" before "10.png"), other characters as
  * bytes. Classes of labelled folders are numbered in byte order of their names, as other tools number them; their
  * files come class by class. A folder's hidden files, what is no regular file, and what has no image's extension is
- * left out; a glob takes the regular files that it names.
+ * left out; a glob takes the regular files that it names. A numbered pattern takes what ffmpeg's image2 does: it
+ * begins at the first of five numbers that there is a file for, and ends before the first that there is none for.
  *
  * A list is made and destroyed by one thread; once made it may be read by all. */
 #ifndef MILLRACE_STAGES_MEDIA_LIST_H
@@ -24,10 +25,12 @@ typedef struct mr_image_list {
     size_t count;
     char **label;
     size_t label_count;
+    char *missing;      /* the file before which a numbered pattern ended although others come behind it; or NULL */
 } mr_image_list;
 
-/* MR_ERROR_NO_INPUT (nothing matches), MR_ERROR_DATA (no images), MR_ERROR_PERMISSION, MR_ERROR_MEMORY. */
-int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels);
+/* `start_number` is for numbered patterns. MR_ERROR_NO_INPUT (nothing matches), MR_ERROR_DATA (no images),
+ * MR_ERROR_PERMISSION, MR_ERROR_MEMORY. */
+int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number);
 void mr_image_list_fini(mr_image_list *list);
 
 /* The codec that a name's extension stands for; AV_CODEC_ID_NONE where it is no image's. */

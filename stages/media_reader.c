@@ -1,11 +1,13 @@
 #include "stages/media_reader.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/references.h"
 #include "stages/media_input.h"
 #include "stages/media_list.h"
+#include "stages/media_still.h"
 
 static const char lavfi[] = "lavfi:";
 
@@ -13,7 +15,27 @@ static bool starts_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Whether a file is a still image; those are read whole, without libavformat. */
+/* Whether another picture of that codec follows the first one of the file: then the file is a stream of pictures. */
+static bool holds_stream(const mr_input *input, enum AVCodecID codec) {
+    enum { FIRST_LOOK = 1 << 16, MOST_LOOK = 1 << 28 };
+    bool holds = false;
+    size_t end = 0;
+    for (size_t most = FIRST_LOOK; !end && most <= MOST_LOOK; most *= 4) {
+        uint8_t *head = mr_alloc(most);
+        ssize_t bytes = head ? pread(input->fd, head, most, 0) : 0;
+        end = bytes > 0 ? mr_still_end(codec, head, (size_t)bytes) : 0;
+        uint8_t next[16];
+        ssize_t more = end ? pread(input->fd, next, sizeof next, (off_t)end) : 0;
+        holds = more > 0 && mr_still_begins(codec, next, (size_t)more);
+        mr_free(head);
+        if (bytes < (ssize_t)most)
+            break;
+    }
+    return holds;
+}
+
+/* Whether a file is a still image; those are read whole, without libavformat. As for ffmpeg, what libavformat takes for
+ * one by its name alone (all JPEGs so called) is one, whatever follows its picture. */
 static int look_for_image(const mr_reader_params *params, bool *is_image) {
     const char *path = params->uri;
     const AVInputFormat *format = NULL;
@@ -25,13 +47,14 @@ static int look_for_image(const mr_reader_params *params, bool *is_image) {
     status = mr_input_avio(&input);
     if (!status)
         status = mr_input_probe(&input, path, &format);
+    if (!status) {
+        /* "image2" is libavformat's guess from the name alone. */
+        enum AVCodecID codec = mr_input_image_codec(format);
+        *is_image = codec ? !holds_stream(&input, codec)
+                          : strcmp(format->name, "image2") == 0 && mr_image_codec_by_name(path);
+    }
     mr_input_close(&input);
-    if (status)
-        return status;
-    /* "image2" is libavformat's guess from the name alone. */
-    bool by_name = strcmp(format->name, "image2") == 0 && mr_image_codec_by_name(path);
-    *is_image = by_name || mr_input_image_codec(format) != AV_CODEC_ID_NONE;
-    return MR_OK;
+    return status;
 }
 
 int mr_reader_check(const char *uri) {

@@ -18,7 +18,7 @@
 typedef struct mr_reader mr_reader;
 
 typedef struct mr_reader_params {
-    const char *uri;        /* a file, a folder, a glob, or "lavfi:" and a filter graph */
+    const char *uri;        /* a file, a folder, a glob, a numbered pattern, or "lavfi:" and a filter graph */
     bool labels;            /* a folder of folders, one for each class */
     bool probe;             /* only find out whether it can be read, and survey it: no packet will be asked for */
     int stream;             /* index of the video stream in the container; -1: the best one */
@@ -27,7 +27,8 @@ typedef struct mr_reader_params {
     int64_t loops;          /* how often it will be read; 0: without end. Only for the number of frames to expect */
     int32_t every;
     double fps;             /* 0: all */
-    double rate;            /* images a second of an image list, which has no times of its own */
+    double rate;            /* pictures a second of what has no times of its own: image lists, joined pictures */
+    int start_number;       /* of a numbered pattern: the first number, or one of the four behind it */
     int64_t timeout_ns;
     int64_t max_pixels;
     const mr_stage *stage;  /* NULL while planning */

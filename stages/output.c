@@ -273,5 +273,5 @@ size_t mr_element_text(char text[MR_NUMBER_TEXT], mr_dtype dtype, const uint8_t 
 }
 
 bool mr_frame_is_file(const mr_frame *frame) {
-    return frame->media && frame->media->path && frame->media->still;
+    return frame->media && frame->media->path && frame->media->is_file;
 }

@@ -154,6 +154,8 @@ static mr_media *media_of(mr_stage *self, enum AVCodecID id) {
         codec->codec_type = AVMEDIA_TYPE_VIDEO;
         codec->codec_id = id;
         at->media = mr_reader_describe(&(mr_reader_params){.every = 1}, given->link.endpoint, codec);
+        if (at->media)
+            at->media->still = true;
     }
     avcodec_parameters_free(&codec);
     return at->media ? mr_media_ref(at->media) : NULL;

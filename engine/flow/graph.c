@@ -313,6 +313,10 @@ void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames) {
     atomic_store_explicit(&graph->sources[source].expected, frames, memory_order_relaxed);
 }
 
+void mr_graph_count_seam(mr_graph *graph, uint32_t source) {
+    atomic_fetch_add_explicit(&graph->sources[source].seams, 1, memory_order_relaxed);
+}
+
 static void tally(mr_tally *tally, const mr_result *result) {
     if (!result->count || result->classes[0].index < 0)
         return;

@@ -31,6 +31,7 @@ typedef struct mr_tally {
 typedef struct mr_source_state {
     mr_instance *instance;
     _Atomic int64_t expected; /* frames announced */
+    _Atomic uint64_t seams;   /* that frames of it have told of */
     mr_task room;             /* external sources: tells a program that waits to push that there is room */
     int status;               /* first failure; this and what follows is under the graph's lock */
     char *message;
@@ -128,6 +129,8 @@ void mr_graph_fail(mr_graph *graph, int status, const char *message);
 void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message);
 /* The container says how many frames will come in from a source. */
 void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames);
+/* Counts an interruption of the source's stream. Any thread. */
+void mr_graph_count_seam(mr_graph *graph, uint32_t source);
 /* deadline.c: which stages drop what is late, and room for what frames need; routes are made. */
 int mr_graph_create_needs(mr_graph *graph);
 void mr_graph_destroy_needs(mr_graph *graph);

@@ -246,6 +246,8 @@ static int emit(mr_io *io, size_t port, mr_frame *frame, bool made) {
     mr_entry_task *entry = io->entry;
     if (frame->media && frame->media->frames && !instance->self.type->inputs)
         mr_graph_expect_frames(instance->graph, frame->identity.source, frame->media->frames);
+    if (instance->vertex->is_source && frame->flags & MR_FRAME_SEAM)
+        mr_graph_count_seam(instance->graph, frame->identity.source);
     atomic_store_explicit(&entry->out, atomic_load_explicit(&entry->out, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     mr_output *output = mr_slot_next_output(instance, io->slot, frame);

@@ -152,6 +152,8 @@ static void print_source(const mr_source_summary *source, FILE *stream) {
     char missing[512];
     mr_print(stream, "\n  %s: %llu frames, %llu delivered", source->id, (unsigned long long)source->in,
              (unsigned long long)source->delivered);
+    if (source->seams)
+        fprintf(stream, "; %llu seam%s in the stream", (unsigned long long)source->seams, source->seams > 1 ? "s" : "");
     if (source->status)
         mr_print(stream, "; failed: %s", *source->message ? source->message : mr_status_words(source->status));
     if (source->unaccounted)

@@ -151,6 +151,9 @@ static void print_source(const mr_child *child, yajl_val source, FILE *stream) {
     const mr_tally_of_nodes tally = mr_child_tally(child, source);
     if (*error)
         mr_print(stream, "  %s of %s failed: %s\n", mr_told_text(source, "id"), child->name, error);
+    if (mr_told_integer(source, "seams"))
+        mr_print(stream, "    %10lld seams in the stream of %s\n", (long long)mr_told_integer(source, "seams"),
+                mr_told_text(source, "id"));
     print_lines(source, "dropped", stream);
     print_lines(source, "absorbed", stream);
     if (tally.missing)

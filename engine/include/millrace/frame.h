@@ -78,7 +78,8 @@ size_t mr_pool_buffer_bytes(const mr_pool *pool);
 typedef struct mr_media {
     int references;    /* 1 where it is made; then only mr_media_ref and _unref touch it */
     char *path;        /* file or URL it was read from */
-    bool still;        /* path is a still image: the frame is all of it */
+    bool is_file;      /* path names a file: records say which */
+    bool still;        /* each frame is a picture by itself, made for no stream; of a file it is all of it */
     char *label;       /* class of a labelled folder; NULL elsewhere */
     int32_t label_index; /* position of the label among the folder's classes; -1 elsewhere */
     void *codec;       /* the reader's own description (AVCodecParameters in stages/media) */
@@ -173,8 +174,9 @@ typedef struct mr_plane {
     size_t bytes;      /* packets and tensors: payload size; pictures: bytes from data on that may be read */
 } mr_plane;
 
-/* HIDDEN: a packet that only others are decoded from, its picture is not shown (an edit list). */
-enum { MR_FRAME_KEY = 1, MR_FRAME_DISPOSABLE = 2, MR_FRAME_CORRUPT = 4, MR_FRAME_HIDDEN = 8 };
+/* HIDDEN: a packet that only others are decoded from, its picture is not shown (an edit list). SEAM: of a packet, that
+ * the stream was interrupted before it, or within it: recordings were joined, or something is missing. */
+enum { MR_FRAME_KEY = 1, MR_FRAME_DISPOSABLE = 2, MR_FRAME_CORRUPT = 4, MR_FRAME_HIDDEN = 8, MR_FRAME_SEAM = 16 };
 
 typedef struct mr_frame {
     mr_format format;

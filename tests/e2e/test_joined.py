@@ -1,0 +1,297 @@
+"""Recordings and pictures that were joined, and numbered pictures: the frames that ffmpeg decodes, by their hashes."""
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import threading
+
+import clips
+import harness
+
+try:
+    import zmq
+    from PIL import Image
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+PIPELINE = """\
+version: 1
+pipeline: joined
+sources:
+  clip: {{uri: "{uri}"{options}}}
+stages:
+  decode:  {{input: clip}}
+  results: {{type: jsonl, input: decode, path: "${{OUTPUT:--}}"}}
+  pixels:  {{type: zmq.push, input: decode, payload: raw, linger: 300s, endpoint: "{endpoint}"}}
+"""
+PICTURE = "testsrc2=size=64x48:rate=10:duration=1"
+CODECS = {"mpeg2": ("-c:v", "mpeg2video", "-bf", "2", "-q:v", "4"), "h264": clips.H264, "hevc": clips.HEVC}
+
+
+def ffmpeg_hashes(*inputs):
+    """The MD5 of each frame as ffmpeg decodes it."""
+    done = subprocess.run(["ffmpeg", "-nostdin", "-v", "quiet", *map(str, inputs), "-map", "0:V:0", "-vsync",
+                           "passthrough", "-f", "framemd5", "-"], capture_output=True, text=True)
+    return [line.split(",")[-1].strip() for line in done.stdout.splitlines() if not line.startswith("#")]
+
+
+def recording(codec, frames=25):
+    """A transport stream with several groups of pictures."""
+    return clips.encoded(f"part-{codec}.ts", *CODECS[codec], "-g", "8", "-pix_fmt", "yuv420p",
+                         filters="scale=160:96", frames=frames)
+
+
+def packets_of(path):
+    data = path.read_bytes()
+    return [data[at:at + 188] for at in range(0, len(data), 188)]
+
+
+def stream_of(packet):
+    return (packet[1] & 0x1f) << 8 | packet[2]
+
+
+def starts_of(packets, stream=0x100):
+    """Where the pictures of a stream begin."""
+    return [i for i, packet in enumerate(packets) if stream_of(packet) == stream and packet[1] & 0x40]
+
+
+class Joined(harness.Case):
+    def frames(self, uri, options=""):
+        """A run, and the hash of each picture that it gave."""
+        endpoint = f"ipc://{self.folder}/pixels"
+        context, hashes = zmq.Context(), []
+        socket = context.socket(zmq.PULL)
+        socket.setsockopt(zmq.RCVTIMEO, 100)
+        socket.connect(endpoint)
+        ended = threading.Event()
+
+        def take():
+            while True:
+                try:
+                    parts = socket.recv_multipart()
+                except zmq.Again:
+                    if ended.is_set():
+                        return
+                    continue
+                if len(parts) > 1:
+                    hashes.append(hashlib.md5(parts[1]).hexdigest())
+                elif json.loads(parts[0]).get("end"):
+                    return
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        try:
+            run = self.run_pipeline(PIPELINE.format(uri=uri, options=options, endpoint=endpoint))
+        finally:
+            ended.set()
+            taker.join()
+            context.destroy(linger=0)
+        self.assert_balanced(run)
+        self.assert_in_order(run.rows)
+        self.assertEqual(len(hashes), len(run.rows))
+        run.hashes = hashes
+        return run
+
+    def joined(self, name, *parts):
+        path = self.folder / name
+        path.write_bytes(b"".join(part if isinstance(part, bytes) else part.read_bytes() for part in parts))
+        return path
+
+    def assert_seams(self, run, count):
+        self.assertEqual([source["seams"] for source in run.summary["sources"]], [count])
+
+    # ---- streams of pictures
+
+    def test_raw_mjpeg_is_a_stream_under_any_name(self):
+        for size in ("64x48", "640x480"):  # libavformat takes small ones for "mjpeg" and large ones for "jpeg_pipe"
+            made = self.folder / f"{size}.mjpeg"
+            clips.ffmpeg("-f", "lavfi", "-i", f"testsrc2=size={size}:rate=10:duration=2", "-q:v", "2", made)
+            expected = ffmpeg_hashes("-i", made)
+            self.assertEqual(len(expected), 20)
+            for name in ("a.mjpeg", "a.mjpg", "a.bin", "a"):
+                with self.subTest(name, size=size):
+                    run = self.frames(self.joined(name, made), ", rate: 10")
+                    self.assertEqual(run.hashes, expected)
+                    self.assertEqual([round(row["pts"], 6) for row in run.rows], [i / 10 for i in range(20)])
+                    self.assertNotIn("follow", run.err)
+
+    def test_one_picture_without_a_name_is_a_picture(self):
+        image = Image.new("RGB", (40, 30), (200, 30, 40))
+        for kind in ("JPEG", "PNG", "BMP", "GIF", "WEBP", "PPM"):
+            with self.subTest(kind):
+                image.save(self.folder / "picture", kind)
+                run = self.frames(self.folder / "picture")
+                self.assertEqual(len(run.rows), 1)
+                self.assertEqual(run.err, "")
+
+    def test_what_follows_a_picture_is_told(self):
+        image, other = Image.new("RGB", (40, 30), (200, 30, 40)), Image.new("RGB", (40, 30), (0, 90, 40))
+        for kind, name in (("JPEG", "a.jpg"), ("PNG", "a.png"), ("BMP", "a.bmp"), ("PPM", "a.ppm")):
+            files = []
+            for picture in (image, other):
+                files.append(io.BytesIO())
+                picture.save(files[-1], kind)
+            first, second = (file.getvalue() for file in files)
+            for rest, words in ((second, "another picture"), (b"\0" * 100, "zeros"), (b"garbage" * 9, "no picture")):
+                with self.subTest(name, rest=words):
+                    path = self.joined(name, first, rest)
+                    run = self.frames(path)
+                    self.assertEqual(run.hashes, ffmpeg_hashes("-i", path))
+                    if len(run.hashes) == 2:  # JPEGs so called are single pictures for ffmpeg, others are a stream
+                        self.assertNotEqual(kind, "JPEG")
+                        self.assertEqual(rest, second)
+                        continue
+                    self.assertIn(f"warning: decode: {path}: {len(rest)} bytes follow", run.err)
+                    self.assertIn(words, run.err)
+
+    def test_previews_that_a_picture_announces_are_no_error(self):
+        first, second = io.BytesIO(), Image.new("RGB", (40, 30), (0, 90, 40))
+        Image.new("RGB", (40, 30), (200, 30, 40)).save(first, "MPO", save_all=True, append_images=[second])
+        data = first.getvalue()
+        self.assertIn(b"MPF\0", data)
+        run = self.frames(self.joined("photo.jpg", data))
+        self.assertEqual(len(run.rows), 1)
+        self.assertIn("that the picture announces", run.err)
+
+    def test_animations_in_a_folder_are_told(self):
+        folder = self.folder / "folder"
+        folder.mkdir()
+        images = [Image.new("RGB", (40, 30), (200, 30 * i, 40)) for i in range(3)]
+        for name in ("a.gif", "b.png", "c.tif"):
+            images[0].save(folder / name, save_all=True, append_images=images[1:])
+        run = self.run_pipeline(PIPELINE.split("  pixels")[0].format(uri=folder, options=""), "--log", "info")
+        self.assertEqual(len(run.rows), 3)
+        for name in ("a.gif", "b.png", "c.tif"):
+            self.assertIn(f"{name}: holds 3 pictures, of which only the first is read", run.err)
+        self.assertIn("3 pictures were read whose files hold more", run.err)
+
+    def test_pictures_sent_over_zmq_are_looked_at_too(self):
+        endpoint, output = f"ipc://{self.folder}/in", self.folder / "rows.jsonl"
+        picture = io.BytesIO()
+        Image.new("RGB", (40, 30), (200, 30, 40)).save(picture, "JPEG")
+        context = zmq.Context()
+        self.addCleanup(context.destroy, linger=0)
+        socket = context.socket(zmq.PUSH)
+        socket.connect(endpoint)
+        self.addCleanup(socket.close, 0)
+        for rest in (b"", picture.getvalue()):
+            socket.send_multipart([b"{}", picture.getvalue() + rest])
+        socket.send(b'{"end": true}')
+        run = self.run_pipeline(f"""\
+version: 1
+pipeline: taken
+sources:
+  app: {{type: zmq.pull, endpoint: "{endpoint}", size: 64x64}}
+stages:
+  decode:  {{input: app}}
+  results: {{type: jsonl, input: decode, path: "{output}"}}
+""", rows=False)
+        self.assertEqual(run.ledger["delivered"], 2)
+        self.assertIn(f"picture 1 of app: {len(picture.getvalue())} bytes follow the end of the picture", run.err)
+
+    # ---- numbered pictures
+
+    def numbered(self, first, count, without=(), pattern="p%03d.png"):
+        folder = self.folder / f"numbered-{first}-{count}-{without}"
+        folder.mkdir()
+        clips.ffmpeg("-f", "lavfi", "-i", PICTURE, "-frames:v", count, "-start_number", first, folder / pattern)
+        for number in without:
+            (folder / (pattern % number)).unlink()
+        return folder / pattern
+
+    def test_numbered_pictures(self):
+        for first in (0, 3, 4):
+            with self.subTest(first):
+                pattern = self.numbered(first, 10)
+                run = self.frames(pattern, ", framerate: 10")
+                self.assertEqual(run.hashes, ffmpeg_hashes("-framerate", 10, "-i", pattern))
+                self.assertEqual(len(run.hashes), 10)
+                self.assertEqual([round(row["pts"], 6) for row in run.rows], [i / 10 for i in range(10)])
+                self.assertEqual([row["file"] for row in run.rows],
+                                 [str(pattern) % (first + i) for i in range(10)])
+                self.assertEqual(run.err, "")
+
+    def test_the_first_number(self):
+        pattern = self.numbered(7, 10, pattern="p%d.png")
+        for start in (3, 7, 12):
+            with self.subTest(start):
+                run = self.frames(pattern, f", start_number: {start}")
+                self.assertEqual(run.hashes, ffmpeg_hashes("-start_number", start, "-i", pattern))
+        run = self.run_pipeline(PIPELINE.split("  pixels")[0].format(uri=pattern, options=""), code=66)
+        self.assertIn("no file for any number from 0 to 4", run.err)
+        self.assertIn("start_number", run.err)
+
+    def test_numbers_that_are_missing(self):
+        for first, without in ((0, (5,)), (0, (2,)), (1, (6, 7)), (2, (4, 8))):
+            with self.subTest(first=first, without=without):
+                pattern = self.numbered(first, 10, without)
+                run = self.frames(pattern)
+                self.assertEqual(run.hashes, ffmpeg_hashes("-i", pattern))
+                self.assertIn(f"{str(pattern) % without[0]} is missing", run.err)
+
+    def test_the_first_number_is_for_numbered_pictures(self):
+        run = self.run_pipeline(PIPELINE.split("  pixels")[0].format(uri=clips.one_frame(), options=", start_number: 4"),
+                                code=78)
+        self.assertIn("start_number", run.err)
+
+    # ---- recordings
+
+    def test_joined_transport_streams_keep_every_picture(self):
+        for codec in CODECS:
+            with self.subTest(codec):
+                # The number of a packet follows the last one's by chance in one of 16 joints: two different ones.
+                parts = [recording(codec), recording(codec, 22), recording(codec)]
+                run = self.frames(self.joined("joined.ts", *parts))
+                self.assertEqual(run.hashes, [each for part in parts for each in ffmpeg_hashes("-i", part)])
+                self.assertEqual(len(run.rows), 72)
+                self.assertEqual(run.ledger["dropped"], [])
+                self.assert_seams(run, 2)
+                self.assertEqual([round(row["pts"] * 20) for row in run.rows], list(range(72)))
+
+    def test_joined_in_loops(self):
+        part = recording("h264")
+        run = self.frames(self.joined("joined.ts", part, part), ", loop: 2")
+        self.assertEqual(run.hashes, 4 * ffmpeg_hashes("-i", part))
+        self.assertEqual([(row.get("epoch", 0), row["seq"]) for row in run.rows],
+                         [(epoch, seq) for epoch in (0, 1) for seq in range(50)])
+        self.assertEqual([row["pts"] for row in run.rows[:50]], [row["pts"] for row in run.rows[50:]])
+        self.assert_seams(run, 2)
+
+    def test_joined_program_streams(self):
+        part = self.folder / "part.mpg"
+        clips.ffmpeg("-i", recording("mpeg2"), "-c", "copy", part)
+        run = self.frames(self.joined("joined.mpg", part, part))
+        self.assertEqual(run.hashes, 2 * ffmpeg_hashes("-i", part))
+        self.assert_seams(run, 1)
+        times = [row["pts"] for row in run.rows]
+        self.assertEqual(times, sorted(set(times)))
+
+    def test_pictures_of_which_packets_are_missing_are_dropped(self):
+        """One packet is taken out of a picture: of its begin, its middle or its end. What is given is what was there
+        before, and not what ffmpeg makes of it."""
+        for codec in CODECS:
+            packets, expected = packets_of(recording(codec)), set(ffmpeg_hashes("-i", recording(codec)))
+            starts = starts_of(packets)
+            # A key frame, which is long.
+            begin = max(starts[1:-1], key=lambda at: starts[starts.index(at) + 1] - at)
+            own = [at for at in range(begin, starts[starts.index(begin) + 1]) if stream_of(packets[at]) == 0x100]
+            for gone in (own[0], own[len(own) // 2], own[-1]):
+                with self.subTest(codec, gone=own.index(gone), of=len(own)):
+                    path = self.joined("lacking.ts", *packets[:gone], *packets[gone + 1:])
+                    run = self.frames(path)
+                    corrupt = sum(line["frames"] for line in run.ledger["dropped"] if line["reason"] == "corrupt")
+                    self.assertGreaterEqual(corrupt, 1)
+                    self.assert_seams(run, 1)
+                    if gone != own[0]:
+                        self.assertLessEqual(len(set(run.hashes)), len(expected) - 1)
+
+    def test_a_stream_that_is_whole_has_no_seam(self):
+        run = self.frames(recording("h264"))
+        self.assert_seams(run, 0)
+        self.assertEqual(run.hashes, ffmpeg_hashes("-i", recording("h264")))
+
+
+if __name__ == "__main__":
+    harness.main()
