@@ -18,7 +18,7 @@ void mr_report_begin(mr_report *report) {
 void mr_report_send(const mr_report *report, const mr_summary *summary, bool finished, int status) {
     if (!report->stream || !summary)
         return;
-    mr_summary_print_json(summary, finished, status, report->stream);
+    mr_summary_print_json(summary, finished, status, NULL, report->stream);
     fflush(report->stream);
 }
 

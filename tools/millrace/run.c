@@ -36,6 +36,7 @@ static const struct option options[] = {
     {"replica", required_argument, NULL, REPLICA},
     {"one-process", no_argument, NULL, ONE_PROCESS},
     {"grace", required_argument, NULL, GRACE},
+    MR_LOSS_OPTIONS,
     {"trace", required_argument, NULL, TRACE},
     {"audit", required_argument, NULL, AUDIT},
     {"resume", required_argument, NULL, RESUME},
@@ -56,7 +57,7 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
                 "                    [--node NAME [--replica N] | --one-process] [--costs FILE] [--trace FILE]\n"
                 "                    [--resume FILE] [--audit FILE] [--log LEVEL] [--control PATH] [--grace DURATION]\n"
-                "                    [--quiet] [--json] [--deny-warnings]",
+                "                    [--fail-on-loss [N | N%]] [--quiet] [--json] [--deny-warnings]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
             MR_OVERRIDE_HELP
@@ -79,6 +80,7 @@ static const mr_usage usage = {
             "                     Each process of several nodes has its own: PATH.NODE, or PATH.NODE.0 of replicas\n"
             "  --grace DURATION   how long the run may take once it was asked to end: 10s, unless said; what is in\n"
             "                     flight when most of it has passed is dropped and counted\n"
+            MR_LOSS_HELP
             "  --log LEVEL        error, warning (the default), info or debug\n"
             "  --quiet            no progress and no summary\n"
             "  --json             prints the summary as one JSON object on standard output, or on standard\n"
@@ -131,6 +133,10 @@ static int take_option(void *given, int option) {
         if (!mr_value_duration(optarg, &to->grace_ns) || to->grace_ns < least_grace_ns || to->grace_ns > most_grace_ns)
             return mr_usage_error(&usage, "--grace takes a duration from 1s to 24h, such as 10s");
         to->grace = optarg;
+        return 0;
+    case MR_LOSS_OPTION:
+        if (!mr_loss_parse(&to->loss, optarg))
+            return mr_usage_error(&usage, "--fail-on-loss takes a number of frames or percent, such as 10 or 0.5%%");
         return 0;
     case ONE_PROCESS:
         to->one_process = true;
@@ -234,18 +240,27 @@ static int await_end(audience *to) {
     return status;
 }
 
-/* In a pipe only results are printed; but a failure is never left without its ledger. Answers a status of its own. */
-static int report(mr_pipeline *pipeline, const arguments *from, int status) {
+/* In a pipe only results are printed; but a failure is never left without its ledger, and lost frames are told of. They
+ * may make *status a failure. Answers a status of its own. */
+static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     mr_summary *summary = NULL;
     int failed = mr_pipeline_summarize(pipeline, &summary);
     if (failed)
         return failed;
     bool watched = from->report.stream != NULL;
-    mr_report_send(&from->report, summary, true, status);
-    if (!watched && !from->quiet && !from->json && (status || isatty(STDERR_FILENO)))
-        mr_summary_print(summary, stderr);
+    const mr_loss loss = mr_loss_of(summary);
+    int lost = *status ? MR_OK : mr_loss_check(&loss, &from->loss);
+    *status = *status ? *status : lost;
+    mr_report_send(&from->report, summary, true, *status);
+    FILE *json = mr_output_takes_stdout() ? stderr : stdout;
     if (from->json)
-        failed = mr_summary_print_json(summary, true, status, mr_output_takes_stdout() ? stderr : stdout);
+        failed = mr_summary_print_json(summary, true, *status, lost ? mr_message() : NULL, json);
+    if (!watched && !from->quiet && !from->json && (*status || isatty(STDERR_FILENO)))
+        mr_summary_print(summary, stderr);
+    else if (!watched && !from->quiet && !(from->json && json == stderr))
+        mr_loss_print(&loss, stderr);
+    if (lost && !watched)
+        mr_command_failed(mr_loss_check(&loss, &from->loss));
     mr_summary_destroy(&summary);
     return failed;
 }
@@ -289,7 +304,7 @@ static int run(const arguments *from) {
     mr_notify("READY=1");
     audience to = {.pipeline = pipeline, .report = &from->report, .show = wants_progress(from)};
     status = await_end(&to);
-    int failed = report(pipeline, from, status);
+    int failed = report(pipeline, from, &status);
     /* It has ended by itself: who asks it to end from now on gets what it has come to. */
     mr_signals_end();
     /* Results may be on their way for a while yet, and nobody answers who asks. */
@@ -308,7 +323,13 @@ int mr_command_run(int argc, char **argv) {
     bool done = true;
     if (mr_overrides_init(&given.overrides, argc))
         return mr_command_failed(MR_ERROR_MEMORY);
-    int code = parse(&given, argc, argv, &done), status = MR_OK;
+    char *joined = NULL;
+    int count = mr_loss_join(argc, argv, &joined);
+    if (count < 0) {
+        mr_overrides_fini(&given.overrides);
+        return mr_command_failed(count);
+    }
+    int code = parse(&given, count, argv, &done), status = MR_OK;
     mr_notify_begin();
     mr_report_begin(&given.report);
     if (!done)
@@ -327,5 +348,6 @@ int mr_command_run(int argc, char **argv) {
     mr_report_end(&given.report);
     mr_launch_fini(&given.launch);
     mr_overrides_fini(&given.overrides);
+    free(joined);
     return code;
 }

@@ -114,6 +114,7 @@ int mr_run_supervise(const mr_run_arguments *from, const mr_plan *plan) {
         .control = from->control,
         .quiet = from->quiet,
         .json = from->json,
+        .loss = from->loss,
         .show = !from->quiet && isatty(STDERR_FILENO) && !(taken && isatty(STDOUT_FILENO)),
         .json_stream = taken ? stderr : stdout,
     };

@@ -4,6 +4,7 @@
 
 #include "engine/config/plan.h"
 #include "tools/millrace/launch.h"
+#include "tools/millrace/loss.h"
 #include "tools/millrace/overrides.h"
 #include "tools/millrace/report.h"
 
@@ -13,6 +14,7 @@ typedef struct mr_run_arguments {
     mr_overrides overrides;
     int replica;
     int64_t grace_ns;  /* 0: not said */
+    mr_loss_limit loss;
     bool quiet, json, deny, one_process;
     mr_launch launch;  /* what the environment says */
     mr_report report;  /* to whoever watches over this process */

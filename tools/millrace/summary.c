@@ -1,5 +1,6 @@
 #include "tools/millrace/summary.h"
 #include "engine/base/print.h"
+#include "tools/millrace/loss.h"
 
 #include <string.h>
 
@@ -181,5 +182,9 @@ void mr_summary_print(const mr_summary *summary, FILE *stream) {
     }
     if (left_out)
         fprintf(stream, "\n  and %zu more sources\n", left_out);
+    const mr_loss loss = mr_loss_of(summary);
+    if (loss.lost)
+        fputc('\n', stream);
+    mr_loss_print(&loss, stream);
     fflush(stream);
 }

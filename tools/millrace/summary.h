@@ -15,9 +15,9 @@ void mr_summary_print(const mr_summary *summary, FILE *stream);
 
 /* One JSON object on one line: pipeline, status, ledger {in, delivered, dropped: [{stage, reason, frames}],
  * absorbed: [...], in_flight, balanced}, sources, stages, wall_s, cpu_s and more; times in seconds and
- * milliseconds as their names say. `exit_code` and `error` stand in it where `finished`. MR_OK, MR_ERROR_IO or
+ * milliseconds as their names say. `exit_code` and `error` (the status' words, unless there are better ones) stand in it where `finished`. MR_OK, MR_ERROR_IO or
  * MR_ERROR_MEMORY. */
-int mr_summary_print_json(const mr_summary *summary, bool finished, int status, FILE *stream);
+int mr_summary_print_json(const mr_summary *summary, bool finished, int status, const char *error, FILE *stream);
 /* The members of such an object, of a run that goes on. */
 void mr_summary_put_json(yajl_gen json, const mr_summary *summary);
 

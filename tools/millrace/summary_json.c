@@ -181,7 +181,7 @@ void mr_summary_put_json(yajl_gen json, const mr_summary *summary) {
     put_rest(json, summary);
 }
 
-int mr_summary_print_json(const mr_summary *summary, bool finished, int status, FILE *stream) {
+int mr_summary_print_json(const mr_summary *summary, bool finished, int status, const char *error, FILE *stream) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
@@ -189,7 +189,7 @@ int mr_summary_print_json(const mr_summary *summary, bool finished, int status, 
     put_head(json, summary);
     if (finished) {
         mr_json_integer(json, "exit_code", mr_status_exit_code(status));
-        mr_json_text(json, "error", status ? mr_status_words(status) : NULL);
+        mr_json_text(json, "error", error ? error : status ? mr_status_words(status) : NULL);
     }
     put_rest(json, summary);
     yajl_gen_map_close(json);

@@ -277,12 +277,21 @@ static int conclude(mr_supervisor *s) {
         fprintf(stderr, "\r\033[K");
     if (!s->exit_code && !mr_children_tally(s->children, s->count).balanced)
         s->exit_code = mr_status_exit_code(MR_ERROR_INTERNAL);
+    const mr_loss loss = mr_children_loss(s->children, s->count);
+    int lost = mr_loss_check(&loss, &s->how->loss), failed = MR_OK;
+    if (!s->exit_code)
+        s->exit_code = mr_status_exit_code(lost);
+    const bool table = !s->how->json && (s->exit_code || isatty(STDERR_FILENO));
     if (s->how->json)
-        return mr_children_print_json(s->how->plan, s->children, s->count, seconds_since(s->began_ns), s->exit_code,
-                                      s->how->json_stream);
-    if (!s->how->quiet && (s->exit_code || isatty(STDERR_FILENO)))
-        return print(s, stderr);
-    return MR_OK;
+        failed = mr_children_print_json(s->how->plan, s->children, s->count, seconds_since(s->began_ns), s->exit_code,
+                                        lost ? mr_message() : NULL, s->how->json_stream);
+    if (!s->how->quiet && table)
+        failed = print(s, stderr);
+    else if (!s->how->quiet && !(s->how->json && s->how->json_stream == stderr))
+        mr_loss_print(&loss, stderr);
+    if (lost && !failed)
+        mr_command_failed(mr_loss_check(&loss, &s->how->loss));
+    return failed;
 }
 
 int mr_supervise(const mr_supervision *how) {

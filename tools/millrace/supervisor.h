@@ -13,6 +13,7 @@
 #include <yajl/yajl_tree.h>
 
 #include "engine/config/plan.h"
+#include "tools/millrace/loss.h"
 
 enum { MR_CHILD_STARTS = 5 /* within a minute */ };
 
@@ -53,6 +54,7 @@ typedef struct mr_supervision {
     const char *control;      /* of each node: its control socket, with the node's name behind it; NULL: not said */
     bool quiet, json, show;   /* no table; JSON in place of it; a line of progress */
     FILE *json_stream;
+    mr_loss_limit loss;       /* more than that is a failure */
 } mr_supervision;
 
 /* Runs all of it; answers the exit code. Signals that it waits for must be blocked, and nobody else wait for them. */
@@ -78,9 +80,12 @@ mr_tally_of_nodes mr_child_tally(const mr_child *child, yajl_val source);
 /* Of all sources that all children read. */
 mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count);
 
+/* What was dropped, by stage and reason; of processes that died as their node. Valid until a child reports again. */
+mr_loss mr_children_loss(const mr_child *children, size_t count);
+
 /* supervisor_table.c: all nodes in one table, or as one object of JSON. */
 int mr_children_print(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, FILE *stream);
 int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
-                           FILE *stream);
+                           const char *error, FILE *stream);
 
 #endif

@@ -185,3 +185,26 @@ mr_tally_of_nodes mr_children_tally(const mr_child *children, size_t count) {
     }
     return tally;
 }
+
+/* ---- what was lost --------------------------------------------------------------------------------------------- */
+
+static void add_lost(mr_loss *loss, yajl_val source) {
+    size_t count;
+    yajl_val *line = mr_told_array(source, "dropped", &count);
+    for (size_t i = 0; i < count && !mr_told_true(source, "elsewhere"); i++)
+        mr_loss_add(loss, mr_told_text(line[i], "stage"), mr_told_text(line[i], "reason"),
+                    (uint64_t)mr_told_integer(line[i], "frames"));
+}
+
+mr_loss mr_children_loss(const mr_child *children, size_t count) {
+    mr_loss loss = {.in = mr_children_tally(children, count).in};
+    for (size_t i = 0; i < count; i++) {
+        size_t sources;
+        yajl_val *source = mr_told_array(children[i].told, "sources", &sources);
+        for (size_t s = 0; s < sources; s++)
+            add_lost(&loss, source[s]);
+        if (children[i].before.dropped)
+            mr_loss_add(&loss, children[i].name, "in it when it died, or before", children[i].before.dropped);
+    }
+    return loss;
+}

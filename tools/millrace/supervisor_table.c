@@ -215,6 +215,8 @@ int mr_children_print(const mr_plan *plan, const mr_child *children, size_t coun
     status = status ? status : print_stages(children, count, width, stream);
     status = status ? status : print_cuts(children, count, width, stream);
     print_ledger(children, count, stream);
+    const mr_loss loss = mr_children_loss(children, count);
+    mr_loss_print(&loss, stream);
     return status;
 }
 
@@ -311,7 +313,7 @@ static void put_ledger(yajl_gen json, const mr_child *children, size_t count) {
 }
 
 int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, int exit_code,
-                           FILE *stream) {
+                           const char *error, FILE *stream) {
     yajl_gen json = mr_json_create(false);
     if (!json)
         return MR_ERROR_MEMORY;
@@ -319,6 +321,7 @@ int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t
     mr_json_text(json, "pipeline", plan->name);
     mr_json_text(json, "digest", plan->spec->digest);
     mr_json_integer(json, "exit_code", exit_code);
+    mr_json_text(json, "error", error);
     mr_json_number(json, "wall_s", wall_s);
     put_ledger(json, children, count);
     mr_json_open_array(json, "nodes");

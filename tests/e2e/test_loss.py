@@ -1,0 +1,105 @@
+"""Frames that are lost: the line that tells of them, and --fail-on-loss."""
+import json
+import math
+
+import clips
+import harness
+from harness import MILLRACE, call
+
+PIPELINE = """\
+version: 1
+pipeline: loss
+sources:
+  clip: {{uri: "{uri}"{options}}}
+stages:
+  decode:  {{input: clip}}
+  results: {{type: jsonl, input: decode, path: "{output}"}}
+{more}"""
+NODES = """\
+nodes:
+  reads: {stages: [decode]}
+  writes: {stages: [results]}
+"""
+
+
+class Loss(harness.Case):
+    def run_clip(self, *arguments, uri=None, options="", more="", output=None):
+        text = PIPELINE.format(uri=uri or clips.damaged("mp4"), options=options, more=more,
+                               output=output or self.folder / "rows.jsonl")
+        return call([MILLRACE, "run", self.write(text), *arguments])
+
+    def lost(self):
+        """Of the damaged clip: how many frames are dropped, and how many come in."""
+        ledger = json.loads(self.run_clip("--json").stdout)["ledger"]
+        lost = sum(line["frames"] for line in ledger["dropped"])
+        self.assertEqual(ledger["absorbed"], [])
+        self.assertGreater(lost, 1)
+        return lost, ledger["in"]
+
+    def test_the_last_line_tells(self):
+        lost, of = self.lost()
+        line = f"LOST {lost} of {of} frames: {lost} dropped by decode (corrupt)"
+        for arguments in ((), ("--json",)):
+            done = self.run_clip(*arguments)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(done.stderr.splitlines()[-1], line)
+        self.assertEqual(self.run_clip("--quiet", "--log", "error").stderr, "")
+        # Where the summary itself goes to standard error nothing else does.
+        done = self.run_clip("--json", "--log", "error", output="-")
+        self.assertEqual(json.loads(done.stderr)["exit_code"], 0)
+
+    def test_nothing_is_told_of_a_whole_clip(self):
+        done = self.run_clip("--fail-on-loss", uri=clips.codec("h264 4:2:0"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_what_is_absorbed_is_not_lost(self):
+        done = self.run_clip("--fail-on-loss", "--json", uri=clips.codec("h264 4:2:0"), options=", every: 3")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertGreater(len(json.loads(done.stdout)["ledger"]["absorbed"]), 0)
+
+    def test_how_much_may_be_lost(self):
+        lost, of = self.lost()
+        above, below = math.ceil(lost / of * 100), math.floor(lost / of * 100)
+        for limit, code in ((None, 65), ("0", 65), (str(lost), 0), (str(lost - 1), 65), (f"{above}%", 0),
+                            (f"{below}%", 65), ("100%", 0), (f"{lost / of * 100 + 0.01:.4f}%", 0)):
+            forms = [("--fail-on-loss",)] if limit is None else [("--fail-on-loss", limit), (f"--fail-on-loss={limit}",)]
+            for form in forms:
+                with self.subTest(form):
+                    done = self.run_clip(*form)
+                    self.assertEqual(done.returncode, code, done.stderr)
+                    told = f"error: {lost} of {of} frames were lost, and --fail-on-loss allows {limit or 'none'}\n"
+                    self.assertEqual(told.replace("allows 0\n", "allows none\n") in done.stderr, code == 65, done.stderr)
+                    self.assertIn(f"LOST {lost} of {of} frames", done.stderr)
+
+    def test_programs_are_told(self):
+        lost, of = self.lost()
+        done = self.run_clip("--fail-on-loss", "1", "--json")
+        summary = json.loads(done.stdout)
+        self.assertEqual((done.returncode, summary["exit_code"]), (65, 65))
+        self.assertEqual(summary["error"], f"{lost} of {of} frames were lost, and --fail-on-loss allows 1")
+        done = self.run_clip("--fail-on-loss", "--quiet", "--log", "error")
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (65, 1), done.stderr)
+
+    def test_over_all_nodes(self):
+        lost, of = self.lost()
+        for limit, code in ((lost, 0), (lost - 1, 65)):
+            done = self.run_clip("--fail-on-loss", limit, "--json", more=NODES)
+            self.assertEqual(done.returncode, code, done.stderr)
+            summary = json.loads(done.stdout)
+            self.assertEqual(summary["exit_code"], code)
+            self.assertEqual(summary["error"] is None, code == 0)
+            self.assertIn(f"LOST {lost} of {of} frames: {lost} dropped by decode (corrupt)\n", done.stderr)
+        done = self.run_clip("--fail-on-loss", "100%", more=NODES)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.splitlines()[-1], f"LOST {lost} of {of} frames: {lost} dropped by decode (corrupt)")
+
+    def test_what_is_no_limit_is_refused(self):
+        for limit in ("x", "-1", "1.5", "101%", "5%%", "1e", "nan", "0x10", "%"):
+            with self.subTest(limit):
+                done = self.run_clip(f"--fail-on-loss={limit}")
+                self.assertEqual(done.returncode, 64, done.stderr)
+                self.assertIn("--fail-on-loss takes", done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
