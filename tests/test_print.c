@@ -107,9 +107,23 @@ static void numbers_and_texts_are_those_of_printf(void **state) {
     SAME("%p", (void *)state);
 }
 
-static void widths_count_characters(void **state) {
+static void widths_count_columns(void **state) {
     (void)state;
     char got[64];
+    static const struct {
+        const char *text;
+        size_t columns;
+    } texts[] = {{"", 0}, {"plain", 5}, {"\xe6\x97\xa5\xe6\x9c\xac", 4}, {"e\xcc\x81t", 2}, {"\xf0\x9f\x8e\xac", 2},
+                 {"\x1b", 4}, {"\xff", 4}, {"\xe2\x80\xae", 6}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        size_t bytes = strlen(texts[i].text);
+        assert_int_equal(mr_columns(texts[i].text, bytes), texts[i].columns);
+        assert_int_equal(mr_columns_fit(texts[i].text, bytes, texts[i].columns), bytes);
+    }
+    assert_int_equal(mr_columns_fit("\xe6\x97\xa5\xe6\x9c\xac", 6, 3), 3);
+    assert_int_equal(mr_columns_fit("e\xcc\x81t", 4, 1), 3);
+    mr_print_into(got, sizeof got, "%-4s|%4s|", "\xe6\x97\xa5", "e\xcc\x81");
+    assert_string_equal(got, "\xe6\x97\xa5  |   e\xcc\x81|");
     mr_print_into(got, sizeof got, "%-4s|%4s|%-6s|", "\xc3\xa9", "\xc3\xa9", "\x1b");
     assert_string_equal(got, "\xc3\xa9   |   \xc3\xa9|\\x1b  |");
 }
@@ -181,7 +195,7 @@ int main(void) {
         cmocka_unit_test(what_people_write_stays),
         cmocka_unit_test(every_character_is_shown_or_escaped),
         cmocka_unit_test(numbers_and_texts_are_those_of_printf),
-        cmocka_unit_test(widths_count_characters),
+        cmocka_unit_test(widths_count_columns),
         cmocka_unit_test(no_character_is_cut),
         cmocka_unit_test(long_texts_are_whole),
         cmocka_unit_test(log_lines_are_one_line),

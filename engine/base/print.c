@@ -33,15 +33,43 @@ static bool is_shown(uint32_t code) {
     return !control && !separator && !reverses && code != 0xfffe && code != 0xffff;
 }
 
+typedef struct range {
+    uint32_t first, last;
+} range;
+
+static bool is_in(const range *ranges, size_t count, uint32_t code) {
+    for (size_t i = 0; i < count; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    return false;
+}
+
+/* By the East Asian widths of Unicode (UAX 11) and its categories of marks, as far as names of files go. */
+static size_t columns_of(uint32_t code) {
+    static const range none[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},
+                                 {0x64b, 0x65f},   {0x93c, 0x93c},   {0x94d, 0x94d},   {0xe31, 0xe31},
+                                 {0xe34, 0xe3a},   {0xe47, 0xe4e},   {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff},
+                                 {0x200b, 0x200f}, {0x2060, 0x2064}, {0x20d0, 0x20ff}, {0x3099, 0x309a},
+                                 {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xfeff, 0xfeff}};
+    static const range wide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0x4dbf},   {0x4e00, 0xa4cf},
+                                 {0xa960, 0xa97f},   {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},
+                                 {0xff00, 0xff60},   {0xffe0, 0xffe6},   {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff},
+                                 {0x1f900, 0x1faff}, {0x20000, 0x3fffd}};
+    if (code < 0x300 || is_in(none, sizeof none / sizeof *none, code))
+        return code < 0x300;
+    return 1 + is_in(wide, sizeof wide / sizeof *wide, code);
+}
+
 /* Prints one character of an argument, of which `left` bytes may be read; how many it has. *columns grows by those that
- * it takes on a terminal, if it is no wider than most. */
+ * it takes on a terminal. */
 static size_t put_character(text *to, const char *at, size_t left, size_t *columns) {
     char escape[ESCAPE];
-    size_t bytes = mr_utf8_bytes(at, left), length = 1;
+    size_t bytes = mr_utf8_bytes(at, left), length;
     uint32_t code = bytes ? mr_utf8_code(at, bytes) : 0;
-    if (bytes && is_shown(code))
+    if (bytes && is_shown(code)) {
         put(to, at, bytes);
-    else {
+        length = columns_of(code);
+    } else {
         length = (size_t)(bytes > 1 ? snprintf(escape, sizeof escape, "\\u%04x", (unsigned)code)
                                     : snprintf(escape, sizeof escape, "\\x%02x", (unsigned)(unsigned char)*at));
         put(to, escape, length);
@@ -55,6 +83,23 @@ static size_t put_characters(text *to, const char *from, size_t bytes) {
     for (size_t i = 0; i < bytes;)
         i += put_character(to, from + i, bytes - i, &columns);
     return columns;
+}
+
+size_t mr_columns(const char *from, size_t bytes) {
+    text measured = {0};
+    return put_characters(&measured, from, bytes);
+}
+
+size_t mr_columns_fit(const char *from, size_t bytes, size_t columns) {
+    text measured = {0};
+    size_t at = 0, taken = 0;
+    while (at < bytes) {
+        size_t next = put_character(&measured, from + at, bytes - at, &taken);
+        if (taken > columns)
+            break;
+        at += next;
+    }
+    return at;
 }
 
 bool mr_printable(const char *from) {

@@ -15,7 +15,7 @@
  * programmer's and is not changed. Results and files that programs read (JSON, CSV) are data: they escape by the rules
  * of their format, not here.
  *
- * Widths of texts count characters, and precisions bytes of the argument. Conversions: d i u x X o c s p f F e g G %,
+ * Widths of texts count columns, and precisions bytes of the argument. Conversions: d i u x X o c s p f F e g G %,
  * with the lengths hh h l ll z j t. Any thread; a text is written with one call of fwrite. */
 #ifndef MILLRACE_BASE_PRINT_H
 #define MILLRACE_BASE_PRINT_H
@@ -37,6 +37,12 @@ size_t mr_vprint_into(char *text, size_t room, const char *format, va_list argum
 /* A new text, to be freed; NULL if there is no memory. */
 char *mr_print_new(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *mr_vprint_new(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+/* How many columns of a terminal the first bytes of a text take as it is shown: two for wide characters (East Asian
+ * ones, pictures), none for accents that combine with the character before them. */
+size_t mr_columns(const char *text, size_t bytes);
+/* How many bytes of a text fit into so many columns. */
+size_t mr_columns_fit(const char *text, size_t bytes, size_t columns);
 
 /* If all of the text is shown as it is. */
 bool mr_printable(const char *text);

@@ -113,27 +113,6 @@ static mr_yaml *argument(mr_spec_parser *p, const char *option, const char *valu
     return node->text ? node : NULL;
 }
 
-/* The file's name without directory and ending, in letters that an id may have. */
-static const char *id_from(mr_arena *arena, const char *input) {
-    size_t end = strlen(input);
-    while (end > 0 && input[end - 1] == '/')
-        end--;
-    size_t begin = end, length = 0;
-    while (begin > 0 && input[begin - 1] != '/')
-        begin--;
-    const char *name = input + begin;
-    for (size_t i = 1; i < end - begin; i++)
-        length = name[i] == '.' ? i : length;
-    length = length > 0 ? length : end - begin;
-    char *id = mr_arena_text(arena, name, length < 48 ? length : 48);
-    for (char *at = id; at && *at; at++) {
-        bool plain = (*at >= '0' && *at <= '9') || ((*at | 32) >= 'a' && (*at | 32) <= 'z') || *at == '_';
-        if (!plain && (*at != '-' || at == id))
-            *at = '_';
-    }
-    return id && !*id ? "input" : id;
-}
-
 /* `id`, or with the first number behind it that makes it new. `taken` remembers the last number of each, so that a
  * thousand files of one name take a thousand steps. */
 static const char *unique_id(mr_spec_parser *p, mr_index *taken, const mr_yaml *stages, const char *id) {
@@ -186,7 +165,7 @@ static int replace_source(mr_spec_parser *p, const mr_yaml *sources, const mr_ya
         const char *id = source->key;
         mr_yaml *copy = source_with(p, source, params->inputs[i]);
         if (params->input_count > 1) {
-            id = id_from(&spec->arena, params->inputs[i]);
+            id = mr_spec_source_id_from(&spec->arena, params->inputs[i]);
             id = id ? unique_id(p, &taken, stages, id) : NULL;
         }
         if (!copy || !id || mr_yaml_put(map, &spec->arena, id, source->key_place, copy))

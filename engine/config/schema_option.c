@@ -161,7 +161,10 @@ void mr_schema_ids(yajl_gen json, const mr_option *option) {
     mr_json_text(json, "type", "object");
     put_counts(json, option, "minProperties", "maxProperties");
     mr_json_open_map(json, "propertyNames");
-    mr_json_text(json, "pattern", option->fields == mr_spec_keys(MR_SPEC_DEVICE) ? MR_SPEC_DEVICE_ID : MR_SPEC_ID);
+    mr_json_text(json, "pattern",
+                 option->fields == mr_spec_keys(MR_SPEC_DEVICE)   ? MR_SPEC_DEVICE_ID
+                 : option->fields == mr_spec_keys(MR_SPEC_SOURCE) ? MR_SPEC_SOURCE_ID
+                                                                  : MR_SPEC_ID);
     yajl_gen_map_close(json);
 }
 

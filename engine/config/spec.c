@@ -124,11 +124,6 @@ static int read_top(mr_spec_parser *p) {
 
 /* ---- sources and stages -------------------------------------------------------------------------------------- */
 
-bool mr_spec_id_is_plain(const char *id) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-    return *id && *id != '-' && strspn(id, letters) == strlen(id) && strlen(id) <= 64;
-}
-
 static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml *node, bool is_source) {
     vertex->id = node->key;
     vertex->place = node->key_place;
@@ -140,9 +135,11 @@ static int start_vertex(mr_spec_parser *p, mr_spec_vertex *vertex, const mr_yaml
                              : vertex->place.file;
     if (!vertex->place_text)
         return MR_ERROR_MEMORY;
-    if (!mr_spec_id_is_plain(node->key) || strcmp(node->key, "sources") == 0)
+    bool plain = is_source ? mr_spec_source_id_is_plain(node->key) : mr_spec_id_is_plain(node->key);
+    if (!plain || strcmp(node->key, "sources") == 0)
         mr_spec_error(p, node->key_place,
-                      "use up to 64 of the letters a to z and A to Z, digits, - and _; \"sources\" is taken",
+                      is_source ? "use letters, digits, - and _, up to 64 bytes; \"sources\" is taken"
+                                : "use up to 64 of the letters a to z and A to Z, digits, - and _; \"sources\" is taken",
                       "\"%s\" cannot be the id of a %s", node->key, is_source ? "source" : "stage");
     return MR_OK;
 }

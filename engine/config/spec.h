@@ -33,6 +33,9 @@ enum {
 #define MR_SPEC_SOURCE_TYPE "media"
 /* What the id of a source or stage may be, as a regular expression (ECMA 262). */
 #define MR_SPEC_ID "^(?!sources$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
+/* Of sources: letters of any language. */
+#define MR_SPEC_SOURCE_ID                                                                                           \
+    "^(?!sources$)[^\\u0000-/:-@\\[-^`{-\\u00a0][^\\u0000-,./:-@\\[-^`{-\\u00a0]{0,63}$"
 /* What the name of a device under `devices` may be: such an id, or a device's own. */
 #define MR_SPEC_DEVICE_ID                                                                                            \
     "^(?!auto$)[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$|^(cpu|sim|cuda)(:[0-9]+)?(\\?.*)?$|" MR_SPEC_DEVICE_UUID

@@ -35,9 +35,14 @@ extern const mr_option mr_node_keys[], mr_cut_keys[];
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
 
-/* spec.c: whether it is made of letters, digits, - and _, so that a dot can part a stage from its port; as
+/* spec_id.c: whether it is made of letters, digits, - and _, so that a dot can part a stage from its port; as
  * MR_SPEC_ID. */
 bool mr_spec_id_is_plain(const char *id);
+/* The same of a source, whose letters may be those of any language; as MR_SPEC_SOURCE_ID. */
+bool mr_spec_source_id_is_plain(const char *id);
+/* The name of a file without directory and ending as the id of a source: what may not stand in one is "_". NULL if
+ * there is no memory. */
+const char *mr_spec_source_id_from(mr_arena *arena, const char *input);
 
 /* spec_devices.c: the section `devices`; and whether what a stage writes as `device` names devices. MR_OK or
  * MR_ERROR_MEMORY; all else is diagnosed. */

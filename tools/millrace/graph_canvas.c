@@ -3,9 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/print.h"
+#include "engine/base/utf8.h"
 #include "millrace/status.h"
 
 enum { UP = 1, DOWN = 2, LEFT = 4, RIGHT = 8 };
+/* The cell belongs to the wide character to the left of it. */
+static const uint32_t taken = UINT32_MAX;
 
 /* By sides. */
 static const char lines_ascii[] = " |||-+++-+++-+++";
@@ -40,8 +44,9 @@ static mr_canvas_cell *at(mr_canvas *canvas, int x, int y) {
     return &canvas->cell[y * canvas->width + x];
 }
 
-static void put(mr_canvas *canvas, int x, int y, uint16_t glyph) {
+static void put(mr_canvas *canvas, int x, int y, uint32_t glyph) {
     at(canvas, x, y)->glyph = glyph;
+    at(canvas, x, y)->mark = 0;
 }
 
 static void add_sides(mr_canvas *canvas, int net, int x, int y, int sides) {
@@ -83,7 +88,7 @@ void mr_canvas_frame(mr_canvas *canvas, int x, int y, int width, int height, con
     draw_border(canvas, x, y, width, height, &dotted[canvas->ascii]);
     put(canvas, x + 1, y, ' ');
     mr_canvas_text(canvas, x + 2, y, title, width - 4);
-    put(canvas, x + 2 + (int)strlen(title), y, ' ');
+    put(canvas, x + 2 + (int)mr_columns(title, strlen(title)), y, ' ');
 }
 
 void mr_canvas_end(mr_canvas *canvas, int x, int y, bool arrives) {
@@ -93,34 +98,57 @@ void mr_canvas_end(mr_canvas *canvas, int x, int y, bool arrives) {
         put(canvas, x, y, arrives ? 0x25bc : 0x252c);
 }
 
-void mr_canvas_text(mr_canvas *canvas, int x, int y, const char *text, int most) {
-    int length = (int)strlen(text), dots = canvas->ascii ? 2 : 1;
-    bool cut = length > most;
-    for (int i = 0; i < length && i < (cut ? most - dots : most); i++)
-        put(canvas, x + i, y, (unsigned char)text[i]);
-    for (int i = most - dots; cut && i < most; i++)
-        put(canvas, x + i, y, canvas->ascii ? '.' : 0x2026);
+/* How many columns further the next one goes. */
+static int put_character(mr_canvas *canvas, int x, int y, uint32_t code, size_t columns) {
+    bool is_ascii = code < 0x80;
+    if (canvas->ascii && !is_ascii)
+        code = '?';
+    if (columns == 0 && !is_ascii) {
+        at(canvas, x - 1, y)->mark = canvas->ascii ? 0 : code;
+        return 0;
+    }
+    put(canvas, x, y, code);
+    if (columns == 2)
+        put(canvas, x + 1, y, canvas->ascii ? '?' : taken);
+    return columns == 2 ? 2 : 1;
 }
 
-static uint16_t shown(const mr_canvas *canvas, const mr_canvas_cell *cell) {
+void mr_canvas_text(mr_canvas *canvas, int x, int y, const char *text, int most) {
+    size_t length = strlen(text);
+    int dots = canvas->ascii ? 2 : 1, end = x + most;
+    bool cut = (int)mr_columns(text, length) > most;
+    if (cut)
+        length = mr_columns_fit(text, length, (size_t)(most > dots ? most - dots : 0));
+    for (size_t i = 0, bytes; i < length; i += bytes) {
+        bytes = mr_utf8_bytes(text + i, length - i);
+        x += put_character(canvas, x, y, bytes ? mr_utf8_code(text + i, bytes) : '?', mr_columns(text + i, bytes));
+        bytes = bytes ? bytes : 1;
+    }
+    for (; cut && x < end; x++)
+        put(canvas, x, y, canvas->ascii ? '.' : 0x2026);
+}
+
+static uint32_t shown(const mr_canvas *canvas, const mr_canvas_cell *cell) {
     if (cell->glyph)
         return cell->glyph;
     int sides = cell->crossed ? UP | DOWN : cell->sides;
     return canvas->ascii ? (unsigned char)lines_ascii[sides] : lines[sides];
 }
 
-static void put_utf8(uint16_t code, FILE *stream) {
+static void put_utf8(uint32_t code, FILE *stream) {
     if (code < 0x80) {
-        fputc(code, stream);
+        fputc((int)code, stream);
         return;
     }
     if (code < 0x800) {
-        fputc(0xc0 | code >> 6, stream);
+        fputc((int)(0xc0 | code >> 6), stream);
     } else {
-        fputc(0xe0 | code >> 12, stream);
-        fputc(0x80 | (code >> 6 & 0x3f), stream);
+        if (code >= 0x10000)
+            fputc((int)(0xf0 | code >> 18), stream);
+        fputc((int)(code < 0x10000 ? 0xe0 | code >> 12 : 0x80 | (code >> 12 & 0x3f)), stream);
+        fputc((int)(0x80 | (code >> 6 & 0x3f)), stream);
     }
-    fputc(0x80 | (code & 0x3f), stream);
+    fputc((int)(0x80 | (code & 0x3f)), stream);
 }
 
 void mr_canvas_print(const mr_canvas *canvas, FILE *stream) {
@@ -129,8 +157,12 @@ void mr_canvas_print(const mr_canvas *canvas, FILE *stream) {
         int end = canvas->width;
         while (end > 0 && shown(canvas, &row[end - 1]) == ' ')
             end--;
-        for (int x = 0; x < end; x++)
-            put_utf8(shown(canvas, &row[x]), stream);
+        for (int x = 0; x < end; x++) {
+            if (shown(canvas, &row[x]) != taken)
+                put_utf8(shown(canvas, &row[x]), stream);
+            if (row[x].mark)
+                put_utf8(row[x].mark, stream);
+        }
         fputc('\n', stream);
     }
 }

@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 typedef struct mr_canvas_cell {
-    uint16_t glyph; /* a code point; 0: what `sides` say */
+    uint32_t glyph; /* a code point; 0: what `sides` say */
+    uint32_t mark;  /* a code point that combines with it; 0: none */
     uint8_t sides;  /* that lines go to from here */
     bool crossed;   /* lines of two nets cross here */
     int net;
@@ -32,7 +33,7 @@ void mr_canvas_box(mr_canvas *canvas, int x, int y, int width, int height, bool 
 void mr_canvas_frame(mr_canvas *canvas, int x, int y, int width, int height, const char *title);
 /* Where a line arrives at a box or leaves it, on the box's border. */
 void mr_canvas_end(mr_canvas *canvas, int x, int y, bool arrives);
-/* ASCII; at most `most` columns, with an ellipsis where it is longer. */
+/* At most `most` columns, with an ellipsis if it is longer; what is beyond ASCII is "?" on a canvas of ASCII. */
 void mr_canvas_text(mr_canvas *canvas, int x, int y, const char *text, int most);
 /* Writes the rows, without the blanks at their ends. */
 void mr_canvas_print(const mr_canvas *canvas, FILE *stream);

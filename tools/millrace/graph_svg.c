@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/print.h"
 #include "millrace/status.h"
 #include "tools/millrace/graph.h"
 #include "tools/millrace/sheet.h"
@@ -62,7 +63,7 @@ static const char look[] =
 /* ---- texts ----------------------------------------------------------------------------------------------------- */
 
 static int text_width(const char *text, int size) {
-    return (int)((strlen(text) * (size_t)size * 62 + 99) / 100);
+    return (int)((mr_columns(text, strlen(text)) * (size_t)size * 62 + 99) / 100);
 }
 
 static void put_escaped(FILE *stream, const char *text) {

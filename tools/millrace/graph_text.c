@@ -43,7 +43,8 @@ static const mr_sheet_style cells = {.cell = 1,
 /* ---- texts ----------------------------------------------------------------------------------------------------- */
 
 static int label_width(const drawing *d, const char *text) {
-    int most = d->view->width - cells.inset - cells.label_gap - cells.label_space, length = (int)strlen(text);
+    int most = d->view->width - cells.inset - cells.label_gap - cells.label_space,
+        length = (int)mr_columns(text, strlen(text));
     most = most > LABEL ? LABEL : most;
     return length < most ? length : most;
 }
@@ -56,16 +57,17 @@ static int wrap(drawing *d, const char *text, lines *into) {
     if (!at)
         return MR_ERROR_MEMORY;
     while (*text) {
-        int fits = (int)strcspn(text, "\n");
-        if (fits > room) {
-            for (fits = room; fits > 0 && text[fits] != ' ';)
+        size_t fits = strcspn(text, "\n"), most = mr_columns_fit(text, fits, (size_t)room);
+        if (fits > most) {
+            for (fits = most; fits > 0 && text[fits] != ' ';)
                 fits--;
-            fits = fits ? fits : room;
+            fits = fits ? fits : most;
         }
-        memcpy(at, text, (size_t)fits);
+        int wide = (int)mr_columns(text, fits);
+        memcpy(at, text, fits);
         at += fits + 1;
         into->count++;
-        into->widest = fits > into->widest ? fits : into->widest;
+        into->widest = wide > into->widest ? wide : into->widest;
         text += fits + (text[fits] == ' ' || text[fits] == '\n');
     }
     return MR_OK;
@@ -227,7 +229,7 @@ static void print_name(const mr_chart *graph, const mr_chart_view *view, FILE *s
         at += bytes;
     }
     const char *device = graph->group[0];
-    if (graph->group_count == 1 && column + (int)strlen(device) + 5 <= view->width)
+    if (graph->group_count == 1 && column + (int)mr_columns(device, strlen(device)) + 5 <= view->width)
         mr_print(stream, " (%s)", device);
     fputs("\n\n", stream);
 }

@@ -30,7 +30,8 @@ static void print_head(const mr_summary *summary, FILE *stream) {
 static int widest(const mr_summary *summary, bool type) {
     size_t width = 6;
     for (size_t i = 0; i < summary->stage_count; i++) {
-        size_t length = strlen(type ? summary->stages[i].type : summary->stages[i].id);
+        const char *text = type ? summary->stages[i].type : summary->stages[i].id;
+        size_t length = mr_columns(text, strlen(text));
         width = length > width ? length : width;
     }
     return width > 32 ? 32 : (int)width;

@@ -55,12 +55,8 @@ static size_t column_count(const mr_table *table) {
     return count;
 }
 
-/* Bytes of UTF-8 that begin a character. */
 static size_t columns_of(const char *text) {
-    size_t count = 0;
-    for (; *text; text++)
-        count += (*text & 0xc0) != 0x80;
-    return count;
+    return mr_columns(text, strlen(text));
 }
 
 /* How much of a cell goes on one line: all of it, or up to the last blank, or "|", that there is room for. */
@@ -136,10 +132,15 @@ static void fit(const mr_table *table, size_t columns, size_t *widths, const siz
 
 /* ---- printing -------------------------------------------------------------------------------------------------- */
 
-/* The middle goes: "entrance-north..decode". What is cut is ASCII: ids. */
+/* The middle goes: "entrance-north..decode". */
 static void cut_middle(char *cell, size_t width) {
-    size_t length = strlen(cell), head = (width - 1) / 2, tail = width - 2 - head;
-    memmove(cell + head + 2, cell + length - tail, tail + 1);
+    size_t length = strlen(cell), all = mr_columns(cell, length), half = (width - 1) / 2;
+    size_t head = mr_columns_fit(cell, length, half), from = mr_columns_fit(cell, length, all - (width - 2 - half));
+    if (mr_columns(cell + from, length - from) > width - 2 - half)
+        from += mr_columns_fit(cell + from, length - from, 2);
+    if (head + 2 > from)
+        return;
+    memmove(cell + head + 2, cell + from, length - from + 1);
     memcpy(cell + head, dots, 2);
 }
 
