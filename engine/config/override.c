@@ -224,6 +224,8 @@ static int apply_output(mr_spec_parser *p) {
         option = path;
         count++;
     }
+    if (count != 1 && p->plugins_broken)
+        return MR_OK;
     if (count != 1) {
         mr_spec_error(p, (mr_place){.file = "--output"}, count ? "use --set stages.ID.path=... for each" : NULL,
                       "an output replaces the path of the only stage that writes a file, but the pipeline has %zu",
@@ -238,5 +240,6 @@ int mr_spec_override(mr_spec_parser *parser) {
     for (size_t i = 0; i < parser->params->override_count; i++)
         if (apply_override(parser, &parser->params->overrides[i]))
             return MR_ERROR_MEMORY;
-    return apply_inputs(parser) || apply_output(parser) ? MR_ERROR_MEMORY : MR_OK;
+    /* What is an input or an output depends on the types. */
+    return mr_spec_read_plugins(parser) || apply_inputs(parser) || apply_output(parser) ? MR_ERROR_MEMORY : MR_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -79,6 +80,11 @@ static const mr_option top_options[] = {
      .max = MR_SPEC_MAX_BUSY_POLL_NS,
      .help = "how long an idle worker looks for work before it sleeps: where less than that passes between two frames "
              "none waits until a thread wakes, and a core is busy all the time; without it, it sleeps at once"},
+    {.name = "plugins", .kind = MR_OPTION_STRINGS, .elsewhere = true, .min = 1, .max = INFINITY,
+     .example = "libmine.so",
+     .help = "shared libraries with stage types of one's own: paths, relative to this file; what has no slash is also "
+             "looked for in the folders of $MILLRACE_PLUGIN_PATH. A plugin is code, and is loaded also where the "
+             "pipeline is only checked"},
     {.name = "devices", .kind = MR_OPTION_MAPS, .elsewhere = true, .min = 0, .max = MR_SPEC_MAX_DEVICES,
      .fields = mr_device_keys, .help = "names, limits and states of devices: a map from names to devices"},
     {.name = "sources", .kind = MR_OPTION_MAPS, .elsewhere = true, .required = true, .min = 1,
@@ -197,8 +203,8 @@ static int check_ids(mr_spec_parser *p) {
 
 /* ---- together ------------------------------------------------------------------------------------------------ */
 
-static int index_types(mr_spec_parser *p) {
-    for (const mr_stage_type *const *type = p->params->types; type && *type; type++) {
+int mr_spec_index_types(mr_spec_parser *p) {
+    for (const mr_stage_type *const *type = p->spec->types; type && *type; type++) {
         mr_type_entry *entry = mr_arena_alloc(&p->spec->arena, sizeof *entry);
         if (!entry || mr_index_put(&p->types[(*type)->inputs == NULL], &p->spec->arena, (*type)->name, entry))
             return MR_ERROR_MEMORY;
@@ -216,7 +222,7 @@ static int start(mr_spec_parser *p) {
     p->spec->file = mr_arena_text(&p->spec->arena, path, strlen(path));
     p->directory = mr_arena_text(&p->spec->arena, path, slash ? (size_t)(slash - path) + 1 : 0);
     p->default_source = p->params->default_source_type ? p->params->default_source_type : MR_SPEC_SOURCE_TYPE;
-    return p->spec->file && p->directory ? index_types(p) : MR_ERROR_MEMORY;
+    return p->spec->file && p->directory ? mr_spec_index_types(p) : MR_ERROR_MEMORY;
 }
 
 static int refuse_whole(mr_spec_parser *p, const char *why, const char *whose) {
@@ -298,6 +304,7 @@ int mr_spec_parse(mr_spec **spec, const mr_spec_params *params, mr_diagnostics *
 void mr_spec_destroy(mr_spec **spec) {
     if (!*spec)
         return;
+    mr_type_list_fini(&(*spec)->type_list);
     mr_arena_fini(&(*spec)->arena);
     free(*spec);
     *spec = NULL;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "engine/config/digest.h"
+#include "engine/config/type_list.h"
 #include "engine/config/yaml.h"
 #include "millrace/millrace.h"
 
@@ -150,7 +151,8 @@ typedef struct mr_spec {
     int64_t busy_poll_ns;      /* 0: not said, or none */
     bool broken;               /* an error was diagnosed */
     char digest[MR_DIGEST_TEXT]; /* of what it says, overrides and variables included; "" where it is broken */
-    const mr_stage_type *const *types;
+    const mr_stage_type *const *types; /* of the program, and behind them those of plugins */
+    mr_type_list type_list;    /* what `types` is where the pipeline names plugins */
     size_t device_count;
     mr_spec_device *devices;
     size_t node_count;         /* 0: one process runs all */
@@ -167,6 +169,7 @@ typedef struct mr_spec {
 
 typedef struct mr_spec_params {
     const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */
+    bool plugins;                      /* those that the pipeline names are loaded; else it is refused */
     const char *default_source_type;   /* NULL: MR_SPEC_SOURCE_TYPE */
     const char *path;                  /* the file, "-": standard input; NULL: none, the text is called "pipeline" */
     const char *text;                  /* NULL: it is read from the file */

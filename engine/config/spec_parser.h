@@ -18,6 +18,7 @@ typedef struct mr_spec_parser {
     mr_diagnostics *diagnostics;
     const char *directory;     /* of the file, "" or ending in "/" */
     const char *default_source;
+    bool plugins_broken;       /* some could not be loaded: types that are not known may be theirs */
     mr_index types[2];         /* name to mr_type_entry: of stages, of sources (a name may stand for one of each) */
 } mr_spec_parser;
 
@@ -34,6 +35,12 @@ extern const mr_option mr_node_keys[], mr_cut_keys[];
 
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
+
+/* spec_plugins.c: loads what `plugins` names, before a type is asked for. MR_OK or MR_ERROR_MEMORY; all else is
+ * diagnosed. */
+int mr_spec_read_plugins(mr_spec_parser *parser);
+/* spec.c: makes the types known by their names, also once more where plugins have brought some. */
+int mr_spec_index_types(mr_spec_parser *parser);
 
 /* spec_id.c: whether it is made of letters, digits, - and _, so that a dot can part a stage from its port; as
  * MR_SPEC_ID. */

@@ -46,7 +46,7 @@ static void unknown_type(const mr_spec_parser *p, const mr_spec_vertex *vertex, 
         return;
     }
     mr_nearest nearest = {.wanted = name};
-    for (const mr_stage_type *const *type = p->params->types; type && *type; type++)
+    for (const mr_stage_type *const *type = p->spec->types; type && *type; type++)
         if (((*type)->inputs == NULL) == vertex->is_source)
             mr_nearest_offer(&nearest, (*type)->name);
     const char *other = NULL;
@@ -83,7 +83,8 @@ static const mr_type_entry *find_type(const mr_spec_parser *p, const mr_spec_ver
         return NULL;
     }
     const mr_type_entry *entry = mr_spec_type_of(p, vertex->node, vertex->is_source);
-    if (!entry && (said || !type_is_misspelt(p, vertex)))
+    /* One that a plugin may have brought is not complained of beside the plugin. */
+    if (!entry && !p->plugins_broken && (said || !type_is_misspelt(p, vertex)))
         unknown_type(p, vertex, said);
     return entry;
 }
@@ -305,7 +306,7 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
     mr_option_reader reader = {.arena = &p->spec->arena,
                                .diagnostics = p->diagnostics,
                                .directory = p->directory,
-                               .types = p->params->types,
+                               .types = p->spec->types,
                                .where = mr_arena_print(&p->spec->arena, "%s.%s", section, vertex->id)};
     if (!reader.where)
         return MR_ERROR_MEMORY;
@@ -313,8 +314,10 @@ int mr_spec_read_vertex(mr_spec_parser *p, mr_spec_vertex *vertex) {
     if ((!vertex->is_source && read_inputs(p, vertex)) || read_common(p, vertex, &reader))
         return MR_ERROR_MEMORY;
     mr_type_entry *entry = (mr_type_entry *)find_type(p, vertex);
-    if (!entry)
+    if (!entry) {
+        vertex->broken = true;
         return MR_OK;
+    }
     reader.more = mr_arena_print(&p->spec->arena, "`millrace inspect %s` shows its options", entry->type->name);
     return read_options(p, vertex, entry, &reader);
 }

@@ -11,6 +11,7 @@
 int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagnostics *diagnostics) {
     const mr_spec_params spec = {
         .types = params->types,
+        .plugins = params->plugins,
         .path = params->path,
         .text = params->text,
         .override_count = params->override_count,

@@ -9,7 +9,7 @@
 #include "engine/flow/pipeline.h"
 
 const char *mr_version(void) {
-    return MR_VERSION;
+    return MILLRACE_VERSION;
 }
 
 /* ---- sources --------------------------------------------------------------------------------------------------- */

@@ -108,7 +108,7 @@ static int tell(const arguments *how, const char *path, const mr_diagnostics *wr
 static int check(const arguments *how, const char *path) {
     mr_pipeline *pipeline = NULL;
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.types = mr_stage_types(), .path = path, .offline = true, .cuts = true};
+    mr_pipeline_params params = {.path = path, .offline = true, .cuts = true};
     mr_overrides_apply(&how->overrides, &params);
     int status = mr_pipeline_open(&pipeline, &params, &wrong);
     status = tell(how, path, &wrong, status);

@@ -9,6 +9,7 @@
 
 #include "engine/base/print.h"
 #include "engine/config/nearest.h"
+#include "tools/millrace/types.h"
 
 int mr_usage_error(const mr_usage *usage, const char *format, ...) {
     va_list arguments;
@@ -63,9 +64,22 @@ static void print_help(const mr_usage *usage) {
     printf("\n\"millrace --help\" tells what exit codes mean.\n");
 }
 
+/* The next option that is not --plugin, whose types are known from then on; MR_USAGE_EXIT where that failed. */
+static int next_option(const mr_usage *usage, int argc, char **argv, int *code) {
+    int got;
+    while ((got = getopt_long(argc, argv, ":hV", usage->options, NULL)) == MR_USAGE_PLUGIN) {
+        int status = mr_types_add_plugin(optarg);
+        if (status) {
+            *code = mr_command_failed(status);
+            return MR_USAGE_EXIT;
+        }
+    }
+    return got;
+}
+
 int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
     opterr = 0;
-    int got = getopt_long(argc, argv, ":hV", usage->options, NULL);
+    int got = next_option(usage, argc, argv, code);
     switch (got) {
     case 'h':
         print_help(usage);

@@ -37,6 +37,13 @@ typedef struct mr_usage {
 
 #define MR_USAGE_COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
 
+/* For verbs that know stage types: mr_usage_next itself loads what --plugin names. */
+enum { MR_USAGE_PLUGIN = 768 };
+#define MR_USAGE_PLUGINS {"plugin", required_argument, NULL, MR_USAGE_PLUGIN}
+#define MR_USAGE_PLUGINS_HELP                                                                                    \
+    "  --plugin FILE      loads stage types of one's own from a shared library, which is code; may be given\n"   \
+    "                     several times. Without a slash also looked for in $MILLRACE_PLUGIN_PATH\n"
+
 /* The next option's `val` with its argument in optarg; -1 after the last, with the other arguments in
  * argv[optind...]; MR_USAGE_EXIT where the command is done, with its exit code in *code: --help or --version was
  * printed, or an error. */

@@ -13,6 +13,7 @@
 #include "engine/flow/pipeline.h"
 #include "tools/millrace/complaints.h"
 #include "tools/millrace/plan.h"
+#include "tools/millrace/types.h"
 
 enum { TARGET = 256, FOLDER, IMAGE, COMMAND };
 
@@ -97,6 +98,9 @@ int mr_deploy_words(const mr_deployment *of, const char *path, mr_deploy_word *f
                  function(context, "--set") || function(context, text);
         free(text);
     }
+    /* Where the pipeline lies as it does here, its plugins do, too; in a container they are where they were said to be. */
+    for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given && !failed; plugin++)
+        failed = function(context, "--plugin") || function(context, path == of->path ? plugin->path : plugin->given);
     for (size_t i = 0; i < overrides->input_count && !failed; i++)
         failed = function(context, "--input") || function(context, overrides->input[i]);
     return failed ? mr_fail(MR_ERROR_MEMORY, "no memory for a deployment") : MR_OK;
@@ -202,7 +206,7 @@ static int deploy(arguments *from) {
     static const char *const somewhere[] = {"host"};
     mr_plan *plan = NULL;
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .offline = true, .cuts = true,
+    mr_pipeline_params params = {.path = from->path, .offline = true, .cuts = true,
                                  .host_count = 1, .hosts = somewhere};
     mr_overrides_apply(&from->overrides, &params);
     int status = mr_complaints_tell(&wrong, mr_pipeline_plan(&plan, &params, &wrong), false);

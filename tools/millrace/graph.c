@@ -159,7 +159,7 @@ static int load(const order *job, const char *path, mr_chart *graph) {
     mr_plan *plan = NULL;
     mr_diagnostics wrong = {0};
     mr_pipeline_params params = {
-        .types = mr_stage_types(), .path = path, .offline = !job->online,
+        .path = path, .offline = !job->online,
         .cuts = true};
     mr_overrides_apply(&job->overrides, &params);
     int status = mr_pipeline_plan(&plan, &params, &wrong);

@@ -9,12 +9,14 @@
 #include "engine/config/spec.h"
 #include "tools/millrace/command.h"
 #include "tools/millrace/inspect_file.h"
+#include "tools/millrace/types.h"
 
 enum { JSON = 256, MARKDOWN };
 
 static const struct option options[] = {
     {"json", no_argument, NULL, JSON},
     {"markdown", no_argument, NULL, MARKDOWN},
+    MR_USAGE_PLUGINS,
     MR_USAGE_COMMON,
 };
 
@@ -22,14 +24,15 @@ static const char *const examples[] = {"preprocess", "null --json", "models/lite
 
 static const mr_usage usage = {
     .verb = "inspect",
-    .synopsis = "TYPE|FILE... [--json] | --markdown",
+    .synopsis = "TYPE|FILE... [--json] [--plugin FILE]... | --markdown",
     .help = "Shows stage types: ports with the formats they take, and every option with its type, default, range,\n"
             "unit and meaning, beside the keys that every source or stage has. A name that stands for a source and\n"
             "for a stage shows both.\n\n"
             "Of a model (FILE.onnx) it shows inputs, outputs, operators, the stages that can use it, and a pipeline with\n"
             "it; of weights (FILE.npy) their shape. A word with a slash, or that ends so, is a file.\n\n"
             "  --json             as one JSON array\n"
-            "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n",
+            "  --markdown         the reference of all types and of all keys of a pipeline (stages/README.md)\n"
+            MR_USAGE_PLUGINS_HELP,
     .options = options,
     .examples = examples,
 };
@@ -66,7 +69,7 @@ const char *mr_inspect_formats(const mr_port *port, char *text, size_t bytes) {
 static int unknown(const char *name) {
     mr_nearest nearest = {.wanted = name};
     char hint[256];
-    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
+    for (const mr_stage_type *const *type = mr_types(); *type; type++)
         mr_nearest_offer(&nearest, (*type)->name);
     mr_print(stderr, "millrace inspect: error: unknown stage type \"%s\"\n  hint: %s\n", name,
              mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace list\" lists them"));
@@ -76,7 +79,7 @@ static int unknown(const char *name) {
 /* Both types of a name that stands for a source and for a stage; how many there were. */
 static int inspect(const char *name, yajl_gen json, bool first) {
     int found = 0;
-    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++) {
+    for (const mr_stage_type *const *type = mr_types(); *type; type++) {
         if (strcmp((*type)->name, name) != 0)
             continue;
         if (json) {
@@ -132,7 +135,7 @@ int mr_command_inspect(int argc, char **argv) {
     if (optind == argc && !markdown)
         return mr_usage_error(&usage, "name a stage type or a model; \"millrace list\" lists types");
     if (markdown)
-        mr_inspect_markdown(mr_stage_types());
+        mr_inspect_markdown(mr_types());
     else
         code = inspect_each(argv + optind, as_json);
     return code ? code : mr_flush_stdout();

@@ -7,33 +7,26 @@
 
 enum { JSON = 256 };
 
-static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_COMMON};
+static const struct option options[] = {{"json", no_argument, NULL, JSON}, MR_USAGE_PLUGINS, MR_USAGE_COMMON};
 
-static const char *const examples[] = {"", "--json", NULL};
+static const char *const examples[] = {"", "--plugin ./libmine.so --json", NULL};
 
 static const mr_usage usage = {
     .verb = "list",
-    .synopsis = "[--json]",
+    .synopsis = "[--json] [--plugin FILE]...",
     .help = "Lists the stage types: what `type:` may be in a pipeline.\n\n"
-            "  --json             as one JSON array\n",
+            "  --json             as one JSON array\n"
+            MR_USAGE_PLUGINS_HELP,
     .options = options,
     .examples = examples,
 };
-
-const char *mr_type_kind(const mr_stage_type *type) {
-    if (!type->inputs)
-        return "source";
-    if (!type->outputs)
-        return "sink";
-    return type->outputs[0].optional ? "stage, sink" : "stage";
-}
 
 static int print_json(void) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return mr_command_failed(MR_ERROR_MEMORY);
     mr_json_open_array(json, NULL);
-    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++) {
+    for (const mr_stage_type *const *type = mr_types(); *type; type++) {
         mr_json_open_map(json, NULL);
         mr_json_text(json, "name", (*type)->name);
         mr_json_text(json, "kind", mr_type_kind(*type));
@@ -47,7 +40,7 @@ static int print_json(void) {
 
 static int print_text(void) {
     printf("%-14s %-12s %s\n", "TYPE", "KIND", "WHAT IT DOES");
-    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
+    for (const mr_stage_type *const *type = mr_types(); *type; type++)
         printf("%-14s %-12s %s\n", (*type)->name, mr_type_kind(*type), (*type)->summary);
     return mr_flush_stdout();
 }

@@ -1,4 +1,4 @@
-/* The millrace command: finds the verb. */
+/* The millrace command as a function: finds the verb. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,7 +10,9 @@
 
 #include "engine/base/print.h"
 #include "engine/config/nearest.h"
+#include "millrace/command.h"
 #include "tools/millrace/command.h"
+#include "tools/millrace/types.h"
 
 static const struct {
     const char *name, *summary;
@@ -71,7 +73,7 @@ static void allow_files(void) {
     }
 }
 
-int main(int argc, char **argv) {
+int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
     hold_standard_streams();
     allow_files();
     /* A reader that goes away is told of by write(2), and ends the run in order. */
@@ -93,6 +95,9 @@ int main(int argc, char **argv) {
         printf("millrace %s\n", mr_version());
         return mr_flush_stdout();
     }
+    int status = mr_types_begin(types);
+    if (status)
+        return mr_command_failed(status == MR_ERROR_DATA ? MR_ERROR_INTERNAL : status);
     for (size_t i = 0; i < VERBS; i++)
         if (strcmp(verb, verbs[i].name) == 0)
             return verbs[i].run(argc - 1, argv + 1);

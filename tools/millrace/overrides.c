@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/config/plan.h"
+#include "tools/millrace/types.h"
 
 int mr_overrides_init(mr_overrides *overrides, int argc) {
     *overrides = (mr_overrides){
@@ -71,6 +72,8 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
 }
 
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params) {
+    params->types = mr_types();
+    params->plugins = true;
     params->override_count = overrides->override_count;
     params->overrides = overrides->override;
     params->input_count = overrides->input_count;

@@ -1,5 +1,5 @@
-/* What the command line changes in a pipeline, the same for run and check: --set, --input and --output; graph, whose
- * --output is its own, takes the first two; for verbs that only plan, --assume; for those that place stages as a run
+/* What the command line changes in a pipeline, the same for run and check: --set, --input, --plugin and --output;
+ * graph, whose --output is its own, takes the first three; for verbs that only plan, --assume; for those that place stages as a run
  * does, --costs; and for those that run or plan threads, --workers. */
 #ifndef MILLRACE_TOOLS_OVERRIDES_H
 #define MILLRACE_TOOLS_OVERRIDES_H
@@ -14,11 +14,13 @@ enum {
 
 /* For a table of options, and for its help. */
 #define MR_OVERRIDE_INPUTS                                                                                       \
-    {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT}
+    {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
+        MR_USAGE_PLUGINS
 #define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
 #define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
-    "  --input URI        replaces the uri of the only source; several make one source each\n"
+    "  --input URI        replaces the uri of the only source; several make one source each\n"     \
+    MR_USAGE_PLUGINS_HELP
 #define MR_OVERRIDE_HELP                                                                                         \
     MR_OVERRIDE_INPUTS_HELP                                                                                      \
     "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
@@ -54,7 +56,7 @@ void mr_overrides_fini(mr_overrides *overrides);
 /* Whether `option`, as mr_usage_next gave it, is one of these; what is wrong with it makes *code an exit code. The
  * argument is kept, and that of --set is cut in two where it stands. */
 bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int option, int *code);
-/* Puts them into the parameters, which borrow them. */
+/* Puts them into the parameters, which borrow them, and the stage types that the command knows. */
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params);
 
 #endif

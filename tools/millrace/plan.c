@@ -160,7 +160,7 @@ static int print(const arguments *from, const mr_plan *plan, const mr_profile *p
 
 static mr_pipeline_params params_of(const arguments *from) {
     mr_pipeline_params params = {
-        .types = mr_stage_types(), .path = from->path, .offline = from->offline,
+        .path = from->path, .offline = from->offline,
         .node = from->node};
     /* What is profiled runs in this process. */
     params.cuts = from->seconds <= 0;

@@ -171,7 +171,7 @@ static int parse(arguments *to, int argc, char **argv, bool *done) {
 
 static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path,
+    mr_pipeline_params params = {.path = from->path,
                                  .trace = from->trace, .resume = from->resume, .grace_ns = from->grace_ns};
     mr_overrides_apply(&from->overrides, &params);
     mr_run_choose_node(from, &params);

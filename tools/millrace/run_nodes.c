@@ -9,6 +9,7 @@
 #include "engine/flow/resume_plan.h"
 #include "tools/millrace/plan.h"
 #include "tools/millrace/supervisor.h"
+#include "tools/millrace/types.h"
 
 void mr_run_choose_node(const mr_run_arguments *from, mr_pipeline_params *params) {
     params->cuts = !from->one_process;
@@ -80,6 +81,8 @@ static void write_command(child_command *command, const mr_run_arguments *from) 
     }
     for (size_t i = 0; i < overrides->input_count; i++)
         add_word(command, "--input", overrides->input[i]);
+    for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given; plugin++)
+        add_word(command, "--plugin", plugin->path);
     if (overrides->output)
         add_word(command, "--output", overrides->output);
     snprintf(workers, sizeof workers, "%d", from->overrides.workers);

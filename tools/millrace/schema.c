@@ -3,17 +3,19 @@
 
 #include "engine/base/json.h"
 #include "tools/millrace/command.h"
+#include "tools/millrace/types.h"
 
-static const struct option options[] = {MR_USAGE_COMMON};
+static const struct option options[] = {MR_USAGE_PLUGINS, MR_USAGE_COMMON};
 
-static const char *const examples[] = {"> millrace.schema.json", NULL};
+static const char *const examples[] = {"> millrace.schema.json", "--plugin ./libmine.so > millrace.schema.json", NULL};
 
 static const mr_usage usage = {
     .verb = "schema",
-    .synopsis = "",
+    .synopsis = "[--plugin FILE]...",
     .help = "Prints the JSON Schema (draft-07) of a pipeline, with the options of all stage types. An editor with a\n"
             "YAML language server completes and checks a pipeline whose first line names the file it is in:\n\n"
-            "  # yaml-language-server: $schema=millrace.schema.json\n",
+            "  # yaml-language-server: $schema=millrace.schema.json\n\n"
+            MR_USAGE_PLUGINS_HELP,
     .options = options,
     .examples = examples,
 };
@@ -27,7 +29,7 @@ int mr_command_schema(int argc, char **argv) {
     yajl_gen json = mr_json_create(true);
     if (!json)
         return mr_command_failed(MR_ERROR_MEMORY);
-    mr_schema_write(json, mr_stage_types());
+    mr_schema_write(json, mr_types());
     int status = mr_json_finish(json, stdout);
     return status ? mr_command_failed(status) : 0;
 }

@@ -217,13 +217,14 @@ static int set_source(settings *to, const mr_plan *plan, const mr_plan_vertex *v
 
 static int settings_init(settings *to, const arguments *from, const mr_verify *verify, const mr_plan *plan,
                          int side) {
-    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 3 * plan->vertex_count};
+    *to = (settings){.room = from->overrides.override_count + verify->tap_count + 3 * plan->vertex_count + 1};
     to->item = calloc(to->room + 1, sizeof *to->item);
     if (!to->item)
         return mr_fail(MR_ERROR_MEMORY, "no memory for settings");
     for (size_t i = 0; i < from->overrides.override_count; i++)
         to->item[to->count++] = from->overrides.override[i];
-    int status = MR_OK;
+    /* The types of plugins are among those that both sides are given. */
+    int status = mr_yaml_get(plan->spec->root, "plugins") ? set(to, "[]", "plugins", "", "") : MR_OK;
     for (size_t v = 0; v < plan->vertex_count && !status; v++)
         if (plan->vertices[v].is_source)
             status = set_source(to, plan, &plan->vertices[v]);
@@ -353,7 +354,7 @@ static int compare_aside(const arguments *from, const mr_plan *plan) {
                         .lock = PTHREAD_MUTEX_INITIALIZER};
     int status = mr_verify_tap_plan(&verify, plan), code;
     if (!status)
-        status = mr_verify_wrap_sources(&verify, plan->source_count);
+        status = mr_verify_wrap_sources(&verify, plan->spec->types, plan->source_count);
     if (!status)
         status = mr_aside_make(&aside, NULL);
     if (status) {
@@ -370,7 +371,7 @@ static int compare_aside(const arguments *from, const mr_plan *plan) {
 static int verify(const arguments *from) {
     mr_plan *plan = NULL;
     mr_diagnostics wrong = {0};
-    mr_pipeline_params params = {.types = mr_stage_types(), .path = from->path, .offline = true};
+    mr_pipeline_params params = {.path = from->path, .offline = true};
     mr_overrides_apply(&from->overrides, &params);
     int status = mr_pipeline_plan(&plan, &params, &wrong);
     if (status)

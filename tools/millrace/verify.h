@@ -91,7 +91,7 @@ bool mr_verify_tap_within(const mr_verify_tap *tap);
 void mr_verify_fini(mr_verify *verify);
 
 /* verify_sources.c: stage types whose sources keep step. */
-int mr_verify_wrap_sources(mr_verify *verify, size_t source_count);
+int mr_verify_wrap_sources(mr_verify *verify, const mr_stage_type *const *types, size_t source_count);
 /* That side has ended: the other waits for it no more. */
 void mr_verify_release(mr_verify *verify, int side);
 void mr_verify_unwrap_sources(mr_verify *verify);

@@ -1,4 +1,4 @@
-/* Sources that keep step: the types that come with millrace, with a process of ours before that of each source. */
+/* Sources that keep step: the types of the pipeline, with a process of ours before that of each source. */
 #include <stdlib.h>
 
 #include "tools/millrace/verify.h"
@@ -65,8 +65,7 @@ static int wrap_side(mr_verify *verify, int side, const mr_stage_type *const *ty
     return MR_OK;
 }
 
-int mr_verify_wrap_sources(mr_verify *verify, size_t source_count) {
-    const mr_stage_type *const *types = mr_stage_types();
+int mr_verify_wrap_sources(mr_verify *verify, const mr_stage_type *const *types, size_t source_count) {
     verify->source_count = source_count;
     while (types[verify->type_count])
         verify->type_count++;

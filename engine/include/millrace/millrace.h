@@ -29,11 +29,13 @@
 #include "millrace/frame.h"
 #include "millrace/stage.h"
 #include "millrace/status.h"
+#include "millrace/version.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* Of the library that was linked; MILLRACE_VERSION is that of these headers. */
 const char *mr_version(void);
 
 /* The stage types that come with millrace, ended by NULL. A program with stages of its own passes a longer list. */
@@ -54,6 +56,8 @@ typedef struct mr_measured_cost {
 
 typedef struct mr_pipeline_params {
     const mr_stage_type *const *types;
+    bool plugins;            /* the pipeline may name plugins (plugin.h), which are code, and are loaded; else one that
+                                does is refused */
     const char *path;        /* the YAML file; "-": standard input */
     const char *text;        /* its text, where it is not to be read from the file; path then only names it. NULL:
                                 read */

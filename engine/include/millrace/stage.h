@@ -104,6 +104,10 @@ typedef struct mr_stage_type {
                                           processes; NULL: not at all */
 } mr_stage_type;
 
+/* Whether it is well formed: names, ports, functions, options within their struct, defaults that their own table takes.
+ * MR_OK, or MR_ERROR_DATA with what is wrong. Plugins and types of mr_main are held to it; good in a stage's own tests. */
+int mr_stage_type_check(const mr_stage_type *type);
+
 /* ---- planning ------------------------------------------------------------------------------------------------ */
 
 /* A result that frames carry: known while planning, so that what reads it can be checked. */

@@ -1,0 +1,70 @@
+/* Stage types in a shared library of their own, which the command and other programs load at run time.
+ *
+ * A plugin is compiled against these headers alone and linked with nothing of millrace: the functions are those of the
+ * program that loads it. It is one or more stage types (stage.h), and behind them, once:
+ *
+ *     MR_PLUGIN("brightness", "1.0", &brightness_stage, &another_stage);
+ *
+ *     cc -shared -fPIC $(pkg-config --cflags millrace) brightness.c -o libbrightness.so
+ *     millrace run pipeline.yaml --plugin ./libbrightness.so
+ *
+ * A plugin is code: it runs with the rights of the process, from the moment it is loaded. Only paths name plugins, on
+ * the command line and under `plugins` in the YAML. What was loaded stays until the process ends. */
+#ifndef MILLRACE_PLUGIN_H
+#define MILLRACE_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "millrace/stage.h"
+#include "millrace/version.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Rises if a struct or an enumeration that plugins share with the program changes. A plugin of another number is
+ * refused. */
+#define MR_PLUGIN_ABI 1
+
+/* Sizes that both must agree on, so that headers of two states with one number are noticed. */
+#define MR_PLUGIN_SIZES(X)                                                                                           \
+    X(mr_stage_type) X(mr_port) X(mr_option) X(mr_format) X(mr_format_set) X(mr_frame) X(mr_buffer) X(mr_media)      \
+    X(mr_result) X(mr_negotiation) X(mr_planned_input) X(mr_planned_output) X(mr_planned_result) X(mr_stage)
+enum {
+#define X(type) MR_PLUGIN_SIZE_##type,
+    MR_PLUGIN_SIZES(X)
+#undef X
+    MR_PLUGIN_SIZE_COUNT
+};
+
+/* What a plugin says of itself: the only symbol that is looked for in it. Made by MR_PLUGIN. */
+typedef struct mr_plugin {
+    uint32_t abi;             /* MR_PLUGIN_ABI; stays first whatever changes */
+    const char *built_with;   /* MILLRACE_VERSION of the headers; stays second */
+    const char *name;         /* for people */
+    const char *version;      /* of the plugin */
+    uint32_t size[MR_PLUGIN_SIZE_COUNT];
+    const mr_stage_type *const *types; /* ended by NULL */
+} mr_plugin;
+
+extern const mr_plugin mr_plugin_entry;
+
+#define MR_PLUGIN_SIZE_OF(type) (uint32_t)sizeof(type),
+/* At file level, once: name and version as texts, then pointers to the stage types. */
+#define MR_PLUGIN(name, version, ...)                                                                                \
+    static const mr_stage_type *const mr_plugin_types[] = {__VA_ARGS__, NULL};                                       \
+    __attribute__((visibility("default"), used)) const mr_plugin mr_plugin_entry = {                                 \
+        MR_PLUGIN_ABI, MILLRACE_VERSION, name, version, {MR_PLUGIN_SIZES(MR_PLUGIN_SIZE_OF)}, mr_plugin_types}
+
+/* Loads a plugin, or finds it loaded already. A name without a slash is looked for in the working directory and then in
+ * the folders of $MILLRACE_PLUGIN_PATH (parted by colons), never where the system's loader looks. *plugin lives until
+ * the process ends. Its types can be put into mr_pipeline_params.types. Any thread. MR_ERROR_NO_INPUT,
+ * MR_ERROR_PERMISSION, MR_ERROR_DATA where it is no shared library, no plugin, one of another ABI, or a type of its is
+ * malformed. */
+int mr_plugin_load(const char *path, const mr_plugin **plugin);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
