@@ -241,8 +241,23 @@ static void variables_may_be_numbers(void **state) {
     mr_spec_destroy(&spec);
 }
 
+/* A program that says nothing of plugins runs no code that a pipeline names; nor is the missing type told of. */
+static void plugins_are_loaded_only_if_allowed(void **state) {
+    (void)state;
+    mr_spec *spec = parse("version: 1\npipeline: p\nplugins: libmine.so\nsources: {lobby: {uri: a.mp4}}\n"
+                          "stages:\n  mine: {input: lobby}\n", &no_wishes,
+                          "dir/p.yaml:3:1: error: plugins: this program loads none that a pipeline names\n"
+                          "    hint: a program allows them with mr_pipeline_params.plugins\n");
+    assert_true(spec->broken && spec->stages[0].broken);
+    mr_spec_destroy(&spec);
+    spec = parse("version: 1\npipeline: p\nplugins: []\nsources: {lobby: {uri: a.mp4}}\n"
+                 "stages:\n  write: {input: lobby, path: a}\n", &no_wishes, "");
+    mr_spec_destroy(&spec);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plugins_are_loaded_only_if_allowed),
         cmocka_unit_test_setup(a_pipeline_is_read, set_input),
         cmocka_unit_test_setup(a_digest_tells_pipelines_apart, set_input),
         cmocka_unit_test(joins_are_read_in_order),

@@ -26,7 +26,7 @@ static int is_yaml(const struct dirent *entry) {
 static char *complaints(const char *path) {
     mr_diagnostics diagnostics = {0};
     mr_plan *plan;
-    const mr_spec_params spec = {.types = mr_stage_types(), .path = path};
+    const mr_spec_params spec = {.types = mr_stage_types(), .plugins = true, .path = path};
     const mr_plan_params params = {.workers = 2, .offline = true, .cuts = true};
     int status = mr_plan_load(&plan, &spec, &params, &diagnostics);
     char *said = printed(&diagnostics), *text = NULL;

@@ -22,7 +22,7 @@ static bool is_there(const char *path) {
 /* Where the file is, with a slash, so that the loader looks nowhere else; false where that is too long. */
 static bool find(const char *directory, const char *name, char path[PATH_MAX]) {
     bool bare = !strchr(name, '/');
-    int length = snprintf(path, PATH_MAX, "%s%s", *name == '/' ? "" : *directory ? directory : "./", name);
+    int length = snprintf(path, PATH_MAX, "%s%s", *name == '/' ? "" : *directory || !bare ? directory : "./", name);
     const char *folders = bare ? getenv("MILLRACE_PLUGIN_PATH") : NULL;
     while (folders && *folders && !is_there(path)) {
         size_t bytes = strcspn(folders, ":");

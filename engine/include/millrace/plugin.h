@@ -48,13 +48,13 @@ typedef struct mr_plugin {
     const mr_stage_type *const *types; /* ended by NULL */
 } mr_plugin;
 
-extern const mr_plugin mr_plugin_entry;
+extern const mr_plugin mr_plugin_entry __attribute__((visibility("default")));
 
 #define MR_PLUGIN_SIZE_OF(type) (uint32_t)sizeof(type),
 /* At file level, once: name and version as texts, then pointers to the stage types. */
 #define MR_PLUGIN(name, version, ...)                                                                                \
     static const mr_stage_type *const mr_plugin_types[] = {__VA_ARGS__, NULL};                                       \
-    __attribute__((visibility("default"), used)) const mr_plugin mr_plugin_entry = {                                 \
+    const mr_plugin mr_plugin_entry = {                                                                              \
         MR_PLUGIN_ABI, MILLRACE_VERSION, name, version, {MR_PLUGIN_SIZES(MR_PLUGIN_SIZE_OF)}, mr_plugin_types}
 
 /* Loads a plugin, or finds it loaded already. A name without a slash is looked for in the working directory and then in

@@ -1,0 +1,235 @@
+"""Plugins: stage types in shared libraries, compiled here against the public headers alone, in every verb; what is no
+plugin, or one of another ABI, is refused by name; and the command exports to them what the headers declare, no more."""
+import json
+import re
+import shutil
+import subprocess
+import unittest
+
+import numpy as np
+
+from harness import MILLRACE, ROOT, SAMPLES, Case, call, main
+
+CLIP = SAMPLES / "realshort.mp4"
+DARKNESS = ROOT / "tests/example/darkness.c"
+INCLUDE = ROOT / "engine/include"
+PASS = """#include <millrace/plugin.h>
+static int process(mr_stage *self, mr_io *io) { (void)self; return mr_io_forward(io, 0); }
+static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out", .optional = true}, {0}};
+static const mr_stage_type type = {.name = "NAME", .summary = "passes on", .inputs = in, .outputs = out,
+                                   .entry = MR_ENTRY_STATELESS, .process = process, MORE};
+MR_PLUGIN("pass", "2", &type);
+"""
+PIPELINE = """version: 1
+pipeline: dark
+plugins: [PLUGIN]
+sources:
+  video: {uri: "CLIP"}
+stages:
+  decode: {input: video}
+  darkness: {input: decode, below: 40}
+  results: {type: jsonl, input: darkness, tensors: true}
+""".replace("CLIP", str(CLIP))
+WITHOUT = PIPELINE.replace("plugins: [PLUGIN]\n", "")
+NODES = "nodes:\n  a: {stages: [decode]}\n  b: {stages: [darkness, results]}\n"
+
+
+class Plugins(Case):
+    def build(self, source=None, name="libdarkness.so", compiler="cc", flags=("-std=c11",)):
+        """A plugin of that source (a path or a text), linked with nothing of millrace."""
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        source = source or DARKNESS
+        if isinstance(source, str):
+            source = self.write(source, f"{path.name}{'.c' if compiler == 'cc' else '.cpp'}")
+        done = call([compiler, *flags, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-shared", "-fPIC", f"-I{INCLUDE}",
+                     source, "-o", path])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def test_it_reads_pixels(self):
+        self.build()
+        run = self.run_pipeline(PIPELINE.replace("PLUGIN", "libdarkness.so").replace("below: 40", "below: 120"))
+        self.assert_balanced(run)
+        luma = subprocess.run(["ffmpeg", "-v", "error", "-i", CLIP, "-vf", "extractplanes=y", "-f", "rawvideo", "-"],
+                              capture_output=True, check=True).stdout
+        luma = np.frombuffer(luma, np.uint8).reshape(-1, 240 * 320)
+        self.assertEqual(len(run.rows), len(luma))
+        for row, picture in zip(run.rows, luma):
+            (tensor,) = row["tensors"]
+            self.assertEqual((tensor["stage"], tensor["name"], tensor["shape"]), ("darkness", "darkness", [1]))
+            self.assertAlmostEqual(tensor["data"][0], np.mean(picture < 120), delta=1e-6)
+        self.assertGreater(len({row["tensors"][0]["data"][0] for row in run.rows}), 5)
+
+    def test_every_verb_knows_it(self):
+        plugin = self.build()
+        given = ("--plugin", plugin)
+        listed = json.loads(call([MILLRACE, "list", "--json", *given]).stdout)
+        self.assertEqual([one["kind"] for one in listed if one["name"] == "darkness"], ["stage"])
+        self.assertGreater(len(listed), 20)
+        (shown,) = json.loads(call([MILLRACE, "inspect", "darkness", "--json", *given]).stdout)
+        (below,) = shown["options"]
+        self.assertEqual((below["name"], below["default"], below["unit"]), ("below", "32", "levels"))
+        self.assertTrue("### darkness (stage)" in call([MILLRACE, "inspect", "--markdown", *given]).stdout)
+        self.assertTrue("darkness" in call([MILLRACE, "schema", *given]).stdout)
+        for named, arguments in ((PIPELINE.replace("PLUGIN", plugin.name), ()), (WITHOUT, given)):
+            for verb in (["check"], ["plan"], ["graph"], ["run", "--output", self.folder / "rows"]):
+                done = call([MILLRACE, *verb, self.write(named), *arguments])
+                self.assertEqual(done.returncode, 0, done.stderr)
+            # Without it the type is not known, and the hint does not guess.
+            done = call([MILLRACE, "check", self.write(WITHOUT)])
+            self.assertEqual(done.returncode, 78)
+            self.assertIn('no type is called "darkness"', done.stderr)
+
+    def test_its_mistakes_are_told_like_any_others(self):
+        self.build()
+        text = PIPELINE.replace("PLUGIN", "libdarkness.so")
+        for old, new, told in (("below: 40", "below: 256", ":8:36: error: stages.darkness.below: 256 is out of range; "
+                                "expected 1 to 255 levels"),
+                               ("below: 40", "bellow: 40", 'did you mean "below"'),
+                               ("type: jsonl, input", "type: jsonl, tensor: nothing, input", "tensor")):
+            run = self.run_pipeline(text.replace(old, new), verb="check", rows=False, code=78)
+            self.assertIn(told, run.err)
+
+    def test_both_sides_of_verify_have_it(self):
+        self.build()
+        text = PIPELINE.replace("PLUGIN", "libdarkness.so").replace(
+            "  results:", "  small: {type: preprocess, input: darkness, size: 32}\n  results:").replace(
+            "input: darkness, tensors", "input: small, tensors")
+        for more in ((), ("--plugin", self.folder / "libdarkness.so")):
+            done = call([MILLRACE, "verify", self.write(text), "--against", "sim:0", "--frames", "5", *more])
+            self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
+    def test_nodes_get_it(self):
+        self.build()
+        for text, arguments in ((PIPELINE.replace("PLUGIN", "libdarkness.so") + NODES, ()),
+                                (WITHOUT + NODES, ("--plugin", "libdarkness.so"))):
+            rows = self.folder / "rows"
+            rows.unlink(missing_ok=True)
+            # From another folder than the pipeline's for the key, from the plugin's own for the option.
+            done = call([MILLRACE, "run", self.write(text), "--output", rows, *arguments],
+                        cwd=self.folder if arguments else "/")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(rows.read_text().splitlines()), 36)
+        deployed = call([MILLRACE, "deploy", self.folder / "pipeline.yaml", "--target", "systemd", "--output",
+                         self.folder / "units", "--plugin", "libdarkness.so"], cwd=self.folder)
+        self.assertEqual(deployed.returncode, 0, deployed.stderr)
+        unit = next((self.folder / "units").glob("*-b.service")).read_text()
+        self.assertIn(str((self.folder / "libdarkness.so").resolve()), unit)
+
+    def test_where_it_is_looked_for(self):
+        plugin = self.build(name="plugins/libdarkness.so")
+        text = PIPELINE.replace("PLUGIN", "libdarkness.so")
+        # Not where the loader would look, nor in the working directory for an entry that is empty.
+        for environment in ({}, {"LD_LIBRARY_PATH": str(plugin.parent)}, {"MILLRACE_PLUGIN_PATH": "::"}):
+            self.write(text)
+            done = call([MILLRACE, "check", self.folder / "pipeline.yaml"], environment=environment, cwd=plugin.parent)
+            self.assertEqual(done.returncode, 66, done.stderr)
+        found = {"MILLRACE_PLUGIN_PATH": f"/nowhere:{plugin.parent}"}
+        self.run_pipeline(text, environment=found)
+        done = call([MILLRACE, "list", "--plugin", "libdarkness.so"], environment=found, cwd="/")
+        self.assertIn("darkness", done.stdout)
+        # A path is a path: with a slash it is not looked for elsewhere.
+        done = call([MILLRACE, "list", "--plugin", "./libdarkness.so"], environment=found, cwd="/")
+        self.assertEqual(done.returncode, 66)
+
+    def refused(self, plugin, code, *told):
+        """By the option, and by the key at its place, with nothing said of the stages that it would have brought."""
+        done = call([MILLRACE, "check", self.write(WITHOUT), "--plugin", plugin])
+        self.assertEqual(done.returncode, code, done.stderr)
+        run = self.run_pipeline(PIPELINE.replace("PLUGIN", f'"{plugin}"'), verb="check", rows=False, code=code)
+        self.assertTrue(run.err.startswith(f"{self.folder}/pipeline.yaml:3:11: error: "), run.err)
+        self.assertEqual(run.err.count("error:"), 1, run.err)
+        for text in told:
+            self.assertIn(text, done.stderr)
+            self.assertIn(text, run.err)
+
+    def test_what_is_no_plugin(self):
+        self.refused(self.folder / "none.so", 66, "none.so: No such file or directory")
+        self.refused(self.folder, 65, f"{self.folder} is not a plugin: it is not a regular file")
+        self.refused(self.write("text", "text.so"), 65, "text.so is not a plugin: it is not a shared library")
+        broken = self.folder / "broken.so"
+        broken.write_bytes(self.build().read_bytes()[:100])
+        self.refused(broken, 65, "cannot load the plugin: ", "broken.so")
+        self.refused(self.build("int nothing;", "other.so"), 65, "other.so is not a plugin of millrace: it lacks the symbol "
+                     "mr_plugin_entry; write MR_PLUGIN(...)")
+        self.refused(self.build("#include <millrace/plugin.h>\nint mr_nothing(void);\nint f(void);\n"
+                                "int f(void) { return mr_nothing(); }\n", "undefined.so"), 65,
+                     "undefined.so: undefined symbol: mr_nothing")
+        self.assertIn("cannot be the path of a plugin", call([MILLRACE, "list", "--plugin", ""]).stderr)
+
+    def test_another_abi(self):
+        # Of a later version only the first two fields mean what they mean here.
+        self.refused(self.build("#include <stdint.h>\nextern const struct later { uint32_t abi; const char *with; } "
+                                "mr_plugin_entry;\nconst struct later mr_plugin_entry = {7777, \"9.8.7\"};\n", "later.so"),
+                     65, "later.so was built for plugin ABI 7777 (millrace 9.8.7), and this is ABI 1 (millrace ",
+                     "build it again with the headers of this version")
+        self.refused(self.build('#include <millrace/plugin.h>\nconst mr_plugin mr_plugin_entry = {MR_PLUGIN_ABI, "0.0.9", '
+                                '"a", "1", {(uint32_t)sizeof(mr_stage_type), 12}, NULL};\n', "sizes.so"), 65,
+                     "sizes.so was built with other headers (millrace 0.0.9): mr_port has 12 bytes there and ")
+        self.refused(self.build('#include <millrace/plugin.h>\nconst mr_plugin mr_plugin_entry = {MR_PLUGIN_ABI, '
+                                'MILLRACE_VERSION, "a", "1", {MR_PLUGIN_SIZES(MR_PLUGIN_SIZE_OF)}, NULL};\n', "none.so"),
+                     65, "none.so has no stage types")
+
+    def test_malformed_types_and_names_that_are_taken(self):
+        self.refused(self.build(PASS.replace("NAME", "decode").replace("MORE", ".help = NULL"), "taken.so"), 65,
+                     'the stage type "decode" of ', "taken.so is there already, from ")
+        self.refused(self.build(PASS.replace("NAME", "a b").replace("MORE", ".help = NULL"), "name.so"), 65,
+                     'name.so: "a b" cannot be the name of a stage type')
+        self.refused(self.build(PASS.replace("NAME", "p").replace("MORE", ".external = true"), "external.so"), 65,
+                     'external.so: the stage type "p" is malformed: `external` is for sources')
+        one, other = self.build(), self.build(name="libsame.so")
+        done = call([MILLRACE, "list", "--plugin", one, "--plugin", other])
+        self.assertEqual(done.returncode, 65, done.stderr)
+        self.assertIn(f'the stage type "darkness" of {other} is there already, from {one}: ', done.stderr)
+        # The same library twice is one, by whatever name and in either way.
+        self.run_pipeline(PIPELINE.replace("PLUGIN", "libdarkness.so, ./libdarkness.so"), "--plugin", one)
+
+    def test_overrides(self):
+        self.build()
+        self.run_pipeline(PIPELINE.replace("PLUGIN", "none.so"), "--set", f"plugins={self.folder}/libdarkness.so")
+        run = self.run_pipeline(PIPELINE, "--set", "plugins=none.so", rows=False, verb="check", code=66)
+        self.assertIn("--set plugins (", run.err)
+        self.run_pipeline(PIPELINE.replace("PLUGIN", '"${MINE}"'), environment={"MINE": "libdarkness.so"})
+        run = self.run_pipeline(PIPELINE.replace("[PLUGIN]", "{a: b}"), rows=False, verb="check", code=78)
+        self.assertIn(":3:10: error: plugins: expected", run.err)
+
+    def test_the_whole_of_the_headers_is_exported(self):
+        """Every function that the headers declare, as the compiler sees them, can be called; nothing else is exported."""
+        includes = "".join(f"#include <millrace/{path.name}>\n" for path in sorted((INCLUDE / "millrace").glob("*.h")))
+        plain = call(["cc", "-std=c11", "-E", "-P", f"-I{INCLUDE}", self.write(includes, "all.c")]).stdout
+        names = set(re.findall(r"\b(mr_\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)(?:\s*__attribute__\s*\(\(.*?\)\))?\s*;",
+                               re.sub(r"\{[^{}]*\}", "{}", re.sub(r"\{[^{}]*\}", "{}", plain))))
+        names = {name for name in names if not re.search(rf"typedef [^;]*\b{name}\(", plain)} - {"mr_main"}
+        self.assertGreater(len(names), 100)
+        uses = "".join(f"    (any){name},\n" for name in sorted(names))
+        body = PASS.replace("NAME", "pass").replace("MORE", ".help = NULL")
+        every = self.build(includes + body + f"typedef void (*any)(void);\nextern const any all[];\nconst any all[] = {{\n"
+                           f"{uses}}};\n", "every.so")
+        self.assertIn("passes on", call([MILLRACE, "list", "--plugin", every]).stdout)
+        exported = set(re.findall(r" [TDRB] (mr_\w+)$", call(["nm", "-D", "--defined-only", MILLRACE]).stdout, re.M))
+        self.assertEqual(exported, names)
+
+    def test_in_cpp(self):
+        if not shutil.which("g++"):
+            raise unittest.SkipTest("there is no g++")
+        text = """#include <millrace/plugin.h>
+        static int process(mr_stage *, mr_io *io) { return mr_io_forward(io, 0); }
+        static const mr_stage_type *type() {
+            static mr_port in[2] = {}, out[2] = {};
+            static mr_stage_type made = {};
+            in[0].name = "in";
+            out[0].name = "out";
+            made.name = "plus", made.summary = "passes on";
+            made.inputs = in, made.outputs = out, made.process = process;
+            return &made;
+        }
+        MR_PLUGIN("plus", "1", type());
+        """
+        plugin = self.build(text, "libplus.so", "g++", ("-std=c++17", "-fvisibility=hidden"))
+        self.run_pipeline(WITHOUT.replace("darkness: {input: decode, below: 40}", "plus: {input: decode}").replace(
+            "input: darkness, tensors: true", "input: plus"), "--plugin", plugin)
+
+
+if __name__ == "__main__":
+    main()
