@@ -247,7 +247,8 @@ static void plugins_are_loaded_only_if_allowed(void **state) {
     mr_spec *spec = parse("version: 1\npipeline: p\nplugins: libmine.so\nsources: {lobby: {uri: a.mp4}}\n"
                           "stages:\n  mine: {input: lobby}\n", &no_wishes,
                           "dir/p.yaml:3:1: error: plugins: this program loads none that a pipeline names\n"
-                          "    hint: a program allows them with mr_pipeline_params.plugins\n");
+                          "    hint: the command was given --no-plugins, or the program lacks "
+                          "mr_pipeline_params.plugins\n");
     assert_true(spec->broken && spec->stages[0].broken);
     mr_spec_destroy(&spec);
     spec = parse("version: 1\npipeline: p\nplugins: []\nsources: {lobby: {uri: a.mp4}}\n"

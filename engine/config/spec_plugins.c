@@ -53,7 +53,7 @@ int mr_spec_read_plugins(mr_spec_parser *p) {
     }
     if (!p->params->plugins && names.count > 0) {
         p->plugins_broken = true;
-        mr_spec_error(p, value->key_place, "a program allows them with mr_pipeline_params.plugins",
+        mr_spec_error(p, value->key_place, "the command was given --no-plugins, or the program lacks mr_pipeline_params.plugins",
                       "plugins: this program loads none that a pipeline names");
         return MR_OK;
     }

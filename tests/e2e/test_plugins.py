@@ -158,6 +158,24 @@ class Plugins(Case):
                      "undefined.so: undefined symbol: mr_nothing")
         self.assertIn("cannot be the path of a plugin", call([MILLRACE, "list", "--plugin", ""]).stderr)
 
+    def test_it_can_be_refused(self):
+        """For pipelines of strangers: not even its constructors run."""
+        mark = self.folder / "mark"
+        plugin = self.build(f"""#include <stdio.h>
+        __attribute__((constructor)) static void begin(void) {{ FILE *file = fopen("{mark}", "w"); if (file) fclose(file); }}
+        """ + PASS.replace("NAME", "pass").replace("MORE", ".help = NULL"), "pass.so")
+        text = PIPELINE.replace("PLUGIN", "pass.so").replace("darkness: {input: decode, below: 40}",
+                                                             "darkness: {type: pass, input: decode}")
+        text = text.replace(", tensors: true", "")
+        for verb in ("check", "plan", "graph", "run"):
+            run = self.run_pipeline(text, "--no-plugins", verb=verb, rows=False, code=78)
+            self.assertIn(":3:1: error: plugins: this program loads none that a pipeline names", run.err)
+            self.assertEqual(run.err.count("error:"), 1)
+        self.assertFalse(mark.exists())
+        # One that the person at the command names is not the pipeline's.
+        self.run_pipeline(text.replace("plugins: [pass.so]\n", ""), "--no-plugins", "--plugin", plugin)
+        self.assertTrue(mark.exists())
+
     def test_another_abi(self):
         # Of a later version only the first two fields mean what they mean here.
         self.refused(self.build("#include <stdint.h>\nextern const struct later { uint32_t abi; const char *with; } "

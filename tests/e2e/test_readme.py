@@ -22,14 +22,37 @@ def table(heading):
 
 
 class Readme(Case):
+    def build_plugin(self):
+        """The lesson's stage, with the command that stands behind it, where a header is not installed."""
+        self.write(next(text for text in blocks("c") if "MR_PLUGIN" in text), "darkness.c")
+        words = re.search(r"^    (cc .*darkness.c .*)$", TEXT, re.M)[1].replace("$(pkg-config --cflags millrace)",
+                                                                              f"-I{ROOT}/engine/include")
+        done = call(shlex.split(words), cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_lesson_runs(self):
+        self.build_plugin()
+        pipeline = next(text for text in blocks("yaml") if "plugins:" in text)
+        self.assertEqual(pipeline, (ROOT / "tests/example/darkness.yaml").read_text())
+        self.write(pipeline, "darkness.yaml")
+        (self.folder / "lobby.mp4").symlink_to(SAMPLES / "realshort.mp4")
+        commands = re.findall(r"^    millrace ((?:inspect|run) darkness.*)$", TEXT, re.M)
+        self.assertEqual(len(commands), 2)
+        for command in commands:
+            done = call([MILLRACE, *shlex.split(command)], cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([row["tensors"][0]["name"] for row in rows], ["darkness"] * 36)
+
     def test_the_yaml_is_proven(self):
         self.assertTrue(blocks("yaml"))
+        self.build_plugin()
         for text in blocks("yaml"):
             self.run_pipeline(text, verb="check", rows=False)
 
     def test_the_c_compiles(self):
         program, stage = blocks("c")
-        self.assertIn(stage, (ROOT / "stages/null.c").read_text())
+        self.assertEqual(stage, (ROOT / "tests/example/darkness.c").read_text())
         path = self.write(program, "program.c")
         done = call(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT}/engine/include", path])
         self.assertEqual(done.returncode, 0, done.stderr)

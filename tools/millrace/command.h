@@ -38,7 +38,7 @@ typedef struct mr_usage {
 #define MR_USAGE_COMMON {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}
 
 /* For verbs that know stage types: mr_usage_next itself loads what --plugin names. */
-enum { MR_USAGE_PLUGIN = 768 };
+enum { MR_USAGE_PLUGIN = 768, MR_USAGE_NO_PLUGINS };
 #define MR_USAGE_PLUGINS {"plugin", required_argument, NULL, MR_USAGE_PLUGIN}
 #define MR_USAGE_PLUGINS_HELP                                                                                    \
     "  --plugin FILE      loads stage types of one's own from a shared library, which is code; may be given\n"   \

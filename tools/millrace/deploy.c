@@ -33,7 +33,8 @@ static const char *const examples[] = {
 static const mr_usage usage = {
     .verb = "deploy",
     .synopsis = "PIPELINE.yaml --target slurm|kubernetes|systemd [--output FOLDER] [--image IMAGE]\n"
-                "                       [--command PATH] [--set KEY=VALUE]... [--input URI]...",
+                "                       [--command PATH] [--set KEY=VALUE]... [--input URI]... [--plugin FILE]...\n"
+                "                       [--no-plugins]",
     .help = "Writes what runs the nodes of a pipeline where others start processes: a batch script for sbatch,\n"
             "manifests for kubectl, or units for systemctl. Nothing is started.\n\n"
             "  --target NAME      slurm, kubernetes or systemd\n"

@@ -63,6 +63,9 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
     case MR_OVERRIDE_OUTPUT:
         overrides->output = optarg;
         return true;
+    case MR_USAGE_NO_PLUGINS:
+        overrides->no_plugins = true;
+        return true;
     case MR_OVERRIDE_WORKERS:
         *code = take_workers(overrides, usage);
         return true;
@@ -73,7 +76,7 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
 
 void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *params) {
     params->types = mr_types();
-    params->plugins = true;
+    params->plugins = !overrides->no_plugins;
     params->override_count = overrides->override_count;
     params->overrides = overrides->override;
     params->input_count = overrides->input_count;

@@ -15,12 +15,13 @@ enum {
 /* For a table of options, and for its help. */
 #define MR_OVERRIDE_INPUTS                                                                                       \
     {"set", required_argument, NULL, MR_OVERRIDE_SET}, {"input", required_argument, NULL, MR_OVERRIDE_INPUT},    \
-        MR_USAGE_PLUGINS
+        MR_USAGE_PLUGINS, {"no-plugins", no_argument, NULL, MR_USAGE_NO_PLUGINS}
 #define MR_OVERRIDE_OPTIONS MR_OVERRIDE_INPUTS, {"output", required_argument, NULL, MR_OVERRIDE_OUTPUT}
 #define MR_OVERRIDE_INPUTS_HELP                                                                                  \
     "  --set KEY=VALUE    sets one value of the YAML, such as stages.features.batch.size=8\n"                    \
     "  --input URI        replaces the uri of the only source; several make one source each\n"     \
-    MR_USAGE_PLUGINS_HELP
+    MR_USAGE_PLUGINS_HELP                                                                                        \
+    "  --no-plugins       refuses a pipeline that itself names plugins: for those of others\n"
 #define MR_OVERRIDE_HELP                                                                                         \
     MR_OVERRIDE_INPUTS_HELP                                                                                      \
     "  --output FILE      replaces the path of the only stage that writes a file; \"-\" is standard output\n"
@@ -47,6 +48,7 @@ typedef struct mr_overrides {
     size_t override_count, input_count, assume_count;
     const char *output;
     int workers; /* 0: nothing is said */
+    bool no_plugins; /* the pipeline may name none */
     mr_costs costs;
 } mr_overrides;
 

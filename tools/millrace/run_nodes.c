@@ -81,6 +81,8 @@ static void write_command(child_command *command, const mr_run_arguments *from) 
     }
     for (size_t i = 0; i < overrides->input_count; i++)
         add_word(command, "--input", overrides->input[i]);
+    if (overrides->no_plugins)
+        add_word(command, "--no-plugins", NULL);
     for (const mr_types_plugin *plugin = mr_types_plugins(); plugin->given; plugin++)
         add_word(command, "--plugin", plugin->path);
     if (overrides->output)
