@@ -57,8 +57,7 @@ static const mr_usage usage = {
     .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
                 "                    [--node NAME [--replica N] | --one-process] [--costs FILE] [--trace FILE]\n"
                 "                    [--resume FILE] [--audit FILE] [--log LEVEL] [--control PATH] [--grace DURATION]\n"
-                "                    [--fail-on-loss [N | N%]] [--quiet] [--json] [--deny-warnings] [--plugin FILE]...
-"
+                "                    [--fail-on-loss [N | N%]] [--quiet] [--json] [--deny-warnings] [--plugin FILE]...\n"
                 "                    [--no-plugins]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
