@@ -469,6 +469,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     if (answer)
         return answer;
     mr_still_sum_up(&state->stills, self);
+    close_decoder(state);
     if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
                 state->last_error ? mr_av_words(state->last_error) : "no picture was whole");

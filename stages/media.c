@@ -42,7 +42,7 @@ typedef struct media_state {
 #define FIELD(name) offsetof(media_options, name)
 static const mr_option options[] = {
     {.name = "uri", .kind = MR_OPTION_URI, .file = MR_FILE_READ, .offset = FIELD(uri), .required = true,
-     .help = "a video or image file, a folder of images, a glob, numbered images such as frames/%03d.png, or lavfi: "
+     .help = "a video or image file, a folder or a glob of images or of videos, numbered images such as frames/%03d.png, or lavfi: "
              "and a graph of test patterns"},
     {.name = "labels", .kind = MR_OPTION_BOOL, .offset = FIELD(labels), .fallback = "false",
      .help = "the folder holds one folder for each class; the class goes with every image"},
@@ -254,7 +254,8 @@ const mr_stage_type mr_media_source = {
     .summary = "reads video files, image folders and test patterns from disk",
     .help = "Gives the compressed packets of whatever libavformat opens. A folder or a glob is a sequence "
             "of images in natural order of their names (2.png before 10.png); numbered images (frames/%03d.png) "
-            "are read up to the first number that is missing, as ffmpeg reads them. Times count from the start of "
+            "are read up to the first number that is missing, as ffmpeg reads them. A folder or a glob of videos "
+            "makes one source of each, called after its file; the id that is written stands for all. Times count from the start of "
             "the stream, anew in each turn of a loop. Which pictures are wanted (start, duration, every, "
             "fps) is applied by decode.",
     .outputs = outputs,
@@ -265,6 +266,7 @@ const mr_stage_type mr_media_source = {
     .blocking = true,
     .repeats = true,
     .paced_by = "realtime: true",
+    .spread = mr_reader_spread,
     .negotiate = negotiate,
     .open = open_media,
     .process = process,

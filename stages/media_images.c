@@ -187,27 +187,42 @@ static int load(const char *path, const mr_stage *stage, size_t most, mr_packet 
     return MR_OK;
 }
 
-/* Videos that a glob finds are no pictures, and would all be dropped as damaged ones. */
-static int refuse_glob_of_videos(const image_reader *reader) {
-    enum { ENOUGH_FILES = 16 };
-    const mr_image_list *list = &reader->shelf->list;
-    for (size_t i = 0; i < list->count && i < ENOUGH_FILES; i++)
-        if (mr_image_codec_by_name(list->file[i].path))
-            return MR_OK;
+/* What a file is, if that is no picture: libavformat's name for it; NULL if it is one, or cannot be read. */
+static const char *other_kind(const char *path, const mr_stage *stage) {
     mr_packet head = {0};
-    const char *path = list->file[0].path;
-    if (load(path, reader->params.stage, HEAD_BYTES, &head))
-        return MR_OK;
+    if (load(path, stage, HEAD_BYTES, &head))
+        return NULL;
     AVProbeData probe = {.filename = path, .buf = head.data, .buf_size = (int)head.bytes};
     const AVInputFormat *format = av_probe_input_format(&probe, 1);
     bool other = format && !mr_input_image_codec(format);
     mr_buffer_unref(&head.buffer);
-    if (!other)
+    return other ? format->long_name : NULL;
+}
+
+/* Videos are no pictures, and would all be dropped as damaged ones. */
+static int refuse_videos(const image_reader *reader) {
+    const mr_image_list *list = &reader->shelf->list;
+    const char *kind = mr_image_list_names_images(list) ? NULL : other_kind(list->file[0].path, reader->params.stage);
+    if (!kind)
         return MR_OK;
-    return mr_fail(MR_ERROR_DATA,
-                   "%s: %s is no picture (%s); a glob stands for pictures, and each video needs a source, or an "
-                   "--input, of its own",
-                   reader->params.uri, path, format->long_name);
+    return mr_fail(MR_ERROR_DATA, "%s: %s is no picture (%s); name videos by a folder, or by a glob that finds all of them",
+                   reader->params.uri, list->file[0].path, kind);
+}
+
+int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri), void *context) {
+    mr_input_kind kind;
+    mr_image_list list;
+    bool plain = strcmp(uri, "-") != 0 && !strstr(uri, "://") && strncmp(uri, "lavfi:", 6) != 0;
+    if (!plain || mr_input_look(uri, &kind) || (kind != MR_INPUT_FOLDER && kind != MR_INPUT_GLOB))
+        return MR_OK;
+    if (mr_video_list_make(&list, uri, kind) || list.count == 0)
+        return MR_OK;
+    int status = MR_OK;
+    if (kind == MR_INPUT_FOLDER || mr_is_video_by_name(list.file[0].path) || other_kind(list.file[0].path, NULL))
+        for (size_t i = 0; i < list.count && !status; i++)
+            status = add(context, list.file[i].path);
+    mr_image_list_fini(&list);
+    return status;
 }
 
 static bool is_past_end(const image_reader *reader, int64_t pts_ns) {
@@ -377,8 +392,8 @@ int mr_reader_open_images(mr_reader **result, const mr_reader_params *params) {
     shelf->references = 1;
     *reader = (image_reader){.base.type = &images_type, .params = *params, .shelf = shelf};
     status = mr_image_list_make(&shelf->list, params->uri, kind, params->labels, params->start_number);
-    if (!status && kind == MR_INPUT_GLOB)
-        status = refuse_glob_of_videos(reader);
+    if (!status && (kind == MR_INPUT_GLOB || kind == MR_INPUT_NUMBERED))
+        status = refuse_videos(reader);
     if (status) {
         destroy_images(&reader->base);
         return status;

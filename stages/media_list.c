@@ -156,13 +156,29 @@ static int open_folder(const char *path, DIR **folder) {
     return *folder ? MR_OK : mr_fail(mr_av_status(AVERROR(errno)), "%s: %s", path, strerror(errno));
 }
 
-static int add_folder(mr_image_list *list, const char *path, int label) {
+bool mr_is_video_by_name(const char *path) {
+    static const char *const endings[] = {
+        "mp4", "m4v", "mov", "mkv",  "webm", "avi", "mpg", "mpeg", "vob",  "ts",  "mts", "m2ts", "m2t", "flv", "f4v", "wmv",
+        "asf", "ogv", "3gp", "3g2",  "mxf",  "nut", "y4m", "mjpeg", "mjpg", "h264", "264", "hevc", "h265", "265", "ivf", "dv"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        if (strcasecmp(dot + 1, endings[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_image_by_name(const char *path) {
+    return mr_image_codec_by_name(path) != AV_CODEC_ID_NONE;
+}
+
+/* The files that are of that kind. */
+static int add_folder(mr_image_list *list, const char *path, int label, bool (*is_kind)(const char *path)) {
     DIR *folder;
     int status = open_folder(path, &folder);
     if (status)
         return status;
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.' || !mr_image_codec_by_name(entry->d_name))
+        if (entry->d_name[0] == '.' || !is_kind(entry->d_name))
             continue;
         char *file = join(path, entry->d_name);
         if (file && !is_file(file)) {
@@ -196,7 +212,7 @@ static int add_labelled(mr_image_list *list, const char *path) {
     int status = find_labels(list, path);
     for (size_t i = 0; !status && i < list->label_count; i++) {
         char *inner = join(path, list->label[i]);
-        status = inner ? add_folder(list, inner, (int)i) : out_of_memory();
+        status = inner ? add_folder(list, inner, (int)i, is_image_by_name) : out_of_memory();
         mr_free(inner);
     }
     return status;
@@ -254,8 +270,8 @@ static int say_empty(const char *path, mr_input_kind kind, bool labels) {
     if (labels)
         return mr_fail(MR_ERROR_DATA, "%s: the folders in it hold no images", path);
     return mr_fail(MR_ERROR_DATA,
-                   "%s: the folder holds no images; one that holds a folder for each class needs labels: true, and "
-                   "each video a source, or an --input, of its own",
+                   "%s: the folder holds no images and no videos; one that holds a folder for each class needs labels: "
+                   "true",
                    path);
 }
 
@@ -269,7 +285,7 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
     } else if (kind == MR_INPUT_NUMBERED) {
         status = add_numbered(list, path, start_number);
     } else {
-        status = labels ? add_labelled(list, path) : add_folder(list, path, -1);
+        status = labels ? add_labelled(list, path) : add_folder(list, path, -1, is_image_by_name);
     }
     if (!status && list->count == 0)
         status = say_empty(path, kind, labels);
@@ -280,6 +296,30 @@ int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind
     if (kind != MR_INPUT_NUMBERED)
         qsort(list->file, list->count, sizeof *list->file, compare_files);
     return MR_OK;
+}
+
+bool mr_image_list_names_images(const mr_image_list *list) {
+    enum { ENOUGH_FILES = 16 };
+    for (size_t i = 0; i < list->count && i < ENOUGH_FILES; i++)
+        if (is_image_by_name(list->file[i].path))
+            return true;
+    return false;
+}
+
+int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind) {
+    *list = (mr_image_list){0};
+    int status = MR_OK;
+    if (kind == MR_INPUT_GLOB)
+        status = add_glob(list, path);
+    else if (kind == MR_INPUT_FOLDER)
+        status = add_folder(list, path, -1, is_image_by_name);
+    if (!status && kind == MR_INPUT_FOLDER && list->count == 0)
+        status = add_folder(list, path, -1, mr_is_video_by_name);
+    if (status || mr_image_list_names_images(list))
+        mr_image_list_fini(list);
+    if (list->count)
+        qsort(list->file, list->count, sizeof *list->file, compare_files);
+    return status;
 }
 
 void mr_image_list_fini(mr_image_list *list) {

@@ -32,6 +32,12 @@ typedef struct mr_image_list {
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY. */
 int mr_image_list_make(mr_image_list *list, const char *path, mr_input_kind kind, bool labels, int start_number);
 void mr_image_list_fini(mr_image_list *list);
+/* Whether one of the first files is called as an image. */
+bool mr_image_list_names_images(const mr_image_list *list);
+/* The videos of a folder that has no images, and what a glob finds unless that is called as images are; it may be no
+ * videos then. Empty if there are none. */
+int mr_video_list_make(mr_image_list *list, const char *path, mr_input_kind kind);
+bool mr_is_video_by_name(const char *path);
 
 /* The codec that a name's extension stands for; AV_CODEC_ID_NONE where it is no image's. */
 enum AVCodecID mr_image_codec_by_name(const char *path);

@@ -84,6 +84,9 @@ int mr_reader_rewind(mr_reader *reader);
 /* Destroys the reader and sets it to NULL; NULL is allowed. Packets and media live on. */
 void mr_reader_destroy(mr_reader **reader);
 
+/* Calls `add` for each video of a folder or a glob of videos, in natural order; see mr_stage_type.spread. */
+int mr_reader_spread(const char *uri, int (*add)(void *context, const char *uri), void *context);
+
 int mr_reader_open_file(mr_reader **reader, const mr_reader_params *params);
 int mr_reader_open_images(mr_reader **reader, const mr_reader_params *params);
 int mr_reader_open_lavfi(mr_reader **reader, const mr_reader_params *params);

@@ -153,7 +153,7 @@ const char *mr_option_string(const mr_option *option, const void *options) {
 
 /* The path in "file:PATH", "file:///PATH" or "file://localhost/PATH" (RFC 8089, taken as it is written, without
  * percent-decoding, as FFmpeg does); any other text as it is. */
-static const char *without_file_scheme(const char *text) {
+const char *mr_option_without_scheme(const char *text) {
     if (strncmp(text, "file:", 5) != 0)
         return text;
     text += 5;
@@ -176,7 +176,7 @@ static int read_text(const reading *r, void *field) {
     const char *text = r->value->text;
     const char *directory = r->value->place.line > 0 ? r->reader->directory : "";
     if (r->option->kind == MR_OPTION_URI)
-        text = without_file_scheme(text);
+        text = mr_option_without_scheme(text);
     if (r->option->kind != MR_OPTION_STRING && !*text)
         return wrong_type(r, r->value);
     if (*directory && mr_option_is_relative(r->option, text))

@@ -44,6 +44,8 @@ bool mr_option_takes_auto(const mr_option *option);
 const char *mr_option_string(const mr_option *option, const void *options);
 /* Whether `text`, the value of a PATH or URI, names a file and does not begin at the root; not so of other kinds. */
 bool mr_option_is_relative(const mr_option *option, const char *text);
+/* A uri without "file:" and what belongs to it. */
+const char *mr_option_without_scheme(const char *text);
 /* The path of a PATH or URI; NULL where it has none, or what a URI names is no file. */
 const char *mr_option_path(const mr_option *option, const void *options);
 

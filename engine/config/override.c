@@ -115,7 +115,7 @@ static mr_yaml *argument(mr_spec_parser *p, const char *option, const char *valu
 
 /* `id`, or with the first number behind it that makes it new. `taken` remembers the last number of each, so that a
  * thousand files of one name take a thousand steps. */
-static const char *unique_id(mr_spec_parser *p, mr_index *taken, const mr_yaml *stages, const char *id) {
+const char *mr_spec_unique_id(mr_spec_parser *p, mr_index *taken, const mr_yaml *stages, const char *id) {
     mr_arena *arena = &p->spec->arena;
     const char *candidate = id;
     int *number = mr_index_get(taken, id);
@@ -135,11 +135,9 @@ static const char *unique_id(mr_spec_parser *p, mr_index *taken, const mr_yaml *
     return candidate == id || !mr_index_put(taken, arena, candidate, &counts[1]) ? candidate : NULL;
 }
 
-/* A copy of the only source's map with another uri. */
-static mr_yaml *source_with(mr_spec_parser *p, const mr_yaml *source, const char *input) {
+mr_yaml *mr_spec_copy_source(mr_spec_parser *p, const mr_yaml *source, mr_yaml *uri) {
     mr_arena *arena = &p->spec->arena;
     mr_yaml *copy = mr_yaml_new(arena, MR_YAML_MAP, source->place);
-    mr_yaml *uri = argument(p, "--input", input);
     if (!copy || !uri)
         return NULL;
     for (const mr_yaml *child = source->first; child; child = child->next) {
@@ -163,10 +161,10 @@ static int replace_source(mr_spec_parser *p, const mr_yaml *sources, const mr_ya
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < params->input_count; i++) {
         const char *id = source->key;
-        mr_yaml *copy = source_with(p, source, params->inputs[i]);
+        mr_yaml *copy = mr_spec_copy_source(p, source, argument(p, "--input", params->inputs[i]));
         if (params->input_count > 1) {
             id = mr_spec_source_id_from(&spec->arena, params->inputs[i]);
-            id = id ? unique_id(p, &taken, stages, id) : NULL;
+            id = id ? mr_spec_unique_id(p, &taken, stages, id) : NULL;
         }
         if (!copy || !id || mr_yaml_put(map, &spec->arena, id, source->key_place, copy))
             return MR_ERROR_MEMORY;

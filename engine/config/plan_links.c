@@ -131,6 +131,21 @@ static int link_vertex(const reference *r, int from, const char *port) {
     return add_link(r, from, index);
 }
 
+/* The sources that were written as one; NULL if none of that name were. */
+static const mr_spec_group *find_group(const mr_spec *spec, const char *name) {
+    for (size_t g = 0; g < spec->group_count; g++)
+        if (strcmp(spec->groups[g].name, name) == 0)
+            return &spec->groups[g];
+    return NULL;
+}
+
+static int link_group(const reference *r, const mr_spec_group *group) {
+    for (size_t s = group->first; s < group->first + group->count; s++)
+        if (link_vertex(r, (int)s, NULL))
+            return MR_ERROR_MEMORY;
+    return MR_OK;
+}
+
 /* sources.NAME, where NAME may hold * and ?. */
 static int link_sources(const reference *r, const char *pattern) {
     size_t before = r->b->link_count;
@@ -148,9 +163,12 @@ static int resolve(const reference *r) {
     const char *name = r->input->from, *dot = strchr(name, '.');
     mr_plan_builder *b = r->b;
     if (strncmp(name, "sources.", 8) == 0)
-        return link_sources(r, name + 8);
+        return find_group(b->spec, name + 8) ? link_group(r, find_group(b->spec, name + 8))
+                                             : link_sources(r, name + 8);
     if (b->spec->all_sources && strcmp(name, b->spec->all_sources) == 0)
         return link_sources(r, "*");
+    if (find_group(b->spec, name))
+        return link_group(r, find_group(b->spec, name));
     const char *id = dot ? mr_arena_text(b->arena, name, (size_t)(dot - name)) : name;
     if (!id)
         return MR_ERROR_MEMORY;

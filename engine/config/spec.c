@@ -258,7 +258,7 @@ static int read_tree(mr_spec_parser *p) {
         return refuse_whole(p, foreign, other->instead);
     if (mr_spec_override(p) || mr_yaml_expand(spec->root, &spec->arena, p->diagnostics) == MR_ERROR_MEMORY)
         return MR_ERROR_MEMORY;
-    return MR_OK;
+    return mr_spec_spread(p);
 }
 
 static int read_spec(mr_spec_parser *p) {

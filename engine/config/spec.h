@@ -163,9 +163,19 @@ typedef struct mr_spec {
     size_t stage_count;
     mr_spec_vertex *stages;
     const char *all_sources;   /* the id that stands for all sources since several inputs replaced it; else NULL */
+    size_t group_count;
+    struct mr_spec_group *groups; /* sources that were written as one */
     mr_yaml *root;
     mr_arena arena;
 } mr_spec;
+
+typedef struct mr_spec_group {
+    const char *name;
+    size_t first, count;       /* of `sources` */
+} mr_spec_group;
+
+/* How a source is called in the file. */
+const char *mr_spec_source_name(const mr_spec *spec, size_t source);
 
 typedef struct mr_spec_params {
     const mr_stage_type *const *types; /* ended by NULL; lives as long as the spec */

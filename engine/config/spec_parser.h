@@ -33,6 +33,13 @@ extern const mr_option mr_device_keys[];
 /* spec_nodes.c: those of an entry of `nodes`; and what `cut` of a stage holds. */
 extern const mr_option mr_node_keys[], mr_cut_keys[];
 
+/* override.c: a copy of a source's map with another uri; `id`, or with the first number behind it that makes it new, by
+ * the last numbers of each that `taken` holds. NULL if there is no memory. */
+mr_yaml *mr_spec_copy_source(mr_spec_parser *parser, const mr_yaml *source, mr_yaml *uri);
+const char *mr_spec_unique_id(mr_spec_parser *parser, mr_index *taken, const mr_yaml *stages, const char *id);
+/* spread.c: replaces sources that name several streams by one for each. MR_OK or MR_ERROR_MEMORY. */
+int mr_spec_spread(mr_spec_parser *parser);
+
 /* override.c: puts the command line's wishes into the tree. MR_OK or MR_ERROR_MEMORY; all else is diagnosed. */
 int mr_spec_override(mr_spec_parser *parser);
 

@@ -113,13 +113,21 @@ bool mr_usage_take(const mr_usage *usage, int argc, char **argv, int (*take)(voi
     return true;
 }
 
+static bool takes_input(const mr_usage *usage) {
+    for (const struct option *option = usage->options; option->name; option++)
+        if (strcmp(option->name, "input") == 0)
+            return true;
+    return false;
+}
+
 const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int *code) {
     if (optind + 1 == argc)
         return argv[optind];
     if (optind == argc)
         *code = mr_usage_error(usage, "name a pipeline");
     else
-        *code = mr_usage_error(usage, "one pipeline at a time: \"%s\" is left over", argv[optind + 1]);
+        *code = mr_usage_error(usage, "one pipeline at a time: \"%s\" is left over%s", argv[optind + 1],
+                               takes_input(usage) ? "; quote a glob of inputs: --input 'clips/*.mp4'" : "");
     return NULL;
 }
 

@@ -212,7 +212,8 @@ static int set_tap(settings *to, const mr_verify_tap *tap) {
 
 /* The longest deadline there is, under the name that the source has in the file. */
 static int set_source(settings *to, const mr_plan *plan, const mr_plan_vertex *vertex) {
-    const char *id = plan->spec->all_sources ? plan->spec->all_sources : vertex->id;
+    const char *id = plan->spec->all_sources ? plan->spec->all_sources
+                                             : mr_spec_source_name(plan->spec, vertex->source);
     return vertex->deadline_ns ? set(to, "1h", "sources.", id, ".deadline") : MR_OK;
 }
 

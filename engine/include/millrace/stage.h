@@ -77,6 +77,10 @@ typedef struct mr_stage_type {
     bool resumes;                /* sinks: what they write can be continued, or does no harm when it comes again */
     const char *paced_by;        /* sources: what to write so that they keep to a clock, for hints; NULL: nothing
                                     does */
+    /* Sources with an option `uri`: if it names several streams, such as a folder of videos, `add` is called for each,
+     * in order, with what names it alone, and each becomes a source of its own. Nothing is added for one stream, or if
+     * something is wrong with it. MR_OK, or what `add` has answered. May be NULL. */
+    int (*spread)(const char *uri, int (*add)(void *context, const char *uri), void *context);
     int (*negotiate)(mr_negotiation *negotiation); /* NULL: outputs are formats of input 0 */
     /* Whether its work can be done with those options on the device of that name ("cpu", "cuda:0"), which is there:
      * MR_OK, or the status of mr_fail with what is missing, where it was looked for and what to do. Not asked of a
