@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdatomic.h>
 #include <stdio.h>
 
+#include "stages/list.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/opened.h"
 #include "tests/support/quiet.h"
@@ -125,6 +127,45 @@ static void a_join_waits_for_every_source(void **state) {
     run_everywhere(text, (size_t)SOURCES * 20);
 }
 
+/* ---- buffers ---- */
+
+static mr_frame *kept[FRAMES];
+static atomic_int kept_count;
+
+static void keep(void *context, const char *source, const mr_frame *frame) {
+    (void)context;
+    (void)source;
+    kept[atomic_fetch_add(&kept_count, 1)] = mr_frame_ref((mr_frame *)(uintptr_t)frame);
+}
+
+static void keep_all(const char *text, uint64_t seed, int workers, void *context) {
+    (void)context;
+    const mr_stage_type *types[32] = {&mr_callback_stage};
+    for (size_t i = 0; flow_stage_types()[i] && i < 30; i++)
+        types[i + 1] = flow_stage_types()[i];
+    mr_pipeline *pipeline = opened(&(mr_pipeline_params){
+        .types = types, .path = "p.yaml", .text = text, .seed = seed, .workers = workers});
+    atomic_store(&kept_count, 0);
+    assert_int_equal(mr_pipeline_subscribe(pipeline, "out", keep, NULL), MR_OK);
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(mr_pipeline_wait(pipeline, 10000000), MR_ERROR_AGAIN);
+    mr_pipeline_destroy(&pipeline);
+    while (kept_count)
+        mr_frame_unref(&kept[--kept_count]);
+}
+
+/* The program keeps all buffers there are, so that calls wait for one, and gives them back only when the pipeline, and
+ * what waited there, is no more. */
+static void a_run_that_waits_for_buffers_can_be_stopped(void **state) {
+    (void)state;
+    flow_everywhere("version: 1\npipeline: kept\nsources: {a: {type: count, frames: 60}}\n"
+                    "stages:\n"
+                    "  one: {type: scale, input: a, device: \"%1$s\"}\n"
+                    "  two: {type: scale, input: one, queue: 1}\n"
+                    "  out: {type: callback, input: two, queue: 1}\n",
+                    SEEDS, keep_all, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_stages_wait_for_one_event),
@@ -133,6 +174,7 @@ int main(void) {
         cmocka_unit_test(entries_wait_for_events_that_are_almost_done),
         cmocka_unit_test(entries_wait_for_events_of_several_devices),
         cmocka_unit_test(a_join_waits_for_every_source),
+        cmocka_unit_test(a_run_that_waits_for_buffers_can_be_stopped),
     };
     return cmocka_run_group_tests(tests, be_quiet, expect_no_misuse);
 }

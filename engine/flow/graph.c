@@ -135,7 +135,7 @@ void mr_graph_stop(mr_graph *graph, bool at_once) {
     /* Before the start there are no threads to wake; it will find what is noted here. */
     for (size_t i = 0; started && i < graph->instance_count; i++) {
         mr_instance_tell_stop(graph->instances[i]);
-        mr_instance_wake(graph->instances[i]);
+        mr_instance_wake_all(graph->instances[i]);
     }
     tell_room(graph);
 }

@@ -83,6 +83,10 @@ static void settle_all(mr_instance *instance, mr_slot *slot, mr_note note, const
 /* A call has failed: the source ends, a sink takes no more, any other stage drops these inputs. */
 static void fail_call(mr_instance *instance, mr_slot *slot, int status) {
     const mr_stage_type *type = instance->self.type;
+    if (status == MR_ERROR_CANCELLED && atomic_load(&instance->graph->cancelled)) {
+        settle_all(instance, slot, MR_NOTE_DROPPED, MR_REASON_STOPPED);
+        return;
+    }
     if (!type->inputs) {
         mr_graph_fail_source(instance->graph, instance->self.source, status, mr_message());
         instance->ended = true;
@@ -450,4 +454,9 @@ void mr_instance_wake(void *context) {
         if (mr_task_wake_idle(&instance->entries[i].task))
             return;
     mr_task_wake(&instance->entries[0].task);
+}
+
+void mr_instance_wake_all(mr_instance *instance) {
+    for (size_t i = 0; i < instance->entry_count; i++)
+        mr_task_wake(&instance->entries[i].task);
 }

@@ -237,6 +237,8 @@ void mr_instance_tell_stop(mr_instance *instance);
 void mr_instance_run(void *entry);
 /* Wakes an entry: something has changed. Any thread. */
 void mr_instance_wake(void *instance);
+/* Wakes all: also those that wait with a call that is not over. */
+void mr_instance_wake_all(mr_instance *instance);
 /* The place of the next output of a call, to be filled in by the caller. Where there is no memory for it, `frame`
  * (may be NULL) is dropped in the stage's name and the answer is NULL. */
 mr_output *mr_slot_next_output(mr_instance *instance, mr_slot *slot, mr_frame *frame);
@@ -289,8 +291,10 @@ void mr_instance_release_abandoned(mr_instance *instance);
 mr_frame *mr_io_take(mr_io *io, size_t index);
 /* io.c: prepares io for a call. */
 void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns);
-/* pools.c: a buffer of a pool, by output port or behind them. MR_ERROR_AGAIN: there is none, and the entry will be
- * woken. */
+/* io.c: has the entry woken when the pool has `count` buffers; it waits in that place of its `pool_waits`.
+ * MR_ERROR_AGAIN, or MR_ERROR_CANCELLED where the run is stopped at once. */
+int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place);
+/* pools.c: a buffer of a pool, by output port or behind them. Where there is none the answer of mr_io_park. */
 int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
 /* Makes the buffers that are planned for that part ahead. MR_ERROR_MEMORY, and how much is missing. */
 int mr_instance_fill_pools(mr_instance *instance, size_t part);

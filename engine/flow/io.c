@@ -52,10 +52,16 @@ int64_t mr_io_now_ns(const mr_io *io) {
 
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
 
-int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
-    size_t place = mr_instance_pools(io->instance);
+/* Whoever has the buffers may keep them for ever: a run that is stopped at once does not wait for that. */
+int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place) {
+    if (atomic_load(&io->instance->graph->cancelled))
+        return mr_fail(MR_ERROR_CANCELLED, "the run is stopped");
     mr_pool_notify(pool, count, &io->entry->pool_waits[place], mr_task_waker, &io->entry->task);
     return MR_ERROR_AGAIN;
+}
+
+int mr_io_await_pool(mr_io *io, mr_pool *pool, int count) {
+    return mr_io_park(io, pool, count, mr_instance_pools(io->instance));
 }
 
 static bool hold(mr_slot *slot, mr_buffer *buffer) {

@@ -192,8 +192,7 @@ void mr_instance_set_ready(mr_instance *instance) {
 
 void mr_instance_let_go(mr_instance *instance) {
     mr_instance_set_ready(instance);
-    for (size_t i = 0; i < instance->entry_count; i++)
-        mr_task_wake(&instance->entries[i].task);
+    mr_instance_wake_all(instance);
 }
 
 static void destroy_slots(mr_instance *instance) {

@@ -89,7 +89,7 @@ int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer)
     if (!status)
         status = mr_pool_acquire(pool, buffer);
     if (status == MR_ERROR_AGAIN)
-        mr_pool_notify(pool, 1, &io->entry->pool_waits[which], mr_task_waker, &io->entry->task);
+        status = mr_io_park(io, pool, 1, which);
     unlock_pools(instance);
     return status;
 }

@@ -344,7 +344,8 @@ bool mr_io_cut_short(const mr_io *io);
 
 /* With the answer MR_WAIT: when to be called again. */
 void mr_io_wake_at(mr_io *io, int64_t time_ns);
-/* Parks the stage until `pool` has `count` free buffers: return the answer (MR_ERROR_AGAIN) from process. */
+/* Parks the stage until `pool` has `count` free buffers: return the answer (MR_ERROR_AGAIN, or MR_ERROR_CANCELLED where
+ * the run is stopped at once) from process. */
 int mr_io_await_pool(mr_io *io, mr_pool *pool, int count);
 /* Records that a source has failed, with the message of mr_fail; the run's exit code is the first such status. */
 void mr_io_fail_source(mr_io *io, uint32_t source, int status);
