@@ -16,7 +16,7 @@ typedef struct mr_loss_limit {
     bool percent;
 } mr_loss_limit;
 
-enum { MR_LOSS_OPTION = 768 };
+enum { MR_LOSS_OPTION = 1536 };
 #define MR_LOSS_OPTIONS {"fail-on-loss", optional_argument, NULL, MR_LOSS_OPTION}
 #define MR_LOSS_HELP                                                                                              \
     "  --fail-on-loss [N]   exits with 65 if more than N frames, or more than N% of those that came in, were\n"    \
