@@ -141,11 +141,13 @@ static const char *print_rest(mr_pb_span model, mr_pb_span rest, char *text, siz
         sets |= f.number == MODEL_OPERATOR_SETS;
     }
     if (good == bytes && graph && !sets)
-        snprintf(text, text_bytes, "it is truncated: it ends at byte %zu behind its graph, and names no operator set", bytes);
+        snprintf(text, text_bytes, "it is truncated: it ends at byte %zu behind its graph, and names no operator set",
+                 bytes);
     else if (good == bytes && graph)
         snprintf(text, text_bytes, "its graph is damaged, or nested too deeply");
     else if (good && good == bytes)
-        snprintf(text, text_bytes, "it is truncated, or not an ONNX model: it ends at byte %zu and holds no graph", bytes);
+        snprintf(text, text_bytes, "it is truncated, or not an ONNX model: it ends at byte %zu and holds no graph",
+                 bytes);
     else if (good && bytes - good < MAX_HEADER)
         snprintf(text, text_bytes, "it is truncated: it ends at byte %zu, where a field begins", bytes);
     else if (graph)

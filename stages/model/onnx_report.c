@@ -31,8 +31,9 @@ enum {
 };
 
 const char *mr_onnx_type_name(int element) {
-    static const char *const names[] = {"no type", "f32",    "u8",  "i8",  "u16", "i16",       "i32",        "i64", "string",
-                                        "bool",    "f16",    "f64", "u32", "u64", "complex64", "complex128", "bf16"};
+    static const char *const names[] = {"no type", "f32",  "u8",  "i8",  "u16", "i16", "i32",       "i64",
+                                        "string",  "bool", "f16", "f64", "u32", "u64", "complex64", "complex128",
+                                        "bf16"};
     return element > 0 && (size_t)element < sizeof names / sizeof names[0] ? names[element] : "an unknown type";
 }
 
