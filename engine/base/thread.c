@@ -1,5 +1,6 @@
 #include "engine/base/thread.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -149,6 +150,29 @@ int64_t mr_thread_cpu_of_ns(pthread_t thread) {
 
 double mr_process_cpu_s(void) {
     return (double)read_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-9;
+}
+
+/* Of /proc/self/task/ID/schedstat: time on a core, time that it waited for one, turns. */
+static int64_t waited_ns(const char *task) {
+    char path[64];
+    long long ran, waited = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", task);
+    FILE *file = fopen(path, "re");
+    if (!file || fscanf(file, "%lld %lld", &ran, &waited) != 2)
+        waited = 0;
+    if (file)
+        fclose(file);
+    return waited;
+}
+
+int64_t mr_process_waited_ns(void) {
+    int64_t sum = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));)
+        sum += task->d_name[0] == '.' ? 0 : waited_ns(task->d_name);
+    if (tasks)
+        closedir(tasks);
+    return sum;
 }
 
 uint64_t mr_process_peak_bytes(void) {

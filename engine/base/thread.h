@@ -20,6 +20,9 @@ int mr_cgroup_cores(const char *membership, const char *root);
 
 /* Processor seconds, user and system, of the whole process so far. */
 double mr_process_cpu_s(void);
+/* How long threads of this process that live have waited for a core while they could have run, all together; 0 where the
+ * system does not count it. */
+int64_t mr_process_waited_ns(void);
 /* Processor nanoseconds of the calling thread, and of another that has not been joined, so far. */
 int64_t mr_thread_cpu_ns(void);
 int64_t mr_thread_cpu_of_ns(pthread_t thread);

@@ -15,11 +15,8 @@ static const double LONGEST_WAIT_S = 120;
 static const double SHORTEST_S = 0.2;
 /* Nor do fewer frames than this say much: it is waited for them when the time is up. */
 enum { FEWEST_FRAMES = 8 };
-/* Up to here sources that keep to a clock are kept up with: of frames dropped, and of a stage's or all cores'
- * time. */
-static const double FEW_DROPS = 0.02, NEARLY_BUSY = 0.95;
-/* A stage's threads must be so much busier than all cores to be called the bottleneck: both are measured. */
-static const double CLEARLY = 1.1;
+/* Up to here sources that keep to a clock are kept up with: of frames dropped. */
+static const double FEW_DROPS = 0.02;
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
@@ -60,17 +57,22 @@ static void stop(mr_pipeline *pipeline) {
     mr_pipeline_wait(pipeline, -1);
 }
 
-/* Looks twice at a run. What was seen is given also where the run fails. */
-static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_summary **last, bool *ended) {
+/* Looks twice at a run. What was seen is given also where the run fails. *waited_ns: how long its threads waited for
+ * cores in between. */
+static int run(mr_pipeline *pipeline, double seconds, mr_summary **first, mr_summary **last, bool *ended,
+               int64_t *waited_ns) {
     int status = mr_pipeline_start(pipeline);
     if (status)
         return status;
     status = await_first(pipeline, first);
     int failed = MR_OK;
+    int64_t before_ns = mr_process_waited_ns();
     if (status == MR_ERROR_AGAIN)
         status = await_enough(pipeline, seconds, *first, last);
     else
         failed = mr_pipeline_summarize(pipeline, last);
+    int64_t after_ns = mr_process_waited_ns();
+    *waited_ns = after_ns > before_ns ? after_ns - before_ns : 0;
     *ended = status != MR_ERROR_AGAIN;
     if (!*ended)
         stop(pipeline);
@@ -149,6 +151,9 @@ static void work_out_costs(mr_profile *profile, const mr_plan *plan, const mr_su
         }
         cost->cpu_share = cpu_ns > 0 ? cpu / cpu_ns : 0;
         known_ns += cpu;
+        cost->inside = inside / (profile->seconds * 1e9 * parallel(plan, vertex));
+        bool own = vertex->blocking || vertex->instances * vertex->entries < plan->workers;
+        cost->few = own && parallel(plan, vertex) < mr_usable_cores();
         cost->utilisation = (waits ? inside : cpu) / (profile->seconds * 1e9 * parallel(plan, vertex));
     }
     /* Calls that were under way at the first look count as a whole when they end. */
@@ -185,29 +190,6 @@ static double offered(const mr_plan *plan) {
     return rate;
 }
 
-static size_t most(const mr_profile *profile, const mr_plan *plan, bool of_cpu) {
-    size_t found = 0;
-    for (size_t v = 0; v < plan->vertex_count; v++) {
-        const mr_stage_cost *cost = &profile->costs[v], *best = &profile->costs[found];
-        if (of_cpu ? cost->cpu_share > best->cpu_share : cost->utilisation > best->utilisation)
-            found = v;
-    }
-    return found;
-}
-
-static void find_bottleneck(mr_profile *profile, const mr_plan *plan) {
-    size_t busiest = most(profile, plan, false);
-    double cores = profile->cores / mr_usable_cores(), stage = profile->costs[busiest].utilisation;
-    double highest = cores > stage ? cores : stage;
-    bool stage_first = stage > CLEARLY * cores;
-    profile->bottleneck = stage_first ? MR_BOTTLENECK_STAGE : MR_BOTTLENECK_PROCESSORS;
-    profile->stage = plan->vertices[stage_first ? busiest : most(profile, plan, true)].id;
-    profile->most_rate = highest > 0 && highest < 1 ? profile->rate / highest : profile->rate;
-    bool few = (double)profile->dropped <= FEW_DROPS * (double)profile->frames;
-    if (offered(plan) > 0 && few && highest < NEARLY_BUSY)
-        profile->bottleneck = MR_BOTTLENECK_SOURCES;
-}
-
 /* All frames that will come; 0 where that is not known. */
 static double planned_frames(const mr_plan *plan) {
     double frames = 0;
@@ -228,7 +210,9 @@ static void expect(mr_profile *profile, const mr_plan *plan, const mr_summary *l
         profile->run_s = last->wall_s;
     else if (frames > 0 && profile->rate > 0)
         profile->run_s = profile->first_s + frames / profile->rate;
-    find_bottleneck(profile, plan);
+    bool few = (double)profile->dropped <= FEW_DROPS * (double)profile->frames;
+    mr_profile_find_bottleneck(profile, plan, by_clock > 0 && few);
+    mr_profile_find_cures(profile, plan);
 }
 
 int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, double seconds) {
@@ -237,7 +221,8 @@ int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, double second
     *profile = (mr_profile){.costs = calloc(plan->vertex_count + 1, sizeof *profile->costs)};
     if (!profile->costs)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a profile");
-    int status = run(pipeline, seconds, &first, &last, &profile->ended);
+    int64_t waited_ns = 0;
+    int status = run(pipeline, seconds, &first, &last, &profile->ended, &waited_ns);
     if (first && last) {
         if (last->wall_s - first->wall_s < SHORTEST_S)
             forget(first);
@@ -246,6 +231,7 @@ int mr_profile_measure(mr_profile *profile, mr_pipeline *pipeline, double second
         profile->frames = done(last) - done(first);
         profile->dropped = last->dropped - first->dropped;
         profile->cores = profile->seconds > 0 ? (last->cpu_s - first->cpu_s) / profile->seconds : 0;
+        profile->waiting = profile->seconds > 0 ? (double)waited_ns * 1e-9 / profile->seconds : 0;
         profile->peak_bytes = last->peak_bytes;
         profile->buffer_bytes = last->host_bytes + last->pinned_bytes + last->shared_bytes;
         work_out_costs(profile, plan, first, last);

@@ -8,7 +8,11 @@
 
 static const char *const bottlenecks[] = {[MR_BOTTLENECK_SOURCES] = "sources",
                                           [MR_BOTTLENECK_PROCESSORS] = "processors",
-                                          [MR_BOTTLENECK_STAGE] = "stage"};
+                                          [MR_BOTTLENECK_STAGE] = "stage",
+                                          [MR_BOTTLENECK_DEVICE] = "device",
+                                          [MR_BOTTLENECK_WORKERS] = "workers",
+                                          [MR_BOTTLENECK_OTHERS] = "other processes",
+                                          [MR_BOTTLENECK_UNCLEAR] = "unclear"};
 
 /* ---- for people ------------------------------------------------------------------------------------------------ */
 
@@ -80,15 +84,46 @@ static int print_costs(const mr_profile *profile, const mr_plan *plan, int width
 
 static void print_bottleneck(const mr_profile *profile, int width, FILE *stream) {
     char text[MR_WORDS];
-    if (profile->bottleneck == MR_BOTTLENECK_SOURCES)
+    const char *stage = profile->stage;
+    switch (profile->bottleneck) {
+    case MR_BOTTLENECK_SOURCES:
         mr_print_wrapped(width, stream,
                          "bottleneck: none, all keeps up with the sources; up to %s with %s as the limit",
-                         mr_words_rate(profile->most_rate, text), profile->stage);
-    else if (profile->bottleneck == MR_BOTTLENECK_PROCESSORS)
-        mr_print_wrapped(width, stream, "bottleneck: the processors, and of the stages %s", profile->stage);
-    else
-        mr_print_wrapped(width, stream, "bottleneck: %s, whose threads are busy while cores are free",
-                         profile->stage);
+                         mr_words_rate(profile->most_rate, text), stage);
+        break;
+    case MR_BOTTLENECK_PROCESSORS:
+        mr_print_wrapped(width, stream, "bottleneck: the processors, and of the stages %s", stage);
+        break;
+    case MR_BOTTLENECK_STAGE:
+        mr_print_wrapped(width, stream, "bottleneck: %s, whose threads are busy while cores are free", stage);
+        break;
+    case MR_BOTTLENECK_DEVICE:
+        mr_print_wrapped(width, stream, "bottleneck: the device of %s, which is busy while cores are free", stage);
+        break;
+    case MR_BOTTLENECK_WORKERS:
+        mr_print_wrapped(width, stream, "bottleneck: the workers, all busy while cores are free; of the stages %s",
+                         stage);
+        break;
+    case MR_BOTTLENECK_OTHERS:
+        mr_print_wrapped(width, stream,
+                         "bottleneck: other processes use the cores: on average %.2f threads were waiting for one; of "
+                         "the stages %s needs them most",
+                         profile->waiting, stage);
+        break;
+    case MR_BOTTLENECK_UNCLEAR:
+        mr_print_wrapped(width, stream,
+                         "bottleneck: unclear, cores, devices and stages are all free at times; %s is busiest", stage);
+    }
+}
+
+static void print_cures(const mr_profile *profile, int width, FILE *stream) {
+    char rate[MR_WORDS], expected[MR_WORDS + 32];
+    for (size_t i = 0; i < profile->cure_count; i++) {
+        const mr_cure *cure = &profile->cures[i];
+        snprintf(expected, sizeof expected, "; expected then: %s", mr_words_rate(cure->rate, rate));
+        mr_print_wrapped(width, stream, "what may help: %s%s%s: %s%s", cure->stage ? cure->stage : "",
+                         cure->stage ? ": " : "", cure->set, cure->why, cure->rate > 0 ? expected : "");
+    }
 }
 
 static void print_expected(const mr_profile *profile, int width, FILE *stream) {
@@ -114,6 +149,7 @@ int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, 
                      profile->cores);
     print_expected(profile, width, stream);
     print_bottleneck(profile, width, stream);
+    print_cures(profile, width, stream);
     if (profile->deadlines)
         fprintf(stream, "  deadlines: %zu of %zu can be met\n", profile->deadlines - profile->late.count,
                 profile->deadlines);
@@ -145,6 +181,19 @@ static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
     yajl_gen_map_close(json);
 }
 
+static void put_cures(yajl_gen json, const mr_profile *profile) {
+    mr_json_open_array(json, "cures");
+    for (size_t i = 0; i < profile->cure_count; i++) {
+        mr_json_open_map(json, NULL);
+        mr_json_text(json, "stage", profile->cures[i].stage);
+        mr_json_text(json, "set", profile->cures[i].set);
+        mr_json_text(json, "why", profile->cures[i].why);
+        put_known(json, "rate", profile->cures[i].rate);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+}
+
 void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan *plan) {
     mr_json_open_map(json, "profile");
     mr_json_number(json, "seconds", profile->seconds);
@@ -152,6 +201,7 @@ void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan
     mr_json_integer(json, "frames", (int64_t)profile->frames);
     mr_json_integer(json, "dropped", (int64_t)profile->dropped);
     mr_json_number(json, "cores", profile->cores);
+    mr_json_number(json, "waiting", profile->waiting);
     mr_json_open_array(json, "costs");
     for (size_t v = 0; v < plan->vertex_count; v++)
         put_cost(json, plan->vertices[v].id, &profile->costs[v]);
@@ -160,6 +210,7 @@ void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan
     mr_json_text(json, "kind", bottlenecks[profile->bottleneck]);
     mr_json_text(json, "stage", profile->stage);
     yajl_gen_map_close(json);
+    put_cures(json, profile);
     mr_json_open_map(json, "expected");
     put_known(json, "rate", profile->rate);
     put_known(json, "most_rate", profile->most_rate);
