@@ -140,7 +140,8 @@ static bool is_quantised(const char *path) {
     if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
         size_t bytes = (size_t)about.st_size;
         void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-        found = data == MAP_FAILED || memmem(data, bytes, "QuantizeLinear", 14) || memmem(data, bytes, "ConvInteger", 11);
+        found = data == MAP_FAILED || memmem(data, bytes, "QuantizeLinear", 14) ||
+                memmem(data, bytes, "ConvInteger", 11);
         if (data != MAP_FAILED)
             munmap(data, bytes);
     }

@@ -43,8 +43,9 @@ static const mr_usage usage = {
                 "                     [--deny-warnings] [--json] [--plugin FILE]... [--no-plugins]",
     .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
             "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
-            "every copy, every thread, every pool with the most memory that it can take and what is likely. Media are opened as far as it\n"
-            "takes to know their streams, models as far as their inputs and outputs; nothing is written.\n\n"
+            "every copy, every thread, every pool with the most memory that it can take and what is likely.\n"
+            "Media are opened as far as it takes to know their streams, models as far as their inputs and outputs;\n"
+            "nothing is written.\n\n"
             MR_OVERRIDE_HELP
             MR_OVERRIDE_ASSUMPTIONS_HELP
             MR_OVERRIDE_PLACING_HELP
@@ -54,8 +55,8 @@ static const mr_usage usage = {
             "  --profile [SECONDS]  runs the pipeline for so long (5), or to its end, with everything that it\n"
             "                     writes thrown away, and adds what was measured: the cost of each stage, what\n"
             "                     libraries take, the bottleneck, what may help, and the frame rate to expect of a\n"
-            "                     run. The processor time of library threads counts for the stages that have them, in\n"
-            "                     proportion to the time spent in these stages\n"
+            "                     run. The processor time of library threads counts for the stages that have\n"
+            "                     them, in proportion to the time spent in these stages\n"
             MR_COMPLAINTS_HELP
             "  --json             one JSON object: sources, stages, links, copies, processes, devices, memory,\n"
             "                     profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
