@@ -21,6 +21,7 @@
 #include "millrace/status.h"
 
 enum { PATIENCE = 24000, LARGE = 100000, MESSAGES = 1000 };
+static const int64_t UNKNOWN_NS = 1000000000; /* a stranger's time */
 
 /* ---- libzmq, interrupted by signals ------------------------------------------------------------------------------ */
 
@@ -45,9 +46,22 @@ int zmq_msg_send(zmq_msg_t *part, void *socket, int flags) {
     return is_interrupted() ? -1 : original(part, socket, flags);
 }
 
+/* Whether a message is there is asked before each is read, as it is where one comes just when the thread would sleep:
+ * libzmq then has read it ahead. */
+static atomic_bool asking;
+
+static void ask(void *socket) {
+    int (*original)(void *, int, void *, size_t *), events;
+    size_t bytes = sizeof events;
+    ORIGINAL("zmq_getsockopt", original);
+    original(socket, ZMQ_EVENTS, &events, &bytes);
+}
+
 int zmq_msg_recv(zmq_msg_t *part, void *socket, int flags) {
     int (*original)(zmq_msg_t *, void *, int);
     ORIGINAL("zmq_msg_recv", original);
+    if (atomic_load(&asking))
+        ask(socket);
     return is_interrupted() ? -1 : original(part, socket, flags);
 }
 
@@ -75,6 +89,7 @@ typedef struct end {
     mr_buffer *payload;     /* sent with each */
     size_t listened;
     bool ending, echoes;
+    size_t known_at;        /* that message's connection is then known as the first peer's; 0: none is */
     pthread_t worker;       /* who worked last */
     int64_t next_ns;        /* when it is to work again; 0: never */
 } end;
@@ -93,8 +108,10 @@ static void end_receive(void *context, uint32_t route, const mr_wire_part *parts
             self->kept = mr_buffer_ref(parts[i].buffer);
         }
     }
-    bool echoes = self->echoes && count;
+    bool echoes = self->echoes && count, known = self->known_at && self->got == self->known_at;
     pthread_mutex_unlock(&self->lock);
+    if (known)
+        mr_carrier_know(self->carrier, route, 0);
     if (echoes)
         mr_carrier_send(self->carrier, route, parts, count);
 }
@@ -135,17 +152,26 @@ static void end_listen(void *context) {
     pthread_mutex_unlock(&self->lock);
 }
 
-static void end_open(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
+static void end_begin(end *self) {
+    assert_int_equal(mr_carrier_begin(self->carrier), MR_OK);
+}
+
+static void end_create(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
     mr_zmq_params sockets[4] = {{0}};
     for (size_t i = 0; i < count; i++)
         sockets[i] = (mr_zmq_params){.id = "test", .type = type, .endpoint = endpoints[i], .bind = type == ZMQ_ROUTER,
-                                     .max_message_bytes = 10 * LARGE};
+                                     .max_message_bytes = 10 * LARGE,
+                                     .unknown_ns = self->known_at ? UNKNOWN_NS : 0};
     const mr_carrier_params params = {.id = "test", .socket_count = count, .sockets = sockets,
                                       .most_routes = most_routes, .receive = end_receive, .lost = end_lost,
                                       .work = end_work, .listen = end_listen, .context = self};
     pthread_mutex_init(&self->lock, NULL);
     assert_int_equal(mr_carrier_open(&self->carrier, &params), MR_OK);
-    assert_int_equal(mr_carrier_begin(self->carrier), MR_OK);
+}
+
+static void end_open(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
+    end_create(self, type, count, endpoints, most_routes);
+    end_begin(self);
 }
 
 static void end_close(end *self) {
@@ -396,6 +422,47 @@ static void test_too_many_parts(void **state) {
     end_close(&router);
 }
 
+/* A DEALER of libzmq's own, which does not come back once it was cut off. */
+static void *guest(void *context, size_t messages) {
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    const int never = -1, none = 0;
+    assert_non_null(socket);
+    zmq_setsockopt(socket, ZMQ_RECONNECT_IVL, &never, sizeof never);
+    zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none);
+    assert_int_equal(zmq_connect(socket, endpoint), 0);
+    for (size_t i = 0; i < messages; i++)
+        assert_int_equal(zmq_send(socket, "hello", 5, 0), 5);
+    return socket;
+}
+
+/* Which connection a message has come over is known however it was read; so whose that is said to be is no stranger's,
+ * and stays when a stranger, who came later, has no time left. */
+static void assert_connection_is_known(bool asks) {
+    end router = {.known_at = MESSAGES / 2};
+    atomic_store(&asking, asks);
+    end_create(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    void *context = zmq_ctx_new(), *peer = guest(context, MESSAGES);
+    end_begin(&router);
+    await(&router, &router.got, MESSAGES);
+    void *stranger = guest(context, 0);
+    for (int turn = 0; turn < PATIENCE && !mr_carrier_refused(router.carrier); turn++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    assert_int_equal(mr_carrier_refused(router.carrier), 1);
+    zmq_send(peer, "hello", 5, 0);
+    await(&router, &router.got, MESSAGES + 1);
+    zmq_close(peer);
+    zmq_close(stranger);
+    end_close(&router);
+    zmq_ctx_term(context);
+    atomic_store(&asking, false);
+}
+
+static void test_connections_are_known_by_any_message(void **state) {
+    (void)state;
+    assert_connection_is_known(false);
+    assert_connection_is_known(true);
+}
+
 static void test_oldest_route_is_forgotten(void **state) {
     mr_routes routes;
     uint32_t forgotten;
@@ -433,6 +500,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_signals_come_while_turns_are_taken, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_connections_get_lost, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_too_many_parts, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_connections_are_known_by_any_message, make_folder, remove_folder),
         cmocka_unit_test(test_oldest_route_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

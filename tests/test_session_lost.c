@@ -159,17 +159,22 @@ static void test_what_was_lost_is_told(void **state) {
 
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
-/* Where nothing comes the connection is renewed, again and again; where something does, it stays. */
+/* Where nothing comes the connection is renewed, again and again, first after five seconds, then after ten; where
+ * something does, it stays. */
 static void test_silent_connections_are_renewed(void **state) {
     pair *p = *state;
     mr_sender *nobody = NULL;
-    for (int64_t turn = 1; turn <= 16; turn++)
+    for (int64_t turn = 1; turn <= 26; turn++) {
         pair_drive_receiver(p->receiver, &nobody, turn * S, &p->seen);
-    assert_int_equal(p->seen.renewed, 3);
-    for (int64_t turn = 17; turn <= 40; turn++)
+        assert_int_equal(p->seen.renewed, (turn >= 6) + (turn >= 16) + (turn >= 26));
+    }
+    for (int64_t turn = 27; turn <= 50; turn++)
         pair_drive(p, turn * S);
     assert_int_equal(p->seen.renewed, 3);
     assert_int_equal(p->seen.receiver_change, MR_PEER_JOINED);
+    for (int64_t turn = 51; turn <= 55; turn++)
+        pair_drive_receiver(p->receiver, &nobody, turn * S, &p->seen);
+    assert_int_equal(p->seen.renewed, 4);
 }
 
 /* At once where garbage comes, or is said to; but not more often than HELLO is said. */

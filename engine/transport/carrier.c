@@ -140,10 +140,11 @@ static bool receive_parts(mr_carrier *carrier, void *socket) {
     return fits;
 }
 
+/* Over which connection it has come libzmq says of each part, but not of the id where it has read that ahead. */
 static uint32_t hear(mr_carrier *carrier, zmq_msg_t *id) {
     uint32_t forgotten;
-    uint32_t route = mr_routes_hear(&carrier->routes, zmq_msg_data(id), zmq_msg_size(id),
-                                    zmq_msg_get(id, ZMQ_SRCFD), &forgotten);
+    int fd = carrier->part_count ? zmq_msg_get(&carrier->messages[0], ZMQ_SRCFD) : -1;
+    uint32_t route = mr_routes_hear(&carrier->routes, zmq_msg_data(id), zmq_msg_size(id), fd, &forgotten);
     if (forgotten != MR_NO_ROUTE)
         carrier->params.lost(carrier->params.context, forgotten);
     return route;
@@ -155,16 +156,17 @@ static bool receive(mr_carrier *carrier, size_t index) {
     void *socket = mr_zmq_handle(carrier->sockets[index]);
     uint32_t route = (uint32_t)index;
     bool more = true;
+    zmq_msg_t id;
+    zmq_msg_init(&id);
     if (carrier->routed) {
-        zmq_msg_t id;
-        zmq_msg_init(&id);
         if (take_part(socket, &id) < 0)
             return zmq_msg_close(&id), false;
         more = zmq_msg_more(&id);
-        route = hear(carrier, &id);
-        zmq_msg_close(&id);
     }
     bool whole = more && receive_parts(carrier, socket);
+    if (carrier->routed)
+        route = hear(carrier, &id);
+    zmq_msg_close(&id);
     if (!whole && carrier->part_count == 0 && !carrier->routed)
         return false;
     carrier->params.receive(carrier->params.context, route, carrier->parts, whole ? carrier->part_count : 0);
@@ -232,18 +234,19 @@ static bool send_id(mr_carrier *carrier, uint32_t route) {
     return false;
 }
 
-void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count) {
+bool mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count) {
     carrier->sent = true;
     if (carrier->routed && !send_id(carrier, route))
-        return;
+        return false;
     void *socket = mr_zmq_handle(carrier->sockets[carrier->routed ? 0 : route]);
     for (size_t i = 0; i < count; i++)
         if (send_part(socket, &parts[i], i + 1 < count ? ZMQ_SNDMORE : 0) < 0) {
             /* What has begun must end, or the next message would belong to it; the peer refuses it. */
             if (carrier->routed || i > 0)
                 give_bytes(socket, "", 0, 0);
-            return;
+            return false;
         }
+    return true;
 }
 
 void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer) {

@@ -49,8 +49,8 @@ void mr_carrier_take_turn(mr_carrier *carrier);
  * take a turn soon. */
 bool mr_carrier_listen(mr_carrier *carrier);
 /* By whoever has its duty: sends a message, whose parts with buffers are referred to until they are out. Where the
- * route is gone, `lost` is called by the way. */
-void mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);
+ * route is gone, `lost` is called by the way. False: not sent, since nobody is connected there (yet). */
+bool mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count);
 /* By whoever has its duty, of a ROUTER: the route is that peer's, below MR_ZMQ_MOST_KNOWN, and any that was its before
  * is a stranger's again, see mr_zmq_know. */
 void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer);

@@ -235,8 +235,9 @@ static void act(cut_in *in, int64_t now_ns) {
             mr_carrier_renew(in->carrier, action.peer);
         } else if (action.kind == MR_ACTION_SEND &&
                    !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count) &&
-                   !mr_cut_borrower_post(in->borrower, action.peer, &action.message, parts, count))
-            mr_carrier_send(in->carrier, action.peer, parts, count);
+                   !mr_cut_borrower_post(in->borrower, action.peer, &action.message, parts, count) &&
+                   !mr_carrier_send(in->carrier, action.peer, parts, count))
+            mr_receiver_no_line(in->receiver, action.peer);
     }
 }
 

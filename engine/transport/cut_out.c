@@ -92,9 +92,9 @@ static void act(cut_out *out, int64_t now_ns) {
             set_aside(out, &action, now_ns);
         else if (action.kind == MR_ACTION_SUSPECT)
             mr_cut_tell_suspect(&out->teller, &action, now_ns);
+        else if (action.kind == MR_ACTION_ROUTE)
+            mr_carrier_know(out->carrier, action.peer, action.of.index);
         else if (action.kind == MR_ACTION_PEER) {
-            if (action.of.change == MR_PEER_JOINED)
-                mr_carrier_know(out->carrier, action.peer, action.of.index);
             mr_cut_lender_note(out->lender, &action);
             mr_cut_tell_peer(&out->teller, &action, now_ns);
         }

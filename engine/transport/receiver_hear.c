@@ -65,8 +65,18 @@ static void hear_run_state(origin *from, mr_run_state state) {
         from->run_state = state;
 }
 
+/* Whether that attempt was made since the last session began. It need not be the last one: an answer may take longer
+ * than the next HELLO. */
+static bool is_answer(const origin *from, uint64_t attempt) {
+    return attempt > from->answered && attempt <= from->attempt;
+}
+
 static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
-    if (!receiver_asks(from) || message->welcome.attempt != from->attempt || !from->attempt)
+    if (from->state == SENDER_THERE && message->session == from->session) {
+        from->heard_ns = receiver->now_ns; /* again, in place of a beat */
+        hear_run_state(from, message->welcome.run_state);
+    }
+    if (!receiver_asks(from) || !is_answer(from, message->welcome.attempt))
         return MR_OK; /* late */
     if (message->welcome.version < MR_PROTOCOL_OLDEST || message->welcome.version > MR_PROTOCOL_NEWEST ||
         !message->session)
@@ -79,6 +89,7 @@ static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_messag
         memset(from->end_heard, 0, receiver->params.self.source_count * sizeof *from->end_heard);
     }
     from->state = SENDER_THERE;
+    from->answered = from->attempt;
     from->incarnation = message->welcome.incarnation;
     from->session = message->session;
     from->sent_number = from->heard_number = 0;
@@ -96,7 +107,7 @@ static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_messag
 }
 
 static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
-    bool ours = message->session ? message->session == from->session : message->reject.attempt == from->attempt;
+    bool ours = message->session ? message->session == from->session : is_answer(from, message->reject.attempt);
     mr_reject_reason reason = message->reject.reason;
     bool known = from->state == SENDER_REFUSED && from->refused_for == reason;
     if (!ours || from->state == SENDER_LEFT)
@@ -278,6 +289,7 @@ bool mr_receiver_knows(const mr_receiver *receiver, uint32_t sender, uint64_t se
 int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns) {
     origin *from = &receiver->origins[sender];
     receiver->now_ns = from->line_ns = now_ns;
+    from->renewals = 0;
     for (size_t i = 0; message->kind == MR_MESSAGE_ITEMS && i < message->items.count; i++)
         message->items.item[i].fresh = false;
     if (message->kind == MR_MESSAGE_WELCOME)
@@ -321,4 +333,10 @@ void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender) {
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
     receiver->now_ns = now_ns;
     receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "the connection was closed");
+}
+
+void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender) {
+    origin *from = &receiver->origins[sender];
+    if (receiver_asks(from))
+        from->line_ns = from->hello_ns;
 }

@@ -3,6 +3,8 @@
 
 /* So many ranges are reported at once, however soon they came. */
 enum { REPORT_RANGES = 256 };
+/* An answer to a HELLO is waited for as long as so many HELLOs take, before the connection is renewed once more. */
+enum { PATIENCE = 10 };
 
 static bool next_event(mr_receiver *receiver, mr_action *action) {
     if (!receiver->event_count)
@@ -97,7 +99,10 @@ static void report(mr_receiver *receiver, origin *from, mr_action *action) {
 /* When the connection is to be renewed. Not again and again where it is the other end that sends garbage. */
 static int64_t renewal_ns(const mr_receiver *receiver, const origin *from) {
     const mr_session_timing *timing = &receiver->params.self.timing;
-    return from->spoilt ? from->renewed_ns + timing->hello_ns : from->line_ns + timing->silence_ns;
+    int64_t patience_ns = timing->silence_ns;
+    for (uint32_t i = 0; i < from->renewals && patience_ns < PATIENCE * timing->hello_ns; i++)
+        patience_ns *= 2;
+    return from->spoilt ? from->renewed_ns + timing->hello_ns : from->line_ns + patience_ns;
 }
 
 static bool renew(mr_receiver *receiver, origin *from, mr_action *action) {
@@ -107,6 +112,7 @@ static bool renew(mr_receiver *receiver, origin *from, mr_action *action) {
         return false;
     from->renewed_ns = from->line_ns = receiver->now_ns;
     from->spoilt = false;
+    from->renewals++;
     *action = (mr_action){.kind = MR_ACTION_RENEW, .peer = (uint32_t)(from - receiver->origins)};
     return true;
 }

@@ -34,12 +34,14 @@ typedef enum sender_state { SENDER_AWAY, SENDER_THERE, SENDER_REFUSED, SENDER_LE
 typedef struct origin {
     sender_state state;
     mr_reject_reason refused_for; /* REFUSED */
-    uint64_t attempt, incarnation, session;
+    uint64_t attempt, answered; /* the last HELLO; the last one before the last session */
+    uint64_t incarnation, session;
     uint64_t sent_number, heard_number;
     int64_t hello_ns;      /* when HELLO may be said again */
     int64_t heard_ns, said_ns;
     int64_t line_ns;       /* when anything came over the connection, or that was made; 0: never */
     int64_t renewed_ns;    /* when it was renewed last */
+    uint32_t renewals;     /* how often since anything came */
     bool spoilt;           /* garbage goes over it */
     uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* of the session */
     uint64_t told_frames, told_bytes; /* of what was granted */

@@ -45,11 +45,13 @@ uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, int fd,
             *forgotten = entry->number;
         entry->number = routes->next++;
         entry->peer = MR_NO_PEER;
+        entry->fd = -1;
         entry->bytes = bytes;
         memcpy(entry->id, id, bytes);
     }
     entry->heard = ++routes->heard;
-    entry->fd = fd;
+    if (fd >= 0)
+        entry->fd = fd;
     return entry->number;
 }
 

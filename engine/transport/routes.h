@@ -14,7 +14,7 @@ static const uint32_t MR_NO_ROUTE = UINT32_MAX, MR_NO_PEER = UINT32_MAX;
 typedef struct mr_route_entry {
     uint32_t number; /* never given twice */
     uint64_t heard;  /* when, counted in messages */
-    int fd;          /* of the connection that the last one came over */
+    int fd;          /* of the connection that the last one came over; -1: not known */
     uint32_t peer;   /* whose it is; MR_NO_PEER: that is not known */
     size_t bytes;
     uint8_t id[MR_ROUTE_ID_BYTES];
@@ -30,8 +30,8 @@ typedef struct mr_routes {
 /* MR_ERROR_MEMORY. */
 int mr_routes_init(mr_routes *routes, size_t most);
 void mr_routes_fini(mr_routes *routes);
-/* The number of that id, of which a message has come over that connection. Where it is new and there is no room,
- * another's is forgotten, and *forgotten says which; else MR_NO_ROUTE. */
+/* The number of that id, of which a message has come over that connection (-1: not known). Where it is new and there is
+ * no room, another's is forgotten, and *forgotten says which; else MR_NO_ROUTE. */
 uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten);
 /* That one is that peer's from now on, and no other is. Its entry; NULL where it was forgotten. */
 const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_t peer);

@@ -12,11 +12,9 @@ static bool next_event(mr_sender *sender, mr_action *action) {
         action->of.name = e->name;
         action->of.memory = e->memory;
         action->of.text = e->text;
-    } else if (action->message.kind == MR_MESSAGE_WELCOME) {
-        action->message.welcome.memory = sender->params.self.memory;
-    } else if (action->message.kind == MR_MESSAGE_REJECT) {
+    } else if (action->kind == MR_ACTION_SEND && action->message.kind == MR_MESSAGE_REJECT) {
         action->message.reject.text = e->text;
-    } else {
+    } else if (action->kind == MR_ACTION_SEND && action->message.kind == MR_MESSAGE_BYE) {
         action->message.bye.text = e->text;
     }
     return true;
@@ -228,13 +226,18 @@ static bool must_beat(const mr_sender *sender, const peer *p) {
            (p->told == MR_RUN_UNKNOWN && sender_run_state(sender, p) != MR_RUN_UNKNOWN);
 }
 
+/* Who has not answered its WELCOME yet may not have heard it. */
 static bool next_beat(mr_sender *sender, mr_action *action) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         peer *p = &sender->peers[i];
         if (!p->used || !p->session || !must_beat(sender, p))
             continue;
-        sender_address(sender, p, MR_MESSAGE_BEAT, action);
-        p->told = action->message.beat.run_state = sender_run_state(sender, p);
+        if (p->resumed) {
+            sender_address(sender, p, MR_MESSAGE_BEAT, action);
+            p->told = action->message.beat.run_state = sender_run_state(sender, p);
+        } else {
+            sender_welcome(sender, p, action);
+        }
         return true;
     }
     return false;

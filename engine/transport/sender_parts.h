@@ -169,6 +169,8 @@ void sender_look_at_peers(mr_sender *sender, int64_t now_ns);
 event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route);
 /* Whether the run begins or goes on for that peer. */
 mr_run_state sender_run_state(const mr_sender *sender, const peer *p);
+/* A WELCOME to the present session. */
+void sender_welcome(mr_sender *sender, peer *p, mr_action *action);
 /* The header of a numbered message to a peer. */
 void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action);
 

@@ -49,6 +49,18 @@ static void reject(mr_sender *sender, uint32_t route, uint64_t session, uint64_t
     copy_text(e->text, sizeof e->text, text);
 }
 
+/* The peer is spoken to over that connection from now on, which is the one that is known as its own. */
+static void lead_to(mr_sender *sender, peer *p, uint32_t route) {
+    p->route = route;
+    sender_event(sender, MR_ACTION_ROUTE, route)->action.of.index = index_of(sender, p);
+}
+
+/* A transport that makes a connection anew by itself says no word of it: messages just come over another one. */
+static void follow(mr_sender *sender, peer *p, uint32_t route) {
+    if (p->route != route)
+        lead_to(sender, p, route);
+}
+
 /* The session is over; what the peer has in hand stays with it until it is back or buried. */
 static void end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text) {
     if (!p->session)
@@ -132,30 +144,50 @@ void mr_sender_tell_run(mr_sender *sender, mr_run_state before) {
 
 /* ---- hello, continued ------------------------------------------------------------------------------------------ */
 
-static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
-    p->route = route;
-    p->attempt = hello->hello.attempt;
+static void begin_session(mr_sender *sender, peer *p) {
     p->session = ++sender->last_session;
-    p->resumed = p->withdrawn = p->closed = p->bye_said = false;
+    p->resumed = p->withdrawn = p->bye_said = false;
     p->sent_number = p->heard_number = 0;
     p->granted_frames = p->granted_bytes = p->used_frames = p->used_bytes = 0;
-    p->heard_ns = p->said_ns = p->progress_ns = sender->now_ns;
+    p->progress_ns = sender->now_ns;
     p->progress = 0;
     sender->counts.sessions++;
     for (uint64_t position = sender->base; p->leased && position != sender->next; position++)
         slot_at(sender, position)->vouched = false;
-    event *e = sender_event(sender, MR_ACTION_SEND, route);
-    e->action.message =
+}
+
+void sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
+    action->kind = MR_ACTION_SEND;
+    action->peer = p->route;
+    action->message =
         (mr_cut_message){.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = p->session};
-    e->action.message.welcome.version = MR_PROTOCOL_NEWEST;
-    e->action.message.welcome.attempt = p->attempt;
-    e->action.message.welcome.incarnation = sender->params.self.incarnation;
-    e->action.message.welcome.run = sender->params.run;
-    e->action.message.welcome.beat_ns = sender->params.self.timing.beat_ns;
-    e->action.message.welcome.live = sender->params.live;
-    p->told = e->action.message.welcome.run_state = sender_run_state(sender, p);
+    action->message.welcome.version = MR_PROTOCOL_NEWEST;
+    action->message.welcome.attempt = p->attempt;
+    action->message.welcome.incarnation = sender->params.self.incarnation;
+    action->message.welcome.run = sender->params.run;
+    action->message.welcome.beat_ns = sender->params.self.timing.beat_ns;
+    action->message.welcome.live = sender->params.live;
+    p->told = action->message.welcome.run_state = sender_run_state(sender, p);
+    action->message.welcome.memory = sender->params.self.memory;
+    p->said_ns = sender->now_ns;
+}
+
+/* The answer to a HELLO: a session begins. Where one has that the peer has not answered yet, its HELLO may have been
+ * said before it heard of that: of the session nothing else has been said, so that it is the one which is meant, and
+ * the peer may go by whichever WELCOME it hears first. */
+static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
+    bool again = p->session;
+    p->attempt = hello->hello.attempt;
+    p->closed = false;
+    p->heard_ns = sender->now_ns;
+    if (!again)
+        begin_session(sender, p);
+    lead_to(sender, p, route);
+    sender_welcome(sender, p, &sender_event(sender, MR_ACTION_SEND, route)->action);
+    if (again)
+        return;
     tell(sender, p, MR_PEER_JOINED, "");
-    e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
+    event *e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
     e->action.of.index = index_of(sender, p);
     copy_text(e->memory, sizeof e->memory, hello->hello.memory);
 }
@@ -240,9 +272,15 @@ static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *m
         return refuse(sender, route, message, MR_REJECT_FULL, "this node is about to end");
     peer *p = peer_by_name(sender, message->hello.name);
     if (p && p->incarnation == message->hello.incarnation) {
-        if (message->hello.attempt <= p->attempt || p->left)
-            return MR_OK; /* It has come twice, or late; or it asks whether there is another process here. */
-        end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
+        if (message->hello.attempt <= p->attempt)
+            return MR_OK; /* It has come twice, or late. */
+        if (p->left) {
+            p->attempt = message->hello.attempt;
+            follow(sender, p, route);
+            return MR_OK; /* It asks whether there is another process here. */
+        }
+        if (p->resumed)
+            end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
         if (!p->stalled)
             sender_exonerate(sender, p);
     } else if (p) {
@@ -405,7 +443,7 @@ int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *m
     }
     p->heard_number = message->number;
     p->heard_ns = now_ns;
-    p->route = route;
+    follow(sender, p, route);
     if (message->kind == MR_MESSAGE_REPORT)
         return hear_report(sender, p, message);
     if (message->kind == MR_MESSAGE_BYE)

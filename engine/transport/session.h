@@ -7,7 +7,7 @@
  *
  *     sender                               receiver
  *                  <- HELLO                again every hello_ns, until it is welcome
- *     WELCOME ->                           a session begins
+ *     WELCOME ->                           to each of them; a session begins with the first that is heard
  *                  <- REPORT               what became of frames since, what is held, first credit
  *     ITEMS ->                             as far as credit goes
  *                  <- REPORT               outcomes and credit in batches; progress
@@ -32,7 +32,8 @@
  *
  * **Connections** may be open and of no use: what goes in does not come out, or only a part of it, so that nothing that
  * follows is what was sent. A receiver that hears garbage, is told that its own messages are, or hears nothing at all
- * for silence_ns, has its connection renewed.
+ * for silence_ns, has its connection renewed; where that does not help, after twice as long, and so on up to PATIENCE
+ * HELLOs, since an answer that takes longer would else never be heard.
  *
  * **Live.** Nothing is sent again: what was in hand is dropped, as "connection lost", and of packets all up to the
  * next key frame, as "gop". Nothing is queued: there is room only where there is credit, so that the link before the
@@ -105,6 +106,8 @@ typedef enum mr_action_kind {
     MR_ACTION_NONE,
     MR_ACTION_SEND,      /* both: this message to that peer */
     MR_ACTION_PEER,      /* both: tell the log */
+    MR_ACTION_ROUTE,     /* sender: the connection of that number is now that of the peer `of.index`, and the one which
+                            was before is a stranger's */
     MR_ACTION_SETTLE,    /* sender: that is what became of this item; its frame is the caller's again */
     MR_ACTION_SET_ASIDE, /* sender: a frame that kills who works on it; its frame is the caller's again. It is to be
                             kept somewhere, and counts as dropped */
@@ -117,7 +120,8 @@ typedef enum mr_action_kind {
 /* What is to be done. It borrows from the session until its next call. */
 typedef struct mr_action {
     mr_action_kind kind;
-    uint32_t peer;      /* SEND, PEER and RENEW. Sender: the route of the peer's last message. Receiver: which sender */
+    uint32_t peer;      /* SEND, PEER, ROUTE and RENEW. Sender: the route of the peer's last message. Receiver: which
+                           sender */
     union {
         mr_cut_message message; /* SEND */
         struct {
@@ -130,11 +134,12 @@ typedef struct mr_action {
         mr_reject_reason reason; /* of REJECTED */
         const char *name;        /* the peer's, also of SUSPECT; "" where it is not known */
         uint64_t incarnation;
-        uint32_t index;          /* sender, of JOINED: below most_peers, the same as long as that peer may come back */
+        uint32_t index;          /* sender, of JOINED and ROUTE: below most_peers, the same as long as that peer may come
+                                    back */
         uint64_t session;        /* sender: that began or is over; 0: none */
         const char *memory;      /* of JOINED: what the peer says of shared memory */
         const char *text;        /* for people */
-    } of;               /* PEER */
+    } of;               /* PEER, ROUTE */
     uint64_t run;       /* NEW_RUN */
 } mr_action;
 
@@ -247,6 +252,9 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
 void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender);
 /* The transport saw this connection close. */
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns);
+/* The transport had no connection to that sender for the message that it was just given, and sees to one itself: what
+ * is not there yet is not to be renewed. */
+void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender);
 /* The graph has taken a fresh frame: its credit comes back. */
 void mr_receiver_take(mr_receiver *receiver, uint64_t ticket);
 /* The receipt of a fresh frame has closed. Strings are kept by pointer: they live as long as the receiver. Tickets
