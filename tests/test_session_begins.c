@@ -261,23 +261,27 @@ static void test_who_has_left_is_no_stranger(void **state) {
 
 /* ---- no connection yet ----------------------------------------------------------------------------------------- */
 
-/* What is not there cannot be silent: it is made by the transport, and not taken from it again and again while it is
- * at it. Once there is one, and nothing comes over it, it is renewed. */
-static void test_what_is_not_there_is_not_renewed(void **state) {
+/* What is not there cannot be silent: it is made by the transport, and not taken from it every five seconds while it is
+ * at it; but every ten, since libzmq makes none any more once hands could not be shaken. Once there is one, and nothing
+ * comes over it, it is renewed as ever. */
+static void test_what_is_not_there_is_renewed_less(void **state) {
     pair *p = *state;
     mr_action action;
     int hellos = 0, renewed = 0;
-    for (int64_t turn = 1; turn <= 40; turn++)
+    for (int64_t turn = 1; turn <= 35; turn++)
         while (mr_receiver_next(p->receiver, turn * S, &action)) {
-            assert_int_equal(action.kind, MR_ACTION_SEND);
-            hellos++;
-            mr_receiver_no_line(p->receiver, action.peer);
+            renewed += action.kind == MR_ACTION_RENEW;
+            if (action.kind == MR_ACTION_SEND) {
+                hellos++;
+                mr_receiver_no_line(p->receiver, action.peer);
+            }
         }
-    assert_int_equal(hellos, 40);
-    for (int64_t turn = 41; turn <= 46; turn++)
+    assert_int_equal(hellos, 35);
+    assert_int_equal(renewed, 3);
+    for (int64_t turn = 36; turn <= 41; turn++)
         while (mr_receiver_next(p->receiver, turn * S, &action))
             renewed += action.kind == MR_ACTION_RENEW;
-    assert_int_equal(renewed, 1);
+    assert_int_equal(renewed, 4);
 }
 
 int main(void) {
@@ -288,7 +292,7 @@ int main(void) {
         TEST(test_a_session_goes_on_over_another_connection),
         TEST(test_a_second_hello_is_no_second_session),
         TEST(test_who_has_left_is_no_stranger),
-        TEST(test_what_is_not_there_is_not_renewed),
+        TEST(test_what_is_not_there_is_renewed_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -337,6 +337,8 @@ void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
 
 void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender) {
     origin *from = &receiver->origins[sender];
-    if (receiver_asks(from))
-        from->line_ns = from->hello_ns;
+    if (!receiver_asks(from))
+        return;
+    from->line_ns = from->hello_ns;
+    from->without_ns = from->before_ns ? from->before_ns : receiver->now_ns;
 }

@@ -3,7 +3,8 @@
 
 /* So many ranges are reported at once, however soon they came. */
 enum { REPORT_RANGES = 256 };
-/* An answer to a HELLO is waited for as long as so many HELLOs take, before the connection is renewed once more. */
+/* An answer to a HELLO, or a connection, is waited for as long as so many HELLOs take, before that is renewed once
+ * more. */
 enum { PATIENCE = 10 };
 
 static bool next_event(mr_receiver *receiver, mr_action *action) {
@@ -27,6 +28,8 @@ static void say_hello(mr_receiver *receiver, uint32_t sender, mr_action *action)
     from->hello_ns = receiver->now_ns + (from->state == SENDER_LEFT      ? self->timing.silence_ns
                                          : from->state == SENDER_REFUSED ? self->timing.beat_ns
                                                                          : self->timing.hello_ns);
+    from->before_ns = from->without_ns;
+    from->without_ns = 0;
     *action = (mr_action){.kind = MR_ACTION_SEND, .peer = sender};
     mr_cut_message *message = &action->message;
     message->kind = MR_MESSAGE_HELLO;
@@ -99,10 +102,14 @@ static void report(mr_receiver *receiver, origin *from, mr_action *action) {
 /* When the connection is to be renewed. Not again and again where it is the other end that sends garbage. */
 static int64_t renewal_ns(const mr_receiver *receiver, const origin *from) {
     const mr_session_timing *timing = &receiver->params.self.timing;
-    int64_t patience_ns = timing->silence_ns;
-    for (uint32_t i = 0; i < from->renewals && patience_ns < PATIENCE * timing->hello_ns; i++)
+    int64_t patience_ns = timing->silence_ns, longest_ns = PATIENCE * timing->hello_ns;
+    if (from->spoilt)
+        return from->renewed_ns + timing->hello_ns;
+    if (from->without_ns)
+        return from->without_ns + (patience_ns > longest_ns ? patience_ns : longest_ns);
+    for (uint32_t i = 0; i < from->renewals && patience_ns < longest_ns; i++)
         patience_ns *= 2;
-    return from->spoilt ? from->renewed_ns + timing->hello_ns : from->line_ns + patience_ns;
+    return from->line_ns + patience_ns;
 }
 
 static bool renew(mr_receiver *receiver, origin *from, mr_action *action) {
@@ -112,7 +119,8 @@ static bool renew(mr_receiver *receiver, origin *from, mr_action *action) {
         return false;
     from->renewed_ns = from->line_ns = receiver->now_ns;
     from->spoilt = false;
-    from->renewals++;
+    from->renewals += !from->without_ns;
+    from->without_ns = 0;
     *action = (mr_action){.kind = MR_ACTION_RENEW, .peer = (uint32_t)(from - receiver->origins)};
     return true;
 }

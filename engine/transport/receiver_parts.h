@@ -42,6 +42,8 @@ typedef struct origin {
     int64_t line_ns;       /* when anything came over the connection, or that was made; 0: never */
     int64_t renewed_ns;    /* when it was renewed last */
     uint32_t renewals;     /* how often since anything came */
+    int64_t without_ns;    /* since when HELLO was said without a connection; 0: it was not */
+    int64_t before_ns;     /* that, before the last HELLO */
     bool spoilt;           /* garbage goes over it */
     uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* of the session */
     uint64_t told_frames, told_bytes; /* of what was granted */

@@ -32,8 +32,9 @@
  *
  * **Connections** may be open and of no use: what goes in does not come out, or only a part of it, so that nothing that
  * follows is what was sent. A receiver that hears garbage, is told that its own messages are, or hears nothing at all
- * for silence_ns, has its connection renewed; where that does not help, after twice as long, and so on up to PATIENCE
- * HELLOs, since an answer that takes longer would else never be heard.
+ * for silence_ns, has its connection renewed; where that does not help, after twice as long, and so on up to the time
+ * of ten HELLOs, since an answer that takes longer would else never be heard. As long is waited for a connection that
+ * is not there yet: whoever makes it would never be done else, and may have given up.
  *
  * **Live.** Nothing is sent again: what was in hand is dropped, as "connection lost", and of packets all up to the
  * next key frame, as "gop". Nothing is queued: there is room only where there is credit, so that the link before the
@@ -252,8 +253,8 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
 void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender);
 /* The transport saw this connection close. */
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns);
-/* The transport had no connection to that sender for the message that it was just given, and sees to one itself: what
- * is not there yet is not to be renewed. */
+/* The transport had no connection to that sender for the message that it was just given, and is about to make one:
+ * there is nothing yet that could be silent. */
 void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender);
 /* The graph has taken a fresh frame: its credit comes back. */
 void mr_receiver_take(mr_receiver *receiver, uint64_t ticket);

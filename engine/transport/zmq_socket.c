@@ -163,7 +163,6 @@ static int set_limits(void *socket, const mr_zmq_params *params) {
     if (set(socket, ZMQ_LINGER, 0) || set(socket, ZMQ_SNDHWM, params->send_hwm) ||
         set(socket, ZMQ_RCVHWM, params->receive_hwm) || set(socket, ZMQ_IPV6, 1) || keep_alive(socket) ||
         set(socket, ZMQ_HANDSHAKE_IVL, (int)(params->handshake_ns / NS_PER_MS)) ||
-        (!params->bind && set(socket, ZMQ_CONNECT_TIMEOUT, (int)(params->handshake_ns / NS_PER_MS))) ||
         zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most))
         return mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses a limit: %s", zmq_strerror(errno));
     return MR_OK;
