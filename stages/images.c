@@ -34,6 +34,8 @@ typedef struct images_state {
     AVFrame *picture;          /* converted */
     AVPacket *packet;
     bool encoded;              /* the packet waits for room on the disk */
+    bool held_files;           /* the folder, when it was opened */
+    bool begun, overwrite;     /* it is known whether those are of this run; files may be written again */
     mr_full full;
 } images_state;
 
@@ -134,15 +136,33 @@ static bool holds_files(const char *path) {
     return found;
 }
 
+static const char HOLDS_FILES[] = "%s holds files already: empty it, or say overwrite: true";
+
 static int negotiate(mr_negotiation *negotiation) {
     const images_options *given = negotiation->options;
     if (check_name(given->name))
         return mr_refuse(negotiation, "name",
                          "name must hold {seq}, may hold {source}, {epoch} and {sub}, and no slash: \"%s\"",
                          given->name);
-    if (!negotiation->offline && !given->overwrite && holds_files(given->path))
-        return mr_refuse(negotiation, "path", "%s holds files already: empty it, or say overwrite: true",
-                         given->path);
+    if (!negotiation->offline && !negotiation->returns && !given->overwrite && holds_files(given->path))
+        return mr_refuse(negotiation, "path", HOLDS_FILES, given->path);
+    return MR_OK;
+}
+
+/* Files of this run may be there if it goes on: those of frames that come again are written again. MR_ERROR_AGAIN while that
+ * is not known. */
+static int begin(mr_stage *self) {
+    const images_options *given = self->options;
+    images_state *state = self->state;
+    if (state->begun)
+        return MR_OK;
+    mr_run_state run = mr_stage_run_state(self);
+    if (run == MR_RUN_UNKNOWN)
+        return MR_ERROR_AGAIN;
+    if (run == MR_RUN_BEGINS && state->held_files && !state->overwrite)
+        return mr_fail(MR_ERROR_CONFIG, HOLDS_FILES, given->path);
+    state->overwrite |= run == MR_RUN_GOES_ON;
+    state->begun = true;
     return MR_OK;
 }
 
@@ -152,6 +172,11 @@ static int open_images(mr_stage *self) {
     if (mkdir(given->path, 0777) && errno != EEXIST)
         return mr_fail(errno == EACCES ? MR_ERROR_PERMISSION : MR_ERROR_IO, "%s: %s", given->path, strerror(errno));
     state->full = mr_full_make(self, given->on_full);
+    state->overwrite = given->overwrite;
+    state->held_files = holds_files(given->path);
+    int status = begin(self);
+    if (status && status != MR_ERROR_AGAIN)
+        return status;
     state->picture = av_frame_alloc();
     state->packet = av_packet_alloc();
     return state->picture && state->packet ? MR_OK : mr_fail(MR_ERROR_MEMORY, "out of memory");
@@ -303,7 +328,7 @@ static int write_file(const mr_stage *self, const char *name, const AVPacket *pa
     char path[PATH_BYTES];
     if ((size_t)snprintf(path, sizeof path, "%s/%s", given->path, name) >= sizeof path)
         return mr_fail(MR_ERROR_IO, "%s: the path is too long", given->path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (given->overwrite ? O_TRUNC : O_EXCL), 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (state->overwrite ? O_TRUNC : O_EXCL), 0666);
     if (fd < 0)
         return fail_file(self, path, errno);
     int failed = write_all(fd, packet->data, (size_t)packet->size), error = errno;
@@ -323,7 +348,11 @@ static int process(mr_stage *self, mr_io *io) {
     images_state *state = self->state;
     const mr_frame *frame = mr_io_input(io);
     char name[NAME_BYTES];
-    int status = state->encoded ? MR_OK : prepare(self, state, &frame->format);
+    int status = begin(self);
+    if (status == MR_ERROR_AGAIN)
+        return mr_output_wait(io);
+    if (!status && !state->encoded)
+        status = prepare(self, state, &frame->format);
     if (!status && !state->encoded)
         status = encode(state, frame);
     if (status == MR_ERROR_DATA) {

@@ -194,6 +194,7 @@ bool mr_plan_ask(mr_plan_builder *b, int v) {
     mr_negotiation n = {.id = vertex->id,
                         .options = vertex->options,
                         .offline = b->params.offline || mr_plan_is_unseen(b, v),
+                        .returns = b->plan->node_count > 0 && b->plan->node >= 0,
                         .input_count = vertex->input_count,
                         .inputs = vertex->inputs,
                         .batch = vertex->batch,

@@ -20,7 +20,7 @@ sources:
   a: {{uri: "lavfi:testsrc=size=64x48:rate=60:duration=2", realtime: true}}
 stages:
   decode: {{input: a}}
-  hog: {{input: decode, size: 32x32, cut: {{window: 8, heartbeat: 200ms}}}}
+  hog: {{type: hog, input: decode, size: 32x32, cut: {{window: 8, heartbeat: 200ms}}}}
   results: {{type: {type}, input: hog, path: "{folder}/results", cut: {{window: 8, heartbeat: 200ms}}}}
 nodes:
   reads: {{stages: [decode]}}
@@ -107,6 +107,30 @@ class Units(Nodes):
         return shlex.split(fields["ExecStart"]), dict(word.split("=", 1) for word in shlex.split(fields["Environment"]))
 
 
+class Pictures(Nodes):
+    """A folder of pictures, which a run that begins finds empty."""
+
+    def __init__(self, folder, resumed, type):
+        super().__init__(folder, resumed, "jsonl")
+        self.results.unlink()
+        self.path.write_text(self.path.read_text().replace("type: jsonl", "type: images").replace(
+            "{type: hog, input: decode, size: 32x32,", "{type: \"null\", input: decode,"))
+
+    def written(self):
+        return sorted(self.results.glob("*.png")) if self.results.exists() else []
+
+    def await_rows(self, count):
+        until = time.monotonic() + harness.TIMEOUT
+        while len(self.written()) < count:
+            if time.monotonic() > until:
+                raise AssertionError(f"no {count} pictures: {self.logs()}")
+            time.sleep(0.01)
+
+    def rows(self):
+        assert all(path.read_bytes().endswith(b"IEND\xaeB`\x82") for path in self.written())
+        return collections.Counter(path.name for path in self.written())
+
+
 class ByHand(harness.Case):
     def kill_and_start(self, victims, resumed, type, kind=Nodes):
         """What is wrong in the end; "" where nothing is."""
@@ -131,6 +155,7 @@ class ByHand(harness.Case):
                    ("reads", "writes"), NODES]
         trials = [(some, resumed, "jsonl") for some in victims for resumed in ((), NODES, some[:1])]
         trials += [(some, (), "csv") for some in victims[2:6]]
+        trials += [(some, (), "images", Pictures) for some in victims[2:6]]
         trials += [(some, (), "jsonl", Units) for some in victims[:6]]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             wrong = [text for text in pool.map(lambda trial: self.kill_and_start(*trial), trials) if text]

@@ -169,6 +169,8 @@ struct mr_negotiation {
     const char *id;            /* of the stage */
     const void *options;
     bool offline;              /* true: open no file, answer what the options alone tell */
+    bool returns;              /* this is one process of several nodes: it may come back in a run that goes on
+                                  (mr_stage_run_state), so what an earlier one has written is no fault */
     size_t input_count;
     const mr_planned_input *inputs;
     int batch;                 /* frames a process call may get; 1 without `batch:` */
