@@ -149,6 +149,9 @@ static int refuse(mr_output *output, const mr_stage *self, off_t written) {
     off_t end = output->regular ? lseek(output->fd, 0, SEEK_CUR) : -1;
     if (written > 0 && end >= written && !ftruncate(output->fd, end - written))
         lseek(output->fd, end - written, SEEK_SET);
+    /* `| head` has seen enough, which is no failure of ours. */
+    if (error == EPIPE && output->fd == STDOUT_FILENO)
+        return mr_fail(MR_ERROR_CLOSED, "nobody reads standard output any more");
     int status = output->regular ? mr_full_meet(&output->full, self, error, output->path) : MR_OK;
     errno = error;
     return status ? status : mr_file_fail("write to", output->path);

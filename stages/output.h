@@ -6,7 +6,8 @@
  * write has failed, all later ones fail with the same message. What a regular file could not take whole is taken
  * back, so that it ends with a whole record.
  *
- * One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe),
+ * One thread at a time. Errors: MR_ERROR_IO (a full disk, a closed pipe), MR_ERROR_CLOSED (a closed pipe that is
+ * standard output),
  * MR_ERROR_PERMISSION, MR_ERROR_MEMORY, MR_ERROR_CANCELLED (the run is stopped at once while a reader keeps us
  * waiting, or was asked to end and the reader goes on taking nothing, see mr_stage_gives_up). A thread that writes to
  * a pipe has SIGPIPE blocked from then on. */

@@ -30,7 +30,8 @@ int mr_json_finish(yajl_gen json, FILE *stream) {
     yajl_gen_free(json);
     if (written == bytes && fflush(stream) == 0)
         return MR_OK;
-    return mr_fail(MR_ERROR_IO, "the JSON could not be written: %s", strerror(errno));
+    const int status = errno == EPIPE && stream == stdout ? MR_ERROR_CLOSED : MR_ERROR_IO;
+    return mr_fail(status, "the JSON could not be written: %s", strerror(errno));
 }
 
 void mr_json_key(yajl_gen json, const char *key) {

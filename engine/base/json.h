@@ -11,7 +11,8 @@
 
 /* NULL where memory is out, with mr_message set. `pretty`: over several lines. */
 yajl_gen mr_json_create(bool pretty);
-/* Writes what was made, with a newline, and frees the generator in any case. MR_ERROR_IO. */
+/* Writes what was made, with a newline, and frees the generator in any case. MR_ERROR_IO; MR_ERROR_CLOSED where
+ * standard output is a pipe that nobody reads any more. */
 int mr_json_finish(yajl_gen json, FILE *stream);
 
 /* With key NULL: an element of an array. A NULL text and a number that is not finite become null;

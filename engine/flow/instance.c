@@ -67,8 +67,8 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
 /* ---- calling the stage type ------------------------------------------------------------------------------------ */
 
 static void complain(mr_instance *instance, int status) {
-    mr_log_level level = atomic_exchange(&instance->complained, true) ? MR_LOG_DEBUG : MR_LOG_ERROR;
-    mr_log(level, "%s: %s: %s", instance->self.place, instance->self.id,
+    bool quiet = atomic_exchange(&instance->complained, true) || status == MR_ERROR_CLOSED;
+    mr_log(quiet ? MR_LOG_DEBUG : MR_LOG_ERROR, "%s: %s: %s", instance->self.place, instance->self.id,
            *mr_message() ? mr_message() : mr_status_words(status));
 }
 

@@ -293,15 +293,54 @@ class Streams(Case):
             done = subprocess.run([MILLRACE, "run", str(self.write(SHORT))], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 74, done.stderr)
 
-    def test_a_closed_pipe_is_74_and_ends_an_endless_run(self):
-        run = start([MILLRACE, "run", self.write(ENDLESS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def closed_after_a_line(self, command):
+        """Reads one line, goes away, and answers the exit code and what was told."""
+        run = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertTrue(run.stdout.readline())
         run.stdout.close()
-        self.assertEqual(run.wait(timeout=TIMEOUT), 74)
+        code = run.wait(timeout=TIMEOUT)
         told = run.stderr.read().decode()
         run.stderr.close()
-        self.assertIn("ledger: ", told)
-        self.assertIn(" balanced", told)
+        return code, told
+
+    def test_a_reader_that_has_seen_enough_ends_an_endless_run_quietly(self):
+        """As `yes | head` does: 141, and not a word. A named pipe is another matter."""
+        self.assertEqual(self.closed_after_a_line([MILLRACE, "run", self.write(ENDLESS)]), (141, ""))
+        nodes = ENDLESS + "nodes: {a: {sources: clock}, b: {stages: [out]}}\n"
+        self.assertIn("out:", ENDLESS)
+        self.assertEqual(self.closed_after_a_line([MILLRACE, "run", self.write(nodes)]), (141, ""))
+        code, told = self.closed_after_a_line([MILLRACE, "run", self.write(ENDLESS), "--json"])
+        summary = json.loads(told)
+        self.assertEqual((code, summary["exit_code"], summary["error"]),
+                         (141, 141, "nobody reads standard output any more"))
+        self.assertTrue(summary["ledger"]["balanced"])
+        shell = subprocess.run(["bash", "-c", '"$0" run "$1" | head -n 2; echo "${PIPESTATUS[@]}"', MILLRACE,
+                                str(self.write(ENDLESS))], capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual((shell.stdout.splitlines()[2:], shell.stderr), (["141 0"], ""))
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        run = start([MILLRACE, "run", self.write(ENDLESS), "--output", fifo], stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE)
+        select.select([reader], [], [], TIMEOUT)
+        os.close(reader)
+        self.assertEqual(run.wait(timeout=TIMEOUT), 74)
+        self.assertIn(b"Broken pipe", run.stderr.read())
+        run.stderr.close()
+
+    def test_every_verb_ends_quietly_when_its_reader_has_gone(self):
+        pipeline = self.write(SHORT)
+        for arguments in (["list"], ["list", "--json"], ["inspect", "preprocess"], ["inspect", "--json", "preprocess"],
+                          ["schema"], ["plan", pipeline], ["plan", pipeline, "--json"], ["graph", pipeline], ["--help"],
+                          ["run", "--help"], ["check", pipeline], ["check", pipeline, "--format", "json"],
+                          ["run", pipeline, "--json", "--output", "/dev/null"]):
+            with self.subTest(arguments=arguments):
+                reader, writer = os.pipe()
+                os.close(reader)
+                with os.fdopen(writer, "w") as gone:
+                    done = subprocess.run([MILLRACE, *map(str, arguments)], stdout=gone, stderr=subprocess.PIPE, text=True,
+                                          timeout=TIMEOUT)
+                self.assertEqual((done.returncode, done.stderr), (141, ""))
 
     def test_closed_streams_are_no_place_for_results(self):
         """What is opened next must not get their numbers, and be written into."""

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/print.h"
 #include "engine/config/nearest.h"
@@ -146,9 +148,17 @@ bool mr_parse_integer(const char *text, long long min, long long max, long long 
     return true;
 }
 
+bool mr_stdout_has_reader(void) {
+    int error = errno;
+    struct pollfd one = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    bool closed = poll(&one, 1, 0) > 0 && (one.revents & POLLERR);
+    errno = error;
+    return !closed;
+}
+
 int mr_flush_stdout(void) {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
-    mr_fail(MR_ERROR_IO, "cannot write to standard output: %s", strerror(errno));
-    return mr_command_failed(MR_ERROR_IO);
+    int status = mr_stdout_has_reader() ? MR_ERROR_IO : MR_ERROR_CLOSED;
+    return mr_command_failed(mr_fail(status, "cannot write to standard output: %s", strerror(errno)));
 }

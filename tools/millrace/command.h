@@ -59,13 +59,16 @@ const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int 
 /* Print to standard error and answer exit code 64. */
 int mr_usage_error(const mr_usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints "millrace: error: ..." with the thread's message and answers the exit code of `status`. */
+/* Prints "millrace: error: ..." with the thread's message and answers the exit code of `status`; MR_ERROR_CLOSED is no
+ * failure that anybody is told of. */
 int mr_command_failed(int status);
 /* Reads optarg, the value of --NAME, into *value: 0, or exit code 64 where it is no whole number in [min, max]. */
 int mr_usage_number(const mr_usage *usage, const char *name, long long min, long long max, long long *value);
 /* Reads a whole number in [min, max]; false where it is none. */
 bool mr_parse_integer(const char *text, long long min, long long max, long long *value);
-/* Sees to it that what was printed has arrived: 0, or 74 with a message. */
+/* False where standard output is a pipe whose reader has gone, as that of `| head`. */
+bool mr_stdout_has_reader(void);
+/* Sees to it that what was printed has arrived: 0, or 74 with a message, or 141 where nobody reads it any more. */
 int mr_flush_stdout(void);
 
 #endif

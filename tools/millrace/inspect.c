@@ -116,9 +116,8 @@ static int inspect_each(char **names, bool as_json) {
         yajl_gen_array_close(json);
     if (json && code)
         yajl_gen_free(json);
-    else if (json && mr_json_finish(json, stdout))
-        code = mr_command_failed(MR_ERROR_IO);
-    return code;
+    int failed = json && !code ? mr_json_finish(json, stdout) : MR_OK;
+    return failed ? mr_command_failed(failed) : code;
 }
 
 int mr_command_inspect(int argc, char **argv) {

@@ -248,7 +248,8 @@ static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     int failed = mr_pipeline_summarize(pipeline, &summary);
     if (failed)
         return failed;
-    bool watched = from->report.stream != NULL;
+    /* Whoever has seen enough is told nothing more. */
+    bool watched = from->report.stream != NULL, quiet = watched || from->quiet || *status == MR_ERROR_CLOSED;
     const mr_loss loss = mr_loss_of(summary);
     int lost = *status ? MR_OK : mr_loss_check(&loss, &from->loss);
     *status = *status ? *status : lost;
@@ -256,9 +257,9 @@ static int report(mr_pipeline *pipeline, const arguments *from, int *status) {
     FILE *json = mr_output_takes_stdout() ? stderr : stdout;
     if (from->json)
         failed = mr_summary_print_json(summary, true, *status, lost ? mr_message() : NULL, json);
-    if (!watched && !from->quiet && !from->json && (*status || isatty(STDERR_FILENO)))
+    if (!quiet && !from->json && (*status || isatty(STDERR_FILENO)))
         mr_summary_print(summary, stderr);
-    else if (!watched && !from->quiet && !(from->json && json == stderr))
+    else if (!quiet && !(from->json && json == stderr))
         mr_loss_print(&loss, stderr);
     if (lost && !watched)
         mr_command_failed(mr_loss_check(&loss, &from->loss));

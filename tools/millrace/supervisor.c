@@ -40,6 +40,11 @@ bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child) {
     return true;
 }
 
+/* The exit code of a process is one byte, as is 128 and a signal's number; but no process of ours ends by SIGPIPE. */
+bool mr_supervisor_is_closed(int exit_code) {
+    return exit_code == mr_status_exit_code(MR_ERROR_CLOSED);
+}
+
 void mr_supervisor_say(const mr_supervisor *s, const char *text) {
     mr_print(stderr, s->how->show ? "\r\033[Kmillrace: %s\n" : "millrace: %s\n", text);
 }
@@ -281,13 +286,14 @@ static int conclude(mr_supervisor *s) {
     int lost = mr_loss_check(&loss, &s->how->loss), failed = MR_OK;
     if (!s->exit_code)
         s->exit_code = mr_status_exit_code(lost);
+    const bool quiet = s->how->quiet || mr_supervisor_is_closed(s->exit_code);
     const bool table = !s->how->json && (s->exit_code || isatty(STDERR_FILENO));
     if (s->how->json)
         failed = mr_children_print_json(s->how->plan, s->children, s->count, seconds_since(s->began_ns), s->exit_code,
                                         lost ? mr_message() : NULL, s->how->json_stream);
-    if (!s->how->quiet && table)
+    if (!quiet && table)
         failed = print(s, stderr);
-    else if (!s->how->quiet && !(s->how->json && s->how->json_stream == stderr))
+    else if (!quiet && !(s->how->json && s->how->json_stream == stderr))
         mr_loss_print(&loss, stderr);
     if (lost && !failed)
         mr_command_failed(mr_loss_check(&loss, &s->how->loss));

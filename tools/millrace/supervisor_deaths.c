@@ -14,7 +14,8 @@ static const int64_t second_ns = 1000000000, minute_ns = 60000000000, first_wait
 
 /* The first failure's exit code is the run's; what was ended by a signal is a failure of ours. */
 static void fail_with(mr_supervisor *s, int exit_code) {
-    int code = exit_code > 128 ? mr_status_exit_code(MR_ERROR_INTERNAL) : exit_code;
+    bool signalled = exit_code > 128 && !mr_supervisor_is_closed(exit_code);
+    int code = signalled ? mr_status_exit_code(MR_ERROR_INTERNAL) : exit_code;
     s->exit_code = s->exit_code ? s->exit_code : code;
 }
 
@@ -70,7 +71,8 @@ static void end_what_is_stuck(mr_supervisor *s) {
         free = free || (left && !stuck[s->children[i].node]);
     }
     if (any && !free && !s->draining) {
-        mr_supervisor_say(s, "all that is left waits for it: ending");
+        if (!mr_supervisor_is_closed(s->exit_code))
+            mr_supervisor_say(s, "all that is left waits for it: ending");
         mr_supervisor_drain(s, true);
     }
 }

@@ -22,6 +22,8 @@ const mr_plan_node *mr_supervisor_node(const mr_supervisor *s, const mr_child *c
 bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child);
 /* Whether a process that is started again gives the same frames, with the same numbers. */
 bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child);
+/* Whether it ended because nobody reads standard output any more, of which nothing is said. */
+bool mr_supervisor_is_closed(int exit_code);
 void mr_supervisor_say(const mr_supervisor *s, const char *text);
 /* Asks the processes that read sources to end, and with them all that is left; see supervisor.h. */
 void mr_supervisor_drain(mr_supervisor *s, bool all);
