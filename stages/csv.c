@@ -180,8 +180,9 @@ static const mr_option option_table[] = {
 const mr_stage_type mr_csv_stage = {
     .name = "csv",
     .summary = "writes a table with one row for each class of each frame",
-    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder), rank "
-            "(from 1), index, class and score. A frame without classes has one row in which the last four are empty.",
+    .help = "The columns are source, epoch, seq, sub, pts (seconds), file and label (of pictures of a folder; the "
+            "label is the truth, where the source has labels: true), rank (from 1), index, class (the label of what was "
+            "found) and score. A frame without classes has one row in which the last four are empty.",
     .inputs = inputs,
     .options = option_table,
     .options_bytes = sizeof(options),

@@ -112,7 +112,13 @@ static int open_decoder(mr_stage *self, mr_io *io, const mr_frame *packet) {
 static void drop_corrupt(mr_stage *self, mr_io *io, const mr_frame *packet) {
     decode_state *state = self->state;
     void (*say)(const mr_stage *, const char *, ...) = state->told ? mr_stage_info : mr_stage_warn;
-    if (packet->media && packet->media->still && packet->media->is_file)
+    int width, height;
+    /* What FFmpeg refuses for its size is whole, and can be had. */
+    if (sscanf(mr_av_complaint(), "Picture size %dx%d exceeds", &width, &height) == 2)
+        say(self, "%s: %s is %dx%d, larger than max_pixels (%lld) allows: raise max_pixels of %s", self->source_id,
+            packet->media && packet->media->still && packet->media->is_file ? packet->media->path : "a picture", width, height,
+            (long long)((const mr_decode_choices *)self->options)->max_pixels, self->id);
+    else if (packet->media && packet->media->still && packet->media->is_file)
         say(self, "%s: %s is damaged", self->source_id, packet->media->path);
     else if (packet->pts_ns != MR_NO_TIME)
         say(self, "%s: the picture at %.3f s is damaged", self->source_id, (double)packet->pts_ns / 1e9);

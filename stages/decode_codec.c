@@ -91,6 +91,7 @@ int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *fra
     codec->reordered_opaque = number;
     int error = lend(packet, frame);
     if (error >= 0)
+        mr_av_forget();
         error = avcodec_send_packet(codec, packet);
     av_packet_unref(packet);
     return error;

@@ -238,8 +238,10 @@ bool mr_picture_pool_suits(const char *name) {
 
 static int get_buffer(AVCodecContext *codec, AVFrame *frame, int flags) {
     mr_picture_pool *pool = codec->opaque;
-    if ((int64_t)codec->width * codec->height > pool->max_pixels)
+    if ((int64_t)codec->width * codec->height > pool->max_pixels) {
+        av_log(codec, AV_LOG_ERROR, "Picture size %dx%d exceeds max_pixels\n", codec->width, codec->height);
         return AVERROR_INVALIDDATA;
+    }
     int strides[4] = {0};
     size_t offsets[4] = {0};
     bool direct = codec->codec->capabilities & AV_CODEC_CAP_DR1 && mr_pixel_from_av(frame->format);

@@ -108,7 +108,8 @@ const mr_stage_type mr_jsonl_stage = {
     .name = "jsonl",
     .summary = "writes one JSON object a frame, one a line",
     .help = "Each line has source, seq, pts (seconds, null where unknown) and classes: [{index, label, score}], best "
-            "first. epoch and sub stand there where they are not 0, file and label for pictures of a folder. Where "
+            "first. epoch and sub stand there where they are not 0, file and label for pictures of a folder: that label "
+            "is the truth, where the source has labels: true, and those within classes are what was found. Where "
             "several stages classified, classes are the newest ones and classes_by_stage has all.",
     .inputs = inputs,
     .options = option_table,

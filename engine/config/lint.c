@@ -44,6 +44,19 @@ int mr_lint_plan(mr_plan_builder *b, bool linked) {
     return linked ? mr_lint_joins(b) : MR_OK;
 }
 
+/* What is assumed for nothing is not what was meant. */
+static void warn_of_assumed(mr_plan_builder *b) {
+    for (size_t v = b->plan->source_count; v < b->plan->vertex_count; v++)
+        for (size_t i = 0; i < mr_plan_parts(&b->plan->vertices[v]); i++)
+            if (mr_plan_part(&b->plan->vertices[v], i) > 0)
+                return;
+    if (b->params.assume_count)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_place){.file = "--assume"},
+                    "write device: auto in the stages that compute, or --set stages.ID.device=auto",
+                    "no stage is on a device that is assumed: all are on the processors");
+}
+
 int mr_lint_sizes(mr_plan_builder *b) {
+    warn_of_assumed(b);
     return mr_lint_deadlines(b) || mr_lint_batches(b) || mr_lint_pools(b) ? MR_ERROR_MEMORY : MR_OK;
 }

@@ -1,5 +1,6 @@
 /* Files and folders that a run would fail to write, after models were loaded and media opened for nothing. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "engine/config/option.h"
 #include "engine/config/paths.h"
 #include "engine/config/plan_builder.h"
+#include "engine/config/synonyms.h"
 #include "millrace/status.h"
 
 typedef struct output {
@@ -89,7 +91,43 @@ static int check_vertex(mr_plan_builder *b, const mr_spec_vertex *vertex) {
     return MR_OK;
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+/* The sink among the types that a file with such an ending is written by; NULL: any may. */
+static const char *type_of_ending(const mr_plan_builder *b, const char *path, char *text, size_t bytes) {
+    const char *base = strrchr(path, '/'), *dot = strrchr(base ? base : path, '.');
+    const mr_stage_type *const *type = b->spec->types;
+    if (!dot || !dot[1])
+        return NULL;
+    while (*type && (!(*type)->inputs || (*type)->outputs || strcmp((*type)->name, dot + 1) != 0))
+        type++;
+    const char *name = *type ? (*type)->name : mr_synonym_sink(b->spec->types, dot + 1);
+    if (name)
+        snprintf(text, bytes, "write type: %s, or give the file another name", name);
+    return name;
+}
+
+/* "--output x.csv" of a stage that writes JSON. */
+static void warn_of_ending(const mr_plan_builder *b, const mr_spec_vertex *vertex, const mr_option *option) {
+    const char *path = option->file == MR_FILE_WRITTEN ? mr_option_path(option, vertex->options) : NULL;
+    const mr_yaml *said = mr_yaml_get(vertex->node, option->name);
+    char hint[128];
+    const char *meant = path && said ? type_of_ending(b, path, hint, sizeof hint) : NULL;
+    if (meant && strcmp(meant, vertex->type->name) != 0)
+        mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, said->place, hint,
+                    "stages.%s.%s: the stage is of type %s, and the file \"%s\" is called as those of %s are", vertex->id,
+                    option->name, vertex->type->name, said->text, meant);
+}
+
+static void warn_of_endings(const mr_plan_builder *b, const mr_spec_vertex *vertex) {
+    const mr_option *table = vertex->type && !vertex->broken ? vertex->type->options : NULL;
+    for (const mr_option *option = table; option && option->name; option++)
+        warn_of_ending(b, vertex, option);
+}
+
 int mr_lint_outputs(mr_plan_builder *b) {
+    for (int v = 0; v < b->count; v++)
+        warn_of_endings(b, b->vertex[v]);
     for (int v = 0; v < b->count && !b->params.offline; v++)
         if (check_vertex(b, b->vertex[v]))
             return MR_ERROR_MEMORY;

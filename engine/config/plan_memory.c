@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/config/option.h"
 #include "engine/config/plan_builder.h"
 #include "engine/config/value.h"
 #include "engine/data/copy.h"
@@ -290,17 +291,33 @@ static int find_lower(mr_plan_builder *b, int d) {
     return device->lower ? MR_OK : MR_ERROR_MEMORY;
 }
 
+/* Where no single number spares enough: the number alone would be a hint that does not help. */
+static void hint_more(const mr_plan_device *device, uint64_t needed, const saving *best, char *hint, size_t bytes) {
+    char spares[BYTES_TEXT], little[256] = "";
+    const unsigned long long mebibytes = (needed + (1 << 20) - 1) >> 20;
+    if (best->bytes)
+        snprintf(little, sizeof little, "; %s: 1 in %s would spare %s of it", best->key, best->stage,
+                 mr_value_print_about(best->bytes, spares, sizeof spares));
+    if (device->limit_bytes)
+        snprintf(hint, bytes, "write memory: %lluMiB, or make pictures smaller%s", mebibytes, little);
+    else
+        snprintf(hint, bytes, "put some of its stages on another device, or make pictures smaller%s", little);
+}
+
 /* Where libraries' part of it makes it too much, that is told too: other words in the YAML lower it. */
 static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t libraries) {
     const mr_plan_device *device = &b->plan->devices[d];
     char others[BYTES_TEXT], beside[BYTES_TEXT + 32] = "";
     char needed[BYTES_TEXT], missing[BYTES_TEXT], has[BYTES_TEXT], hint[256];
     saving best = find_saving(b, d);
+    const uint64_t all = plus(device->memory.bytes, libraries);
     if (libraries > best.bytes)
         snprintf(hint, sizeof hint,
                  "lower the memory that models may take, or put some of its stages on another device");
+    else if (device->lower && best.bytes >= all - most)
+        snprintf(hint, sizeof hint, "%s", device->lower);
     else
-        snprintf(hint, sizeof hint, "%s", device->lower ? device->lower : "put some of its stages on another device");
+        hint_more(device, all, &best, hint, sizeof hint);
     mr_value_print_about(device->memory.bytes, needed, sizeof needed);
     mr_value_print_about(mr_plan_plus(device->memory.bytes, libraries) - most, missing, sizeof missing);
     mr_value_print_about(most, has, sizeof has);
@@ -308,6 +325,17 @@ static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t lib
         snprintf(beside, sizeof beside, " and libraries %s", mr_value_print_about(libraries, others, sizeof others));
     mr_plan_error(b, place_of(b, d), hint, "%s: buffers may take %s%s of its memory, and it %s %s: %s are missing",
                   device->name, needed, beside, most == device->limit_bytes ? "is limited to" : "has", has, missing);
+}
+
+/* Some types of source are told the largest size; of others the media tell. */
+static const char *hint_size(const mr_plan_builder *b) {
+    for (size_t s = 0; s < b->plan->source_count; s++) {
+        const mr_plan_vertex *source = &b->plan->vertices[s];
+        if (mr_option_find(source->type->options, "size"))
+            return mr_arena_print(b->arena, "write the largest size that comes in %s, as in size: 1920x1080",
+                                  source->id);
+    }
+    return "`millrace plan`, where the sources can be read, knows the sizes";
 }
 
 static void check_limit(mr_plan_builder *b, int d) {
@@ -319,8 +347,7 @@ static void check_limit(mr_plan_builder *b, int d) {
         refuse_memory(b, d, has, libraries);
     else if (device->limit_bytes && device->memory.unknown)
         mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, device->mark,
-                    "declare the size of what comes in, or plan with the sources at hand",
-                    "devices.%s: its limit cannot be proven, since frames of unknown size lie there", device->alias);
+                    hint_size(b), "devices.%s: its limit cannot be proven, since frames of unknown size lie there", device->alias);
 }
 
 int mr_plan_memory(mr_plan_builder *b) {

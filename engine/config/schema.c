@@ -46,6 +46,23 @@ static void put_name(yajl_gen json, const char *name) {
 
 /* ---- the keys that all have ------------------------------------------------------------------------------------ */
 
+/* A variable, or once more any of the names: validators tell of this alternative, and then name them all. */
+static void put_names_pattern(yajl_gen json, const section *of, const mr_stage_type *const *types) {
+    char pattern[2048] = "^(";
+    for (EACH_TYPE(type, types, of))
+        for (const char *c = (*type)->name; *c; c++) {
+            size_t length = strlen(pattern);
+            snprintf(pattern + length, sizeof pattern - length, "%s%s%c", c == (*type)->name && length > 2 ? "|" : "",
+                     *c == '.' ? "\\" : "", *c);
+        }
+    size_t length = strlen(pattern);
+    snprintf(pattern + length, sizeof pattern - length, ")$|" MR_SCHEMA_VARIABLE);
+    mr_json_open_map(json, NULL);
+    mr_json_text(json, "type", "string");
+    mr_json_text(json, "pattern", pattern);
+    yajl_gen_map_close(json);
+}
+
 /* `type`: each with what it does, which an editor shows beside it. */
 static void put_type_key(yajl_gen json, const char *name, const section *of, const mr_option *key,
                          const mr_stage_type *const *types) {
@@ -58,7 +75,7 @@ static void put_type_key(yajl_gen json, const char *name, const section *of, con
         mr_json_text(json, "description", (*type)->summary);
         yajl_gen_map_close(json);
     }
-    mr_schema_variable(json);
+    put_names_pattern(json, of, types);
     yajl_gen_array_close(json);
     yajl_gen_map_close(json);
 }

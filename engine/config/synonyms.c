@@ -312,6 +312,14 @@ const char *mr_synonym_type(const mr_stage_type *const *types, bool is_source, c
     return NULL;
 }
 
+const char *mr_synonym_sink(const mr_stage_type *const *types, const char *word) {
+    for (const mr_synonym *row = table; row->words; row++)
+        if (row->kind == MR_SYNONYM_STAGE && row->instead && has_word(row, word) &&
+            is_type(types, false, row->instead))
+            return row->instead;
+    return NULL;
+}
+
 /* ---- keys ----------------------------------------------------------------------------------------------------- */
 
 /* What the value that stands there is for the option that was meant; NULL where it is none that is taken. */

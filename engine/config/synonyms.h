@@ -33,6 +33,8 @@ const mr_synonym *mr_synonyms(void);
 /* For a type that nobody knows. `types`: only what is among them is offered. */
 const char *mr_synonym_type(const mr_stage_type *const *types, bool is_source, const char *word, char *text,
                             size_t bytes);
+/* The sink among `types` that is meant by a word, such as the ending of a file's name. */
+const char *mr_synonym_sink(const mr_stage_type *const *types, const char *word);
 /* For a key of `map` that is in neither table (each may be NULL). */
 const char *mr_synonym_key(const mr_option *table, const mr_option *known, const mr_yaml *map, const mr_yaml *entry,
                            char *text, size_t bytes);

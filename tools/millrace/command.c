@@ -32,6 +32,25 @@ int mr_usage_number(const mr_usage *usage, const char *name, long long min, long
                           max == LLONG_MAX ? "on" : upper, optarg);
 }
 
+/* What verbs take that others do not, and people try there. */
+static const struct {
+    const char *option, *where;
+} elsewhere[] = {
+    {"assume", "--assume is for plan, graph and deploy; a run takes the devices that are there"},
+    {"profile", "--profile is for plan"},
+    {"format", "--format is for check, graph and verify"},
+    {"output", "--output is for run, plan, graph and deploy"},
+    {"offline", "--offline is for plan"},
+    {"resume", "--resume is for run"},
+};
+
+static const char *hint_elsewhere(const char *option) {
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (strcmp(elsewhere[i].option, option) == 0)
+            return elsewhere[i].where;
+    return NULL;
+}
+
 static int unknown_option(const mr_usage *usage, const char *argument) {
     mr_nearest nearest = {.wanted = argument + strspn(argument, "-")};
     char wanted[64], hint[256];
@@ -40,12 +59,47 @@ static int unknown_option(const mr_usage *usage, const char *argument) {
     for (const struct option *one = usage->options; one->name; one++)
         mr_nearest_offer(&nearest, one->name);
     mr_print(stderr, "millrace %s: error: unknown option \"%s\"\n", usage->verb, argument);
-    if (nearest.best)
+    const char *where = hint_elsewhere(wanted);
+    if (where)
+        snprintf(hint, sizeof hint, "%s", where);
+    else if (nearest.best)
         snprintf(hint, sizeof hint, "did you mean \"--%s\"?", nearest.best);
     else
         snprintf(hint, sizeof hint, "\"millrace %s --help\" lists the options", usage->verb);
     mr_print(stderr, "  hint: %s\n", hint);
     return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+/* Long options that have a letter of their own, in every verb that takes them. */
+static const struct {
+    char letter;
+    const char *name;
+} letters[] = {{'i', "input"}, {'o', "output"}, {'q', "quiet"}};
+enum { LETTERS = sizeof letters / sizeof *letters };
+
+static const struct option *option_named(const mr_usage *usage, const char *name) {
+    const struct option *one = usage->options;
+    while (one->name && strcmp(one->name, name) != 0)
+        one++;
+    return one->name ? one : NULL;
+}
+
+/* For getopt: those letters whose options the verb has. */
+static void list_letters(const mr_usage *usage, char text[3 * LETTERS + 4]) {
+    char *at = text + sprintf(text, ":hV");
+    for (size_t i = 0; i < LETTERS; i++) {
+        const struct option *one = option_named(usage, letters[i].name);
+        if (one)
+            at += sprintf(at, "%c%s", letters[i].letter, one->has_arg ? ":" : "");
+    }
+}
+
+/* What getopt has found as the option that it stands for. */
+static int long_for(const mr_usage *usage, int got) {
+    for (size_t i = 0; i < LETTERS; i++)
+        if (got == letters[i].letter)
+            return option_named(usage, letters[i].name)->val;
+    return got;
 }
 
 static const char *name_of(const mr_usage *usage, int val) {
@@ -68,15 +122,17 @@ static void print_help(const mr_usage *usage) {
 
 /* The next option that is not --plugin, whose types are known from then on; MR_USAGE_EXIT where that failed. */
 static int next_option(const mr_usage *usage, int argc, char **argv, int *code) {
+    char letters_taken[3 * LETTERS + 4];
     int got;
-    while ((got = getopt_long(argc, argv, ":hV", usage->options, NULL)) == MR_USAGE_PLUGIN) {
+    list_letters(usage, letters_taken);
+    while ((got = getopt_long(argc, argv, letters_taken, usage->options, NULL)) == MR_USAGE_PLUGIN) {
         int status = mr_types_add_plugin(optarg);
         if (status) {
             *code = mr_command_failed(status);
             return MR_USAGE_EXIT;
         }
     }
-    return got;
+    return long_for(usage, got);
 }
 
 int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
@@ -92,7 +148,7 @@ int mr_usage_next(const mr_usage *usage, int argc, char **argv, int *code) {
         *code = mr_flush_stdout();
         return MR_USAGE_EXIT;
     case ':':
-        *code = mr_usage_error(usage, "--%s needs a value", name_of(usage, optopt));
+        *code = mr_usage_error(usage, "--%s needs a value", name_of(usage, long_for(usage, optopt)));
         return MR_USAGE_EXIT;
     case '?':
         /* optopt is set for a short option, and for a long one that takes no value but was given one. */
@@ -134,6 +190,8 @@ const char *mr_usage_pipeline(const mr_usage *usage, int argc, char **argv, int 
 }
 
 int mr_command_failed(int status) {
+    if (status == MR_ERROR_CLOSED)
+        return mr_status_exit_code(status);
     mr_print(stderr, "millrace: error: %s\n", *mr_message() ? mr_message() : mr_status_words(status));
     return mr_status_exit_code(status);
 }

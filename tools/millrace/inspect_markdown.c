@@ -7,10 +7,13 @@
 #include "tools/millrace/inspect.h"
 #include "tools/millrace/types.h"
 
-/* A text as it is meant: what would be read as emphasis, a tag or the end of a cell is escaped. */
+/* A text as it is meant: what would be read as emphasis, a tag or the end of a cell is escaped; of code between
+ * backticks only the end of a cell. */
 static void print_escaped(const char *text) {
+    bool code = false;
     for (; *text; text++) {
-        if (strchr("|*_<\\", *text))
+        code ^= *text == '`';
+        if (*text == '|' || (!code && strchr("*_<\\", *text)))
             putchar('\\');
         putchar(*text);
     }

@@ -39,10 +39,12 @@ static void print_help(FILE *stream) {
                     "Runs video and image analysis pipelines that are written in YAML.\n\n");
     for (size_t i = 0; i < VERBS; i++)
         fprintf(stream, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
-    fprintf(stream, "\n\"millrace VERB --help\" tells more about each; --version prints the version.\n"
+    fprintf(stream, "\n\"millrace VERB --help\" tells more about each, as does \"millrace help VERB\"; --version prints\n"
+                    "the version.\n"
                     "Exit codes: 0 done, 64 usage, 65 bad data, 66 no such input, 69 not available, 70 internal\n"
                     "error, 71 out of memory, 74 input or output failed, 76 protocol not kept to, 77 permission\n"
-                    "denied, 78 wrong pipeline; verify: 1 where values differ.\n");
+                    "denied, 78 wrong pipeline, 141 nobody reads standard output any more; verify: 1 where\n"
+                    "values differ.\n");
 }
 
 static int unknown(const char *verb) {
@@ -53,6 +55,20 @@ static int unknown(const char *verb) {
     mr_print(stderr, "millrace: error: unknown %s \"%s\"\n  hint: %s\n", *verb == '-' ? "option" : "verb", verb,
              mr_nearest_hint(&nearest, hint, sizeof hint, "\"millrace --help\" lists the verbs"));
     return mr_status_exit_code(MR_ERROR_USAGE);
+}
+
+static int call(const char *verb, int argc, char **argv) {
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(verb, verbs[i].name) == 0)
+            return verbs[i].run(argc, argv);
+    return unknown(verb);
+}
+
+/* "millrace help run" is "millrace run --help". */
+static int help_of(char *verb) {
+    char help[] = "--help";
+    char *arguments[] = {verb, help, NULL};
+    return call(verb, 2, arguments);
 }
 
 /* Where a standard stream is closed, the next file or socket that is opened would take its number, and results would
@@ -87,19 +103,16 @@ int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
         return mr_status_exit_code(MR_ERROR_USAGE);
     }
     const char *verb = argv[1];
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || (strcmp(verb, "help") == 0 && argc == 2)) {
         print_help(stdout);
         return mr_flush_stdout();
     }
-    if (strcmp(verb, "--version") == 0 || strcmp(verb, "-V") == 0) {
+    if (strcmp(verb, "--version") == 0 || strcmp(verb, "-V") == 0 || strcmp(verb, "version") == 0) {
         printf("millrace %s\n", mr_version());
         return mr_flush_stdout();
     }
     int status = mr_types_begin(types);
     if (status)
         return mr_command_failed(status == MR_ERROR_DATA ? MR_ERROR_INTERNAL : status);
-    for (size_t i = 0; i < VERBS; i++)
-        if (strcmp(verb, verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
-    return unknown(verb);
+    return strcmp(verb, "help") == 0 ? help_of(argv[2]) : call(verb, argc - 1, argv + 1);
 }

@@ -159,8 +159,8 @@ static int print_stages(const mr_plan *plan, int width, FILE *stream) {
     int status = mr_table_print(&table, width, stream);
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
         if (plan->vertices[v].device_reason && mr_plan_is_told(plan, &plan->vertices[v]))
-            mr_print_wrapped(width, stream, "%s is on %s: %s", plan->vertices[v].id, plan->vertices[v].device,
-                             plan->vertices[v].device_reason);
+            mr_print_wrapped(width, stream, "%s is on %s: %s", plan->vertices[v].id,
+                             plan->vertices[v].device_names, plan->vertices[v].device_reason);
     for (size_t v = plan->source_count; v < plan->vertex_count; v++)
         if (plan->vertices[v].remark && mr_plan_is_told(plan, &plan->vertices[v]))
             mr_print_wrapped(width, stream, "%s on %s, %s", plan->vertices[v].id, plan->vertices[v].device_names,

@@ -2,7 +2,9 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/log.h"
 
@@ -22,6 +24,11 @@ static void log_above(void *context, mr_log_level level, const char *line) {
     fprintf(stderr, CLEAR "millrace: %s: %s\n%s", names[level], line, shown);
     fflush(stderr);
     pthread_mutex_unlock(&terminal);
+}
+
+bool mr_progress_suits_terminal(void) {
+    const char *terminal = getenv("TERM");
+    return isatty(STDERR_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
 }
 
 void mr_progress_begin(mr_progress *progress) {

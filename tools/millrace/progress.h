@@ -14,6 +14,8 @@ typedef struct mr_progress {
     double rate;        /* frames a second, over the last few seconds */
 } mr_progress;
 
+/* Whether a line can be written over there: standard error is a terminal, and not a dumb one (TERM). */
+bool mr_progress_suits_terminal(void);
 /* Takes the log over, so that its lines do not run into this one. */
 void mr_progress_begin(mr_progress *progress);
 /* Frames, frames a second, done of total where it is known, drops, time left. */

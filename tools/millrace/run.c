@@ -187,7 +187,7 @@ static int open_pipeline(mr_pipeline **pipeline, const arguments *from) {
 /* Lines on the same terminal as the results would only get in their way. */
 static bool wants_progress(const arguments *from) {
     bool results_on_terminal = mr_output_takes_stdout() && isatty(STDOUT_FILENO);
-    return !from->report.stream && !from->quiet && isatty(STDERR_FILENO) && !results_on_terminal;
+    return !from->report.stream && !from->quiet && mr_progress_suits_terminal() && !results_on_terminal;
 }
 
 /* What is told while it runs: to the terminal, to whoever watches over this process, to a service manager. */

@@ -1,4 +1,5 @@
 #include "tools/millrace/run_nodes.h"
+#include "tools/millrace/progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ int mr_run_supervise(const mr_run_arguments *from, const mr_plan *plan) {
         .quiet = from->quiet,
         .json = from->json,
         .loss = from->loss,
-        .show = !from->quiet && isatty(STDERR_FILENO) && !(taken && isatty(STDOUT_FILENO)),
+        .show = !from->quiet && mr_progress_suits_terminal() && !(taken && isatty(STDOUT_FILENO)),
         .json_stream = taken ? stderr : stdout,
     };
     int code = mr_supervise(&how);
