@@ -89,9 +89,9 @@ static int lend(AVPacket *packet, const mr_frame *frame) {
 
 int mr_decoder_send(AVCodecContext *codec, AVPacket *packet, const mr_frame *frame, int64_t number) {
     codec->reordered_opaque = number;
+    mr_av_forget();
     int error = lend(packet, frame);
     if (error >= 0)
-        mr_av_forget();
         error = avcodec_send_packet(codec, packet);
     av_packet_unref(packet);
     return error;

@@ -78,6 +78,7 @@ static void destroy_sources(mr_graph *graph) {
     for (size_t i = 0; graph->sources && i < graph->plan->source_count; i++) {
         mr_free(graph->sources[i].message);
         mr_free(graph->sources[i].tally.classes);
+        mr_truths_fini(&graph->sources[i].truths);
     }
     mr_free(graph->sources);
 }
@@ -289,7 +290,8 @@ void mr_graph_fail(mr_graph *graph, int status, const char *message) {
     keep_first(graph, status, message);
     pthread_mutex_unlock(&graph->lock);
     mr_ledger_freeze(graph->ledger);
-    mr_graph_stop(graph, false);
+    /* What nobody reads is not waited for either. */
+    mr_graph_stop(graph, status == MR_ERROR_CLOSED);
 }
 
 void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message) {
@@ -321,6 +323,9 @@ static void tally(mr_tally *tally, const mr_result *result) {
     if (!result->count || result->classes[0].index < 0)
         return;
     size_t index = (size_t)result->classes[0].index;
+    /* A peer may say any index. */
+    if (index >= MR_MOST_CLASSES)
+        return;
     if (index >= tally->room) {
         size_t room = index + 1 + index / 2;
         mr_tally_class *classes = mr_realloc(tally->classes, room * sizeof *classes);
@@ -344,8 +349,10 @@ void mr_graph_deliver(mr_graph *graph, const mr_instance *sink, const mr_frame *
     graph->first_ns = graph->first_ns ? graph->first_ns : now_ns;
     if (classes && graph->tally_vertex < 0)
         graph->tally_vertex = vertex;
-    if (classes && graph->tally_vertex == vertex)
+    if (classes && graph->tally_vertex == vertex) {
         tally(&graph->sources[frame->identity.source].tally, classes);
+        mr_truths_add(&graph->sources[frame->identity.source].truths, frame->media, classes);
+    }
     pthread_mutex_unlock(&graph->lock);
 }
 

@@ -10,12 +10,14 @@
 #include "engine/base/names.h"
 #include "engine/config/plan.h"
 #include "engine/data/store.h"
+#include "engine/flow/accuracy.h"
 #include "engine/flow/executor.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/ledger.h"
 #include "millrace/millrace.h"
 
-/* How often each class came first, for one source. */
+/* How often each class came first, for one source; classes beyond MR_MOST_CLASSES are not counted. */
+enum { MR_MOST_CLASSES = 1 << 20 };
 typedef struct mr_tally_class {
     uint64_t frames;
     double score; /* sum */
@@ -38,6 +40,7 @@ typedef struct mr_source_state {
     bool ended;
     bool pushed_end;          /* external: the program said that nothing more comes */
     mr_tally tally;
+    mr_truths truths;
 } mr_source_state;
 
 typedef struct mr_run_states mr_run_states;

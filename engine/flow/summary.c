@@ -63,6 +63,7 @@ static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary
     summary->status = state->status;
     summary->message = state->message ? state->message : "";
     rank_classes(&state->tally, summary);
+    mr_truths_summarize(&state->truths, summary);
     pthread_mutex_unlock(&graph->lock);
 }
 
@@ -287,8 +288,10 @@ int mr_pipeline_summarize(mr_pipeline *pipeline, mr_summary **summary) {
 void mr_summary_destroy(mr_summary **summary) {
     if (!*summary)
         return;
-    for (size_t s = 0; s < (*summary)->source_count; s++)
+    for (size_t s = 0; s < (*summary)->source_count; s++) {
         mr_free((*summary)->sources[s].lines);
+        mr_free((*summary)->sources[s].truths);
+    }
     mr_free((*summary)->sources);
     for (size_t v = 0; v < (*summary)->stage_count; v++)
         mr_free((*summary)->stages[v].shares);

@@ -25,10 +25,33 @@ def verbs():
 
 
 class Words(Case):
+    def test_short_options(self):
+        """-i, -o and -q, in verbs that take what they stand for."""
+        out = self.folder / "out.jsonl"
+        done = call([MILLRACE, "run", self.write(SHORT), "-q", "-o", out])
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.assertEqual(len(out.read_text().splitlines()), 100)
+        done = call([MILLRACE, "run", self.write(SHORT), "-o"])
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("--output needs a value", done.stderr)
+        done = call([MILLRACE, "list", "-o", out])
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("unknown option", done.stderr)
+        done = call([MILLRACE, "check", self.write(SHORT), "-i", "none.mp4"])
+        self.assertEqual(done.returncode, 78)
+        self.assertIn("--input", done.stderr)
+
+    def test_an_option_of_another_verb(self):
+        done = call([MILLRACE, "run", self.write(SHORT), "--assume", "cuda:1x8GiB"])
+        self.assertEqual(done.returncode, 64)
+        self.assertIn('unknown option "--assume"', done.stderr)
+        self.assertIn("hint: --assume is for plan", done.stderr)
+
     def test_help_and_version_everywhere(self):
         version = call([MILLRACE, "--version"])
         self.assertEqual(version.returncode, 0)
         self.assertRegex(version.stdout, r"^millrace \d+\.\d+\.\d+\n$")
+        self.assertEqual(call([MILLRACE, "version"]).stdout, version.stdout)
         self.assertIn("usage: millrace", call([MILLRACE, "--help"]).stdout)
         self.assertLessEqual({"run", "ctl", "deploy", "keygen"}, set(verbs()))
         for verb in verbs():
@@ -37,6 +60,7 @@ class Words(Case):
             self.assertIn(f"usage: millrace {verb}", told.stdout)
             self.assertRegex(told.stdout, rf"\nExamples:\n\n(  millrace {verb}( .*)?\n)+\n")
             self.assertNotRegex(told.stdout, r" \n|.{115}", verb)
+            self.assertEqual(call([MILLRACE, "help", verb]).stdout, told.stdout)
             self.assertEqual(told.stderr, "")
             self.assertEqual(call([MILLRACE, verb, "--version"]).stdout, version.stdout)
 
@@ -306,8 +330,7 @@ class Streams(Case):
     def test_a_reader_that_has_seen_enough_ends_an_endless_run_quietly(self):
         """As `yes | head` does: 141, and not a word. A named pipe is another matter."""
         self.assertEqual(self.closed_after_a_line([MILLRACE, "run", self.write(ENDLESS)]), (141, ""))
-        nodes = ENDLESS + "nodes: {a: {sources: clock}, b: {stages: [out]}}\n"
-        self.assertIn("out:", ENDLESS)
+        nodes = ENDLESS + "nodes: {a: {stages: [pass]}, b: {stages: [results]}}\n"
         self.assertEqual(self.closed_after_a_line([MILLRACE, "run", self.write(nodes)]), (141, ""))
         code, told = self.closed_after_a_line([MILLRACE, "run", self.write(ENDLESS), "--json"])
         summary = json.loads(told)
@@ -327,6 +350,21 @@ class Streams(Case):
         self.assertEqual(run.wait(timeout=TIMEOUT), 74)
         self.assertIn(b"Broken pipe", run.stderr.read())
         run.stderr.close()
+
+    def test_a_terminal_that_cannot_go_back_is_not_asked_to(self):
+        pipeline = self.write(ENDLESS)
+        nodes = self.write(ENDLESS + "nodes: {a: {stages: [pass]}, b: {stages: [results]}}\n", "nodes.yaml")
+        for path in (pipeline, nodes):
+            for kind, erases in (("dumb", False), ("", False), ("xterm", True)):
+                with self.subTest(path=path, kind=kind):
+                    leader, follower = self.terminal()
+                    run = start([MILLRACE, "run", path, "--set", "sources.clock.frames=200", "--output", os.devnull],
+                                stdout=subprocess.DEVNULL, stderr=follower, env={**os.environ, "TERM": kind})
+                    os.close(follower)
+                    told = drain(leader)
+                    self.assertEqual(run.wait(timeout=TIMEOUT), 0)
+                    self.assertEqual("\x1b[K" in told, erases, told)
+                    self.assertIn("ledger: 200 in = 200 delivered", told)
 
     def test_every_verb_ends_quietly_when_its_reader_has_gone(self):
         pipeline = self.write(SHORT)

@@ -101,6 +101,9 @@ def apply(text, one):
     missing = re.fullmatch(r'add "(\w+)": .* such as (.*)', hint)
     if missing:
         return add(text, 0 if message.startswith("the pipeline") else at, f"{missing[1]}: {missing[2]}")
+    limit = re.match(r"write (memory: \d+MiB),", hint)
+    if limit:
+        return re.sub(r"memory: \w+", limit[1], text, count=1)
     if re.match("take (it|`[a-z_]+`) away", hint) and re.search(r"unknown key|\.[a-z_]+: .* (frame at a time|with|says)",
                                                                 message):
         return without(text, at if "unknown key" in message else text.rfind(hint.split("`")[1], 0, at))

@@ -27,8 +27,8 @@ static void log_above(void *context, mr_log_level level, const char *line) {
 }
 
 bool mr_progress_suits_terminal(void) {
-    const char *terminal = getenv("TERM");
-    return isatty(STDERR_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
 void mr_progress_begin(mr_progress *progress) {

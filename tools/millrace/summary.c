@@ -2,6 +2,7 @@
 #include "engine/base/print.h"
 #include "tools/millrace/loss.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_SOURCES = 20 };
@@ -169,6 +170,49 @@ static void print_source(const mr_source_summary *source, FILE *stream) {
         print_class(&source->classes[i], source, stream);
 }
 
+/* ---- accuracy --------------------------------------------------------------------------------------------------- */
+
+enum { MOST_TRUTHS = 10 };
+
+static int by_accuracy(const void *a, const void *b) {
+    const mr_truth_count *one = a, *other = b;
+    const double first = (double)one->right / (double)one->frames, second = (double)other->right / (double)other->frames;
+    return first != second ? (first > second) - (first < second) : one->index - other->index;
+}
+
+/* The classes of a source that are seen worst, in a copy: those of the summary are in the order of the folders. */
+static void print_truths(const mr_source_summary *source, FILE *stream) {
+    mr_truth_count *sorted = malloc((source->truth_count + 1) * sizeof *sorted);
+    if (!sorted)
+        return;
+    memcpy(sorted, source->truths, source->truth_count * sizeof *sorted);
+    qsort(sorted, source->truth_count, sizeof *sorted, by_accuracy);
+    for (size_t i = 0; i < source->truth_count && i < MOST_TRUTHS; i++)
+        mr_print(stream, "    %10llu of %llu right: %s\n", (unsigned long long)sorted[i].right,
+                 (unsigned long long)sorted[i].frames, sorted[i].label);
+    if (source->truth_count > MOST_TRUTHS)
+        fprintf(stream, "    and %zu classes that are seen better\n", source->truth_count - MOST_TRUTHS);
+    free(sorted);
+}
+
+void mr_accuracy_print(const char *of, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest,
+                       FILE *stream) {
+    const double all = labelled ? (double)labelled : 1;
+    mr_print(stream, "\n  %s: accuracy %.2f%% (%llu of %llu right)", of, 100 * (double)right / all,
+             (unsigned long long)right, (unsigned long long)labelled);
+    if (longest > 1)
+        fprintf(stream, ", %.2f%% among the %zu best", 100 * (double)listed / all, longest);
+    fputs(listed ? "\n" : "; no class is called as a folder is: compare `labels` with the folders\n", stream);
+}
+
+static void print_accuracy(const mr_source_summary *source, FILE *stream) {
+    if (!source->labelled)
+        return;
+    mr_accuracy_print(source->id, source->labelled, source->right, source->listed, source->longest, stream);
+    if (source->listed)
+        print_truths(source, stream);
+}
+
 void mr_summary_print(const mr_summary *summary, FILE *stream) {
     print_head(summary, stream);
     print_stages(summary, stream);
@@ -183,6 +227,9 @@ void mr_summary_print(const mr_summary *summary, FILE *stream) {
     }
     if (left_out)
         fprintf(stream, "\n  and %zu more sources\n", left_out);
+    for (size_t i = 0; i < summary->source_count; i++)
+        if (i < MOST_SOURCES || summary->sources[i].status)
+            print_accuracy(&summary->sources[i], stream);
     const mr_loss loss = mr_loss_of(summary);
     if (loss.lost)
         fputc('\n', stream);

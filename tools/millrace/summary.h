@@ -13,6 +13,13 @@ const char *mr_device_state_name(mr_device_state state);
 /* Tables: stages, ledger, what was seen. Sources beyond the first 20 are only counted, unless they failed. */
 void mr_summary_print(const mr_summary *summary, FILE *stream);
 
+/* One line: how many of the labelled frames of a source, or of all, are right, and among the `longest` best. */
+void mr_accuracy_print(const char *of, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest,
+                       FILE *stream);
+/* "accuracy": an object {frames, top_1, top_k, k} that is left open for more; null where nothing is labelled, and then
+ * the answer is false. */
+bool mr_accuracy_open_json(yajl_gen json, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest);
+
 /* One JSON object on one line: pipeline, status, ledger {in, delivered, dropped: [{stage, reason, frames}],
  * absorbed: [...], in_flight, balanced}, sources, stages, wall_s, cpu_s and more; times in seconds and
  * milliseconds as their names say. `exit_code` and `error` (the status' words, unless there are better ones) stand in it where `finished`. MR_OK, MR_ERROR_IO or

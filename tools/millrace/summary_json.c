@@ -40,6 +40,40 @@ static void put_classes(yajl_gen json, const mr_source_summary *source) {
     yajl_gen_array_close(json);
 }
 
+bool mr_accuracy_open_json(yajl_gen json, uint64_t labelled, uint64_t right, uint64_t listed, size_t longest) {
+    mr_json_key(json, "accuracy");
+    if (!labelled) {
+        yajl_gen_null(json);
+        return false;
+    }
+    yajl_gen_map_open(json);
+    mr_json_integer(json, "frames", (int64_t)labelled);
+    mr_json_number(json, "top_1", (double)right / (double)labelled);
+    mr_json_number(json, "top_k", (double)listed / (double)labelled);
+    mr_json_integer(json, "k", (int64_t)longest);
+    mr_json_integer(json, "right", (int64_t)right);
+    mr_json_integer(json, "listed", (int64_t)listed);
+    return true;
+}
+
+static void put_accuracy(yajl_gen json, const mr_source_summary *source) {
+    if (!mr_accuracy_open_json(json, source->labelled, source->right, source->listed, source->longest))
+        return;
+    mr_json_open_array(json, "classes");
+    for (size_t i = 0; i < source->truth_count; i++) {
+        const mr_truth_count *truth = &source->truths[i];
+        mr_json_open_map(json, NULL);
+        mr_json_integer(json, "index", truth->index);
+        mr_json_text(json, "label", truth->label);
+        mr_json_integer(json, "frames", (int64_t)truth->frames);
+        mr_json_integer(json, "right", (int64_t)truth->right);
+        mr_json_integer(json, "listed", (int64_t)truth->listed);
+        yajl_gen_map_close(json);
+    }
+    yajl_gen_array_close(json);
+    yajl_gen_map_close(json);
+}
+
 /* What is unaccounted for, or in flight; at most some of them. */
 static void put_unsettled(yajl_gen json, const mr_source_summary *source) {
     mr_json_open_array(json, "unsettled");
@@ -75,6 +109,7 @@ static void put_source(yajl_gen json, const mr_source_summary *source) {
     mr_json_text(json, "error", source->status ? source->message : NULL);
     mr_json_integer(json, "classified", (int64_t)source->classified);
     put_classes(json, source);
+    put_accuracy(json, source);
     yajl_gen_map_close(json);
 }
 

@@ -46,6 +46,8 @@ bool mr_supervisor_is_closed(int exit_code) {
 }
 
 void mr_supervisor_say(const mr_supervisor *s, const char *text) {
+    if (mr_supervisor_is_closed(s->exit_code))
+        return;
     mr_print(stderr, s->how->show ? "\r\033[Kmillrace: %s\n" : "millrace: %s\n", text);
 }
 
@@ -103,18 +105,23 @@ static void end_what_waits(mr_supervisor *s) {
     }
 }
 
+void mr_supervisor_kill(mr_supervisor *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        mr_child *child = &s->children[i];
+        child->done = true;
+        if (child->pid)
+            kill(child->pid, SIGKILL);
+    }
+}
+
 static void keep_drain_short(mr_supervisor *s, int64_t now_ns) {
     const int64_t hundredth_ns = s->how->plan->grace_ns / 100;
     if (s->draining && !s->asked_all && now_ns - s->drain_ns > ASK_ALL * hundredth_ns) {
         s->asked_all = true;
         ask_to_end(s, true);
     }
-    for (size_t i = 0; s->draining && now_ns - s->drain_ns > END_ALL * hundredth_ns && i < s->count; i++) {
-        mr_child *child = &s->children[i];
-        child->done = true;
-        if (child->pid)
-            kill(child->pid, SIGKILL);
-    }
+    if (s->draining && now_ns - s->drain_ns > END_ALL * hundredth_ns)
+        mr_supervisor_kill(s);
 }
 
 /* ---- telling --------------------------------------------------------------------------------------------------- */

@@ -71,9 +71,10 @@ static void end_what_is_stuck(mr_supervisor *s) {
         free = free || (left && !stuck[s->children[i].node]);
     }
     if (any && !free && !s->draining) {
-        if (!mr_supervisor_is_closed(s->exit_code))
-            mr_supervisor_say(s, "all that is left waits for it: ending");
+        mr_supervisor_say(s, "all that is left waits for it: ending");
         mr_supervisor_drain(s, true);
+        if (mr_supervisor_is_closed(s->exit_code))
+            mr_supervisor_kill(s);
     }
 }
 

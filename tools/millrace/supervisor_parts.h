@@ -24,6 +24,8 @@ bool mr_supervisor_reads(const mr_supervisor *s, const mr_child *child);
 bool mr_supervisor_repeats(const mr_supervisor *s, const mr_child *child);
 /* Whether it ended because nobody reads standard output any more, of which nothing is said. */
 bool mr_supervisor_is_closed(int exit_code);
+/* Ends all that is left, at once. */
+void mr_supervisor_kill(mr_supervisor *s);
 void mr_supervisor_say(const mr_supervisor *s, const char *text);
 /* Asks the processes that read sources to end, and with them all that is left; see supervisor.h. */
 void mr_supervisor_drain(mr_supervisor *s, bool all);

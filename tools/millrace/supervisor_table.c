@@ -4,6 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/base/print.h"
 #include "tools/millrace/plan.h"
+#include "tools/millrace/summary.h"
 #include "tools/millrace/supervisor.h"
 #include "tools/millrace/table.h"
 
@@ -200,6 +201,40 @@ static void print_ledger(const mr_child *children, size_t count, FILE *stream) {
         print_sources(&children[i], stream);
 }
 
+/* ---- accuracy --------------------------------------------------------------------------------------------------- */
+
+typedef struct sum_of_truths {
+    uint64_t labelled, right, listed;
+    size_t longest;
+} sum_of_truths;
+
+static void add_truths(sum_of_truths *sum, const mr_child *child) {
+    size_t sources;
+    yajl_val *source = mr_told_array(child->told, "sources", &sources);
+    for (size_t s = 0; s < sources; s++) {
+        const char *const path[] = {"accuracy", NULL};
+        yajl_val told = yajl_tree_get(source[s], (const char **)path, yajl_t_object);
+        size_t k = (size_t)mr_told_integer(told, "k");
+        sum->labelled += (uint64_t)mr_told_integer(told, "frames");
+        sum->right += (uint64_t)mr_told_integer(told, "right");
+        sum->listed += (uint64_t)mr_told_integer(told, "listed");
+        sum->longest = k > sum->longest ? k : sum->longest;
+    }
+}
+
+/* Of the replicas of the first node to which classes of labelled frames come: another would count the same again. */
+static sum_of_truths sum_truths(const mr_child *children, size_t count) {
+    sum_of_truths sum = {0};
+    int node = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (node < 0 || node == children[i].node)
+            add_truths(&sum, &children[i]);
+        if (sum.labelled)
+            node = children[i].node;
+    }
+    return sum;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
 int mr_children_print(const mr_plan *plan, const mr_child *children, size_t count, double wall_s, FILE *stream) {
@@ -215,6 +250,9 @@ int mr_children_print(const mr_plan *plan, const mr_child *children, size_t coun
     status = status ? status : print_stages(children, count, width, stream);
     status = status ? status : print_cuts(children, count, width, stream);
     print_ledger(children, count, stream);
+    const sum_of_truths truths = sum_truths(children, count);
+    if (truths.labelled)
+        mr_accuracy_print("all sources", truths.labelled, truths.right, truths.listed, truths.longest, stream);
     const mr_loss loss = mr_children_loss(children, count);
     mr_loss_print(&loss, stream);
     return status;
@@ -324,6 +362,9 @@ int mr_children_print_json(const mr_plan *plan, const mr_child *children, size_t
     mr_json_text(json, "error", error);
     mr_json_number(json, "wall_s", wall_s);
     put_ledger(json, children, count);
+    const sum_of_truths truths = sum_truths(children, count);
+    if (mr_accuracy_open_json(json, truths.labelled, truths.right, truths.listed, truths.longest))
+        yajl_gen_map_close(json);
     mr_json_open_array(json, "nodes");
     for (size_t i = 0; i < count; i++)
         put_child(json, plan, &children[i]);

@@ -163,6 +163,14 @@ typedef struct mr_class_count {
     double mean_score;  /* over those frames */
 } mr_class_count;
 
+/* Delivered frames of one class of a labelled folder. */
+typedef struct mr_truth_count {
+    int32_t index;            /* of the folder */
+    const char *label;
+    uint64_t frames, right;   /* in which the first class was that one */
+    uint64_t listed;          /* in which any was */
+} mr_truth_count;
+
 /* Of frames that nothing is known to have become of so many are named. */
 enum { MR_UNSETTLED_FRAMES = 16 };
 
@@ -178,6 +186,11 @@ typedef struct mr_source_summary {
     uint64_t classified;      /* frames with classes that were delivered */
     size_t class_count;       /* the most frequent, at most 5, most frequent first */
     mr_class_count classes[5];
+    uint64_t labelled;        /* delivered frames with classes whose truth is known (media: labels) */
+    uint64_t right, listed;   /* of those, the ones whose first class is the truth, and whose classes have it */
+    size_t longest;           /* most classes of one frame: right is top-1, listed is top-`longest` */
+    size_t truth_count;
+    mr_truth_count *truths;   /* by class, in the order of the folders */
     size_t line_count;
     mr_ledger_line *lines;
     size_t unsettled_count;   /* unaccounted for, and behind them those in flight, the oldest first; none should be left
