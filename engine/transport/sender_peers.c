@@ -426,7 +426,7 @@ int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *m
     if (!p) {
         sender->counts.stale++;
         if (message->kind != MR_MESSAGE_REJECT)
-            reject(sender, route, message->session, 0, MR_REJECT_STALE, "there is no such session");
+            reject(sender, route, message->session, 0, MR_REJECT_STALE, "it was restarted");
         return MR_OK;
     }
     if (message->kind == MR_MESSAGE_REJECT) {

@@ -75,7 +75,7 @@ bool mr_call_foresees(const mr_negotiation *n, mr_planned_input *known) {
 static int refuse_input(const mr_call *call, const mr_model_tensor *tensor, const mr_planned_input *input) {
     char wanted[MR_SHAPE_TEXT], given[MR_FORMAT_TEXT];
     mr_shape item = item_shape(call, &tensor->shape);
-    return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s takes %s %s, and its size must be known, but %s gives a %s",
+    return mr_fail(MR_ERROR_CONFIG, "the input \"%s\" of %s takes %s %s, of any size: set the size in %s, which gives a %s",
                    tensor->name, call->model->file, tensor->type, mr_shape_print(&item, wanted, sizeof wanted),
                    input->from, mr_format_print(&input->format, given, sizeof given));
 }

@@ -8,8 +8,8 @@ import subprocess
 
 import numpy
 import onnx
+import PIL.Image
 
-import clips
 import harness
 
 WRONG = harness.ROOT / "tests/wrong"
@@ -238,6 +238,65 @@ class Planned(harness.Case):
         done = harness.call([harness.MILLRACE, "plan", self.write(text % "two.txt")])
         self.assertEqual([line.split(":")[1:3] for line in done.stderr.splitlines() if " error: " in line],
                          [["8", "35"], ["8", "50"]], done.stderr)
+
+    def test_pictures_that_are_too_large_are_not_damaged(self):
+        for name, size in (("a.png", (300, 200)), ("b.jpg", (300, 200)), ("c.png", (30, 20))):
+            PIL.Image.new("RGB", size).save(self.folder / name)
+        text = self.stages("results: {type: jsonl, input: decode, path: out.jsonl}").replace(
+            '"lavfi:testsrc=size=64x48:duration=1"', "'*.*g'").replace("input: lobby}", "input: lobby, max_pixels: 10000}")
+        done = harness.call([harness.MILLRACE, "run", self.write(text), "--log", "info"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("a.png", "b.jpg"):
+            self.assertRegex(done.stderr, rf"{name} is 300x200, larger than max_pixels \(10000\) allows: raise max_pixels "
+                                          r"of decode\n")
+        self.assertNotIn("damaged", done.stderr)
+        self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 1)
+        raised = harness.call([harness.MILLRACE, "run", self.folder / "pipeline.yaml", "--set",
+                               "stages.decode.max_pixels=60000"])
+        self.assertEqual((raised.returncode, raised.stderr), (0, ""))
+        self.assertEqual(len((self.folder / "out.jsonl").read_text().splitlines()), 3)
+
+    def test_what_is_on_several_devices_is_said_to_be(self):
+        """What `plan` says below the table is what the table says."""
+        text = self.stages("hog: {input: decode, device: ['sim:0', 'sim:1']}",
+                           "classify: {input: hog, device: auto}",
+                           "results: {type: jsonl, input: classify, path: out.jsonl}")
+        done = harness.call([harness.MILLRACE, "plan", self.write(text)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\n  classify +classify +1  sim:0 sim:1 ")
+        self.assertIn("\n  classify is on sim:0, sim:1: with hog, so that nothing is copied", done.stdout)
+
+    def test_assumed_for_nothing(self):
+        text = self.stages("preprocess: {input: decode, size: 64x64%s}",
+                           "results: {type: 'null', input: preprocess}")
+        told = "--assume: warning: no stage is on a device that is assumed"
+        for device, expected in (("", True), (", device: auto", False)):
+            done = harness.call([harness.MILLRACE, "plan", self.write(text % device), "--assume", "cuda:1x8GiB"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(told in done.stderr, expected, done.stderr)
+
+    def test_a_limit_of_memory_names_what_helps(self):
+        """Written as the hint says it fits; the hint is not one that spares less than is missing."""
+        text = self.stages("preprocess: {input: decode, size: 640x640}",
+                           "results: {type: 'null', input: preprocess}").replace(
+                               "stages:", "devices: {cpu: {memory: 1MiB}}\nstages:")
+        done = harness.call([harness.MILLRACE, "plan", self.write(text)])
+        self.assertEqual(done.returncode, 78, done.stderr)
+        limit = re.search(r"hint: write (memory: \d+MiB), or make pictures smaller", done.stderr)
+        done = harness.call([harness.MILLRACE, "plan", self.write(text.replace("memory: 1MiB", limit[1]))])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_endings_that_do_not_suit_their_sink(self):
+        text = self.stages("results: {type: %s, input: decode, path: %s}")
+        for sink, path, meant in (("jsonl", "x.csv", "csv"), ("csv", "x.jsonl", "jsonl"), ("csv", "x.json", "jsonl"),
+                                  ("jsonl", "x.png", "images"), ("jsonl", "x.json", None), ("jsonl", "x.jsonl", None),
+                                  ("csv", "x.csv", None), ("csv", "x.txt", None), ("jsonl", "v1.2/x", None)):
+            with self.subTest(sink=sink, path=path):
+                done = harness.call([harness.MILLRACE, "check", self.write(text % (sink, path))])
+                self.assertEqual(done.returncode, 0)
+                self.assertEqual(f"hint: write type: {meant}" in done.stderr, meant is not None, done.stderr)
+                given = harness.call([harness.MILLRACE, "check", self.write(text % (sink, "y")), "--output", path])
+                self.assertEqual("--output " in given.stderr, meant is not None, given.stderr)
 
     def test_paths_that_only_a_shell_understands(self):
         for path, words in (("$HOME/none.mp4", 'hint: write "${HOME}/none.mp4"'),

@@ -4,8 +4,11 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 
-from harness import MILLRACE, MODELS, ROOT, SAMPLES, Case, call, main, need_models
+import PIL.Image
+
+from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, Case, call, main, need_models
 
 TEXT = (ROOT / "README.md").read_text()
 
@@ -61,17 +64,51 @@ class Readme(Case):
         commands = re.findall(r"^    (build/millrace .*)$", TEXT, re.M)
         self.assertTrue(commands)
         need_models()
+        shop = self.shop()
         for command in commands:
             command, _, kept = command.partition(" > ")
             here = ("units", "jobs", "lobby.jsonl", "lobby.svg", "keys", "trace.json", "costs.json",
-                    "lobby.checkpoint")
-            files = {"lobby.mp4": SAMPLES / "realshort.mp4", **{name: self.folder / name for name in here}}
+                    "lobby.checkpoint", "shop.jsonl")
+            files = {"lobby.mp4": SAMPLES / "realshort.mp4", "shop": shop, **{name: self.folder / name for name in here}}
             words = [files.get(word, word) for word in shlex.split(command)[1:]]
             done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True,
                                   env={**os.environ, "MODELS": str(MODELS)})
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
             if kept in files:
                 files[kept].write_text(done.stdout)
+
+    def shop(self):
+        """A folder for each of two classes, of pictures that a network tells apart."""
+        for name, picture in (("bird", "squirrel_cls.jpg"), ("fruit", "orange.jpg")):
+            folder = self.folder / "shop" / name
+            folder.mkdir(parents=True)
+            with PIL.Image.open(PICTURES / picture) as whole:
+                width, height = whole.size
+                for number in range(4):
+                    part = whole.convert("RGB").crop((number * width // 16, 0, width, height - number * height // 16))
+                    part.save(folder / f"{number}.png")
+        return self.folder / "shop"
+
+    def test_a_classifier_of_ones_own(self):
+        """The recipe as it stands there, and what the summary then says of its accuracy."""
+        need_models()
+        shop = self.shop()
+        environment = {**os.environ, "MODELS": str(MODELS)}
+        command = re.search(r"^    build/millrace (run .* --input shop .*)$", TEXT, re.M)[1]
+        words = [{"shop": shop, "shop.jsonl": self.folder / "shop.jsonl"}.get(word, word) for word in shlex.split(command)]
+        done = subprocess.run([MILLRACE, *map(str, words)], cwd=ROOT, capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (recipe,) = [text for text in blocks("python") if "linalg" in text]
+        done = subprocess.run([sys.executable, "-c", recipe], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = re.search(r"`(classify: \{input: features, weights: shop.npy.*\})`", TEXT)[1]
+        text = (ROOT / "pipelines/features.yaml").read_text().replace("input: features, features: true", "input: classify")
+        path = self.write(text.replace("  results:", f"  {line}\n  results:"))
+        run = self.run_pipeline(path, "--input", shop, "--set", "sources.video.labels=true", environment=environment)
+        self.assertEqual(len(run.rows), 8)
+        self.assertEqual([row["classes"][0]["label"] for row in run.rows], [row["label"] for row in run.rows])
+        accuracy = run.summary["sources"][0]["accuracy"]
+        self.assertEqual((accuracy["frames"], accuracy["top_1"], accuracy["k"]), (8, 1, 2))
 
     def test_the_plan_is_what_is_printed(self):
         need_models()

@@ -123,6 +123,15 @@ class Pipelines(Case):
                 accepted += 1
         self.assertGreaterEqual(accepted, 5)
 
+    def test_a_mistyped_type_is_answered_with_the_types(self):
+        for section, wrong, right in (("sources", "medai", "media"), ("stages", "jsonll", "jsonl")):
+            text = ("version: 1\npipeline: p\nsources: {lobby: {type: media, uri: a.mp4}}\n"
+                    "stages: {decode: {input: lobby}, out: {type: jsonl, input: decode}}\n").replace(
+                        f"type: {right}", f"type: {wrong}")
+            told = jsonschema.exceptions.best_match(VALIDATOR.iter_errors(core_yaml.load(text))).message
+            self.assertIn(wrong, told, section)
+            self.assertRegex(told, rf"\b{right}\b", section)
+
     def test_those_that_are_wrong(self):
         """A mistake of form is refused by the schema too."""
         refused = 0

@@ -60,7 +60,8 @@ static const mr_usage usage = {
                 "                    [--fail-on-loss [N | N%]] [--quiet] [--json] [--deny-warnings] [--plugin FILE]...\n"
                 "                    [--no-plugins]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
-            "progress and a summary; in a pipe it prints only results, and after a failure the ledger.\n\n"
+            "progress and a summary; elsewhere it prints only results, and the summary if it fails. -i, -o and -q stand\n"
+            "for --input, --output and --quiet.\n\n"
             MR_OVERRIDE_HELP
             MR_OVERRIDE_PLACING_HELP
             MR_COMPLAINTS_HELP
@@ -88,7 +89,8 @@ static const mr_usage usage = {
             "                     error where results go to standard output\n\n"
             "SIGUSR1 prints the summary so far on standard error. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal\n"
             "is closed; not under nohup) end the sources and deliver what is in flight, with exit code 0; what\n"
-            "takes too long is dropped and counted, see --grace. A second SIGINT or SIGTERM exits at once.\n"
+            "takes too long is dropped and counted, see --grace. A second SIGINT or SIGTERM exits at once. If nobody\n"
+            "reads standard output any more (`| head`), the run ends without a word, with exit code 141.\n"
             "Of several failures the exit code is the first one's.\n",
     .options = options,
     .examples = examples,
