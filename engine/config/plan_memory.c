@@ -308,9 +308,9 @@ static void hint_more(const mr_plan_device *device, uint64_t needed, const savin
 static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t libraries) {
     const mr_plan_device *device = &b->plan->devices[d];
     char others[BYTES_TEXT], beside[BYTES_TEXT + 32] = "";
-    char needed[BYTES_TEXT], missing[BYTES_TEXT], has[BYTES_TEXT], hint[256];
+    char needed[BYTES_TEXT], missing[BYTES_TEXT], has[BYTES_TEXT], hint[384];
     saving best = find_saving(b, d);
-    const uint64_t all = plus(device->memory.bytes, libraries);
+    const uint64_t all = mr_plan_plus(device->memory.bytes, libraries);
     if (libraries > best.bytes)
         snprintf(hint, sizeof hint,
                  "lower the memory that models may take, or put some of its stages on another device");
@@ -319,7 +319,7 @@ static void refuse_memory(mr_plan_builder *b, int d, uint64_t most, uint64_t lib
     else
         hint_more(device, all, &best, hint, sizeof hint);
     mr_value_print_about(device->memory.bytes, needed, sizeof needed);
-    mr_value_print_about(mr_plan_plus(device->memory.bytes, libraries) - most, missing, sizeof missing);
+    mr_value_print_about(all - most, missing, sizeof missing);
     mr_value_print_about(most, has, sizeof has);
     if (libraries)
         snprintf(beside, sizeof beside, " and libraries %s", mr_value_print_about(libraries, others, sizeof others));
