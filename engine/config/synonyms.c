@@ -99,7 +99,7 @@ static const mr_synonym table[] = {
     SAME("num_threads n_threads thread_count max_threads", "threads", "threads: 4"),
     KEY("workers num_workers n_jobs", NULL, NULL, "it is a key of the whole file: workers: 4"),
     KEY("inputs streams cameras videos source", "sources", "sources: {lobby: {uri: lobby.mp4}}", NULL),
-    KEY("elements steps pipeline_stages plugins ops operators graph modules filters tasks stage", "stages",
+    KEY("elements steps pipeline_stages ops operators graph modules filters tasks stage", "stages",
         "stages: {decode: {input: lobby}}", NULL),
     SAME("location file filename filepath file_path path url src source video input address", "uri", "uri: lobby.mp4"),
     SAME("address url uri host listen connect bind_address broker conn_str", "endpoint",
