@@ -116,7 +116,7 @@ static const mr_synonym table[] = {
          "class_labels labelmap",
          "labels", "labels: models/imagenet.txt"),
     KEY("class_names classes class_labels use_labels with_labels", "labels", "labels: true", NULL),
-    SAME("framerate frame_rate max_rate max_fps target_fps", "fps", "fps: 10"),
+    SAME("frame_rate max_rate max_fps target_fps", "fps", "fps: 10"),
     SAME("framerate frame_rate fps max_rate", "rate", "rate: 25"),
     KEY("interval frame_interval drop_frame_interval vid_stride stride frame_skip skip_frames skip sample_every "
         "sampling nth", "every", "every: 5", "one of so many pictures"),
