@@ -388,6 +388,7 @@ static int end_of(const file_reader *reader) {
                        reader->media->path, announced);
     mr_stage_warn(params->stage, "%s: ended after %" PRId64 " of %" PRId64 " frames", reader->media->path,
                   reader->packets, announced);
+    mr_stage_miss_frames(params->stage, (uint64_t)(announced - reader->packets));
     return MR_END;
 }
 

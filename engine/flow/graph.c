@@ -315,6 +315,10 @@ void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames) {
     atomic_store_explicit(&graph->sources[source].expected, frames, memory_order_relaxed);
 }
 
+void mr_graph_miss_frames(mr_graph *graph, uint32_t source, uint64_t frames) {
+    atomic_fetch_add_explicit(&graph->sources[source].unread, frames, memory_order_relaxed);
+}
+
 void mr_graph_count_seam(mr_graph *graph, uint32_t source) {
     atomic_fetch_add_explicit(&graph->sources[source].seams, 1, memory_order_relaxed);
 }

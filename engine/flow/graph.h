@@ -34,6 +34,7 @@ typedef struct mr_source_state {
     mr_instance *instance;
     _Atomic int64_t expected; /* frames announced */
     _Atomic uint64_t seams;   /* that frames of it have told of */
+    _Atomic uint64_t unread;  /* frames that were announced and did not come */
     mr_task room;             /* external sources: tells a program that waits to push that there is room */
     int status;               /* first failure; this and what follows is under the graph's lock */
     char *message;
@@ -131,6 +132,7 @@ void mr_graph_let_go(mr_graph *graph);
 void mr_graph_fail(mr_graph *graph, int status, const char *message);
 void mr_graph_fail_source(mr_graph *graph, uint32_t source, int status, const char *message);
 /* The container says how many frames will come in from a source. */
+void mr_graph_miss_frames(mr_graph *graph, uint32_t source, uint64_t frames);
 void mr_graph_expect_frames(mr_graph *graph, uint32_t source, int64_t frames);
 /* Counts an interruption of the source's stream. Any thread. */
 void mr_graph_count_seam(mr_graph *graph, uint32_t source);

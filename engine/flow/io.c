@@ -357,6 +357,11 @@ bool mr_stage_reliable(const mr_stage *self) {
     return mr_plan_is_reliable(instance->graph->plan, (int)(instance->vertex - instance->graph->plan->vertices));
 }
 
+void mr_stage_miss_frames(const mr_stage *self, uint64_t frames) {
+    const mr_instance *instance = instance_of(self);
+    mr_graph_miss_frames(instance->graph, instance->self.source, frames);
+}
+
 bool mr_stage_checkpoints(const mr_stage *self) {
     return instance_of(self)->graph->resume != NULL;
 }

@@ -54,6 +54,7 @@ static void summarize_source(mr_graph *graph, uint32_t source, mr_source_summary
         .unaccounted = count.unaccounted,
         .in_flight = count.in - count.delivered - count.dropped - count.absorbed - count.unaccounted,
         .expected = atomic_load_explicit(&state->expected, memory_order_relaxed),
+        .unread = atomic_load_explicit(&state->unread, memory_order_relaxed),
         .seams = atomic_load_explicit(&state->seams, memory_order_relaxed),
     };
     summary->line_count = mr_ledger_lines(graph->ledger, source, arrived, &summary->lines);

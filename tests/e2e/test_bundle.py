@@ -80,7 +80,9 @@ class Bundle(harness.Case):
         rows = (root / "tmp/results.jsonl").read_text()
         run = self.run_pipeline(ROOT / "pipelines/classify-video.yaml", "--input", CLIP,
                                 environment={"MODELS": str(MODELS)})
-        self.assertEqual([json.loads(line) for line in rows.splitlines()], run.rows)
+        inside = [json.loads(line) for line in rows.splitlines()]
+        files = {row.pop("file") for row in inside}, {row.pop("file") for row in run.rows}
+        self.assertEqual(([*map(len, files)], inside), ([1, 1], run.rows))
         # Without arguments it does the same, and prints; test patterns need a library that is opened at run time.
         self.assertEqual(self.inside(root, "/elsewhere/millrace").stdout, rows)
         devices = self.inside(root, "/elsewhere/millrace", "devices", "--json")

@@ -52,6 +52,28 @@ class Loss(harness.Case):
         done = self.run_clip("--fail-on-loss", uri=clips.codec("h264 4:2:0"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_what_a_file_has_no_more(self):
+        """Frames that it announces and that are not there are lost, too."""
+        video, short = harness.PICTURES / "vtest.avi", self.folder / "short.avi"
+        if not video.exists():
+            self.skipTest(f"no {video}")
+        short.write_bytes(video.read_bytes()[:400_000])
+        probe = ["ffprobe", "-v", "quiet", "-select_streams", "v:0", "-show_entries", "stream=nb_frames,nb_read_packets",
+                 "-of", "csv=p=0"]
+        announced = int(call([*probe, video]).stdout.strip().split(",")[0])
+        read = int(call([*probe, "-count_packets", short]).stdout.strip().split(",")[-1])
+        self.assertLess(read, announced // 10)
+        for more in ("", NODES):
+            for limit, code in (("99%", 0), ("50%", 65)):
+                with self.subTest(more=more, limit=limit):
+                    done = self.run_clip("--fail-on-loss", limit, "--json", uri=short, more=more)
+                    self.assertEqual(done.returncode, code, done.stderr)
+                    ledger = json.loads(done.stdout)["ledger"]
+                    lost = announced - read + sum(line["frames"] for line in ledger["dropped"])
+                    self.assertIn(f"LOST {lost} of {announced} frames: {announced - read} not read (clip ends early)",
+                                  done.stderr)
+                    self.assertTrue(ledger["balanced"])
+
     def test_what_is_absorbed_is_not_lost(self):
         done = self.run_clip("--fail-on-loss", "--json", uri=clips.codec("h264 4:2:0"), options=", every: 3")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -44,10 +44,15 @@ int mr_loss_join(int argc, char **argv, char **made) {
 
 /* ---- what was lost --------------------------------------------------------------------------------------------- */
 
+static bool is_part(const mr_loss *loss, size_t i, const char *stage, const char *reason) {
+    const char *other = loss->part[i].reason;
+    return strcmp(loss->part[i].stage, stage) == 0 && (reason && other ? strcmp(other, reason) == 0 : reason == other);
+}
+
 void mr_loss_add(mr_loss *loss, const char *stage, const char *reason, uint64_t frames) {
     size_t i = 0;
     loss->lost += frames;
-    while (i < loss->count && (strcmp(loss->part[i].stage, stage) != 0 || strcmp(loss->part[i].reason, reason) != 0))
+    while (i < loss->count && !is_part(loss, i, stage, reason))
         i++;
     if (i == MR_LOSS_PARTS)
         return;
@@ -59,11 +64,19 @@ void mr_loss_add(mr_loss *loss, const char *stage, const char *reason, uint64_t 
     loss->part[i].frames += frames;
 }
 
+void mr_loss_add_unread(mr_loss *loss, const char *source, uint64_t frames) {
+    loss->in += frames;
+    if (frames)
+        mr_loss_add(loss, source, NULL, frames);
+}
+
 mr_loss mr_loss_of(const mr_summary *summary) {
     mr_loss loss = {.in = summary->in};
     for (size_t i = 0; i < summary->line_count; i++)
         if (summary->lines[i].outcome == MR_OUTCOME_DROPPED)
             mr_loss_add(&loss, summary->lines[i].stage, summary->lines[i].reason, summary->lines[i].frames);
+    for (size_t i = 0; i < summary->source_count; i++)
+        mr_loss_add_unread(&loss, summary->sources[i].id, summary->sources[i].unread);
     return loss;
 }
 
@@ -79,6 +92,14 @@ static size_t next_part(const mr_loss *loss, uint64_t below, size_t after) {
     return best;
 }
 
+static void print_part(const mr_loss *loss, size_t i, const char *before, FILE *stream) {
+    if (loss->part[i].reason)
+        mr_print(stream, "%s %" PRIu64 " dropped by %s (%s)", before, loss->part[i].frames, loss->part[i].stage,
+                 loss->part[i].reason);
+    else
+        mr_print(stream, "%s %" PRIu64 " not read (%s ends early)", before, loss->part[i].frames, loss->part[i].stage);
+}
+
 void mr_loss_print(const mr_loss *loss, FILE *stream) {
     enum { MOST_TOLD = 4 };
     if (!loss->lost)
@@ -87,8 +108,7 @@ void mr_loss_print(const mr_loss *loss, FILE *stream) {
     uint64_t told = 0;
     size_t part = next_part(loss, UINT64_MAX, SIZE_MAX);
     for (int i = 0; i < MOST_TOLD && part < loss->count; i++) {
-        mr_print(stream, "%s %" PRIu64 " dropped by %s (%s)", i ? "," : ":", loss->part[part].frames,
-                 loss->part[part].stage, loss->part[part].reason);
+        print_part(loss, part, i ? "," : ":", stream);
         told += loss->part[part].frames;
         part = next_part(loss, loss->part[part].frames, part);
     }

@@ -1,4 +1,5 @@
-/* Frames that were lost: dropped, by whatever stage and for whatever reason. What a stage absorbs is not lost. */
+/* Frames that were lost: dropped, by whatever stage and for whatever reason, or announced by a file that ends before them.
+ * What a stage absorbs is not lost. */
 #ifndef MILLRACE_TOOLS_LOSS_H
 #define MILLRACE_TOOLS_LOSS_H
 
@@ -19,8 +20,8 @@ typedef struct mr_loss_limit {
 enum { MR_LOSS_OPTION = 1536 };
 #define MR_LOSS_OPTIONS {"fail-on-loss", optional_argument, NULL, MR_LOSS_OPTION}
 #define MR_LOSS_HELP                                                                                              \
-    "  --fail-on-loss [N]   exits with 65 if more than N frames, or more than N% of those that came in, were\n"    \
-    "                     dropped; without N if any was. What a stage absorbs is not lost\n"
+    "  --fail-on-loss [N]   exits with 65 if more than N frames, or more than N% of all, were dropped, or not read\n" \
+    "                     since a file ends early; without N if any was. What a stage absorbs is not lost\n"
 
 /* Joins "--fail-on-loss" with a number that stands behind it as an argument of its own, which getopt would leave over.
  * Answers how many arguments are left, or a negative status. What it makes is to be freed with mr_loss_forget. */
@@ -31,15 +32,16 @@ bool mr_loss_parse(mr_loss_limit *limit, const char *text);
 /* By stage and reason, as far as there is room; `lost` counts all. */
 enum { MR_LOSS_PARTS = 64 };
 typedef struct mr_loss {
-    uint64_t in, lost;
+    uint64_t in, lost; /* in: those that were announced and did not come as well */
     size_t count;
     struct {
-        const char *stage, *reason;
+        const char *stage, *reason; /* reason NULL: of a source, those that did not come */
         uint64_t frames;
     } part[MR_LOSS_PARTS];
 } mr_loss;
 
 /* Strings are borrowed. */
+void mr_loss_add_unread(mr_loss *loss, const char *source, uint64_t frames);
 void mr_loss_add(mr_loss *loss, const char *stage, const char *reason, uint64_t frames);
 mr_loss mr_loss_of(const mr_summary *summary);
 /* "LOST 789 of 795 frames: 789 dropped by decode (corrupt)"; nothing if none was lost. */

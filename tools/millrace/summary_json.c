@@ -103,6 +103,7 @@ static void put_source(yajl_gen json, const mr_source_summary *source) {
         yajl_gen_integer(json, source->expected);
     else
         yajl_gen_null(json);
+    mr_json_integer(json, "unread", (int64_t)source->unread);
     mr_json_integer(json, "seams", (int64_t)source->seams);
     mr_json_bool(json, "ended", source->ended);
     mr_json_integer(json, "exit_code", mr_status_exit_code(source->status));

@@ -194,6 +194,8 @@ static void add_lost(mr_loss *loss, yajl_val source) {
     for (size_t i = 0; i < count && !mr_told_true(source, "elsewhere"); i++)
         mr_loss_add(loss, mr_told_text(line[i], "stage"), mr_told_text(line[i], "reason"),
                     (uint64_t)mr_told_integer(line[i], "frames"));
+    if (!mr_told_true(source, "elsewhere"))
+        mr_loss_add_unread(loss, mr_told_text(source, "id"), (uint64_t)mr_told_integer(source, "unread"));
 }
 
 mr_loss mr_children_loss(const mr_child *children, size_t count) {

@@ -179,6 +179,7 @@ typedef struct mr_source_summary {
     bool elsewhere;           /* it is read by another node; what is counted here came over cuts */
     uint64_t in, delivered, dropped, absorbed, in_flight, unaccounted;
     int64_t expected;         /* frames announced by the container; 0 unknown */
+    uint64_t unread;          /* frames announced that did not come, since the stream ended early */
     uint64_t seams;           /* where the stream was interrupted: recordings were joined, or something is missing */
     bool ended;
     int status;               /* MR_OK or why it failed */

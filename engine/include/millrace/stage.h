@@ -275,6 +275,9 @@ uint32_t mr_stage_first_epoch(const mr_stage *self);
 /* The name of a source by its position, and the position of a name; MR_SOURCE_NONE where there is none. */
 uint32_t mr_stage_find_source(const mr_stage *self, const char *id);
 const char *mr_stage_source_id(const mr_stage *self, uint32_t source);
+/* For a source whose stream ended before the frames that it announces: so many more were to come. They never came in, so
+ * the ledger does not have them, but they are lost (mr_source_summary.unread). */
+void mr_stage_miss_frames(const mr_stage *self, uint64_t frames);
 /* Puts a line in the log, with the stage's id before it. */
 void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
