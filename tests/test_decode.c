@@ -275,7 +275,8 @@ static void pictures_for_a_device_are_the_same(void **state) {
     assert_int_equal(mr_sim_misuses(), misuses);
 }
 
-/* Layouts that have to be converted, and pictures of several sizes, take the same way as on the processors. */
+/* Layouts that have to be converted, and pictures of several sizes, take the same way as on the processors. With one thread:
+ * with several, libavcodec's H.264 decoder may copy a picture's errors before the thread that decodes it has noted them. */
 static void odd_pictures_for_a_device_are_the_same(void **state) {
     (void)state;
     static const char *const names[] = {"raw-yuv411p.nut", "raw-pal8.nut", "sizes.m2v", "damaged.mp4"};
@@ -284,8 +285,8 @@ static void odd_pictures_for_a_device_are_the_same(void **state) {
         char path[CLIP_PATH];
         clip_path(path, names[i]);
         assert_int_equal(access(path, R_OK), 0);
-        clip_run(&here, path, "", "");
-        clip_run(&there, path, "", ", device: 'sim:0'");
+        clip_run(&here, path, "", ", threads: 1");
+        clip_run(&there, path, "", ", threads: 1, device: 'sim:0'");
         assert_int_equal(there.in, here.in);
         assert_int_equal(there.count, here.count);
         assert_int_equal(there.corrupt, here.corrupt);
