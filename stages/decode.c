@@ -80,6 +80,14 @@ static void close_decoder(decode_state *state) {
     mr_media_unref(&state->media);
 }
 
+/* At the end of a source, while others go on: its buffers are given back, but for those of frames under way. */
+static void close_source(decode_state *state) {
+    close_decoder(state);
+    av_frame_unref(state->picture);
+    av_frame_unref(state->following);
+    mr_picture_pool_destroy(&state->pool);
+}
+
 static void close_decode(mr_stage *self) {
     decode_state *state = self->state;
     av_frame_free(&state->picture);
@@ -475,7 +483,7 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     if (answer)
         return answer;
     mr_still_sum_up(&state->stills, self);
-    close_decoder(state);
+    close_source(state);
     if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
                 state->last_error ? mr_av_words(state->last_error) : "no picture was whole");

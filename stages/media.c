@@ -120,6 +120,7 @@ static int negotiate(mr_negotiation *negotiation) {
     mr_survey known;
     negotiation->outputs[0].set = packets[0];
     negotiation->paced = from->realtime;
+    negotiation->endless = loops < 0;
     if (!loops)
         return mr_refuse(negotiation, "loop", "loop must be true, false or a count, not \"%s\"", from->loop);
     int status = mr_reader_check(from->uri);

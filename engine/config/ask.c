@@ -14,6 +14,7 @@
 typedef struct asking {
     mr_plan_builder *b;
     const mr_spec_vertex *vertex;
+    int v;
     mr_plan_need *needs;
     bool refused;
 } asking;
@@ -38,8 +39,12 @@ static int refuse(mr_negotiation *negotiation, int status, const char *option, c
     if (node != ask->vertex->node)
         place = node->place;
     ask->refused = true;
-    return mr_diagnose(ask->b->diagnostics, MR_SEVERITY_ERROR, status, place,
-                       hint_for(ask, status, option, node), "%s.%s: %s",
+    /* One video of many that is broken, or gone, is no reason to do without the others. */
+    bool spared = status != MR_ERROR_CONFIG && status != MR_ERROR_MEMORY && mr_plan_may_spare(ask->b, ask->v);
+    ask->b->plan->vertices[ask->v].unreadable = spared;
+    return mr_diagnose(ask->b->diagnostics, spared ? MR_SEVERITY_WARNING : MR_SEVERITY_ERROR, status, place,
+                       spared ? "the others are read; in the end the run fails for this one" 
+                              : hint_for(ask, status, option, node), "%s.%s: %s",
                        ask->vertex->is_source ? "sources" : "stages", ask->vertex->id, text);
 }
 
@@ -143,6 +148,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->rate = n->rate;
     vertex->paced = n->paced;
     vertex->frames = n->frames;
+    vertex->endless = n->endless;
     vertex->retained = n->retained;
     vertex->constant_bytes = n->constant_bytes;
     vertex->library_bytes = n->library_bytes;
@@ -184,7 +190,7 @@ bool mr_plan_check_files(mr_plan_builder *b, int v) {
 
 bool mr_plan_ask(mr_plan_builder *b, int v) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
-    asking context = {.b = b, .vertex = b->vertex[v], .needs = b->needs[v]};
+    asking context = {.b = b, .vertex = b->vertex[v], .v = v, .needs = b->needs[v]};
     mr_format_set *takes = mr_arena_array(b->arena, vertex->input_count, sizeof *takes);
     if (!takes) {
         mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_MEMORY, vertex->mark, NULL, "no memory for a plan");

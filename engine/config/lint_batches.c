@@ -87,14 +87,14 @@ static void warn_of_waiting(const mr_plan_builder *b, int v, double rate) {
 /* ---- queues before batches ---------------------------------------------------------------------------------- */
 
 /* How many frames wait at one instance while it is busy with a batch, where those before it then stand still. */
-static int64_t waiting_at(const mr_plan_vertex *vertex) {
+static int64_t waiting_at(const mr_plan *plan, const mr_plan_vertex *vertex) {
     bool alone = vertex->entry == MR_ENTRY_PER_SOURCE || vertex->source_count == 0;
-    return (int64_t)vertex->queue * (alone ? 1 : (int64_t)vertex->source_count);
+    return (int64_t)vertex->queue * (alone ? 1 : (int64_t)mr_plan_at_once(plan, vertex));
 }
 
 static void warn_of_short_queue(const mr_plan_builder *b, int v) {
     const mr_plan_vertex *vertex = &b->plan->vertices[v];
-    long long waiting = (long long)waiting_at(vertex);
+    long long waiting = (long long)waiting_at(b->plan, vertex);
     char hint[96];
     snprintf(hint, sizeof hint, "write queue: %lld or more, or leave `queue` out",
              (vertex->batch * (long long)vertex->queue + waiting - 1) / waiting);
@@ -221,7 +221,7 @@ int mr_lint_batches(mr_plan_builder *b) {
         if (vertex->batch > 1 && !vertex->copy)
             check_batch(b, v, frames[v]);
         if (own_queue && vertex->batch > 1 && vertex->input_count == 1 && vertex->policy == MR_POLICY_BLOCK &&
-            waiting_at(vertex) < vertex->batch)
+            waiting_at(b->plan, vertex) < vertex->batch)
             warn_of_short_queue(b, v);
         if (own_queue && vertex->input_count > 1 && vertex->queue < vertex->gathered && check_queue(b, v))
             return MR_ERROR_MEMORY;

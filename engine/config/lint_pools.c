@@ -19,7 +19,7 @@ typedef struct count {
 
 static void add_link(const mr_plan_builder *b, int v, const mr_plan_link *link, count *counted) {
     const mr_plan_vertex *to = &b->plan->vertices[link->to], *from = &b->plan->vertices[v];
-    int64_t sources = from->entry == MR_ENTRY_PER_SOURCE ? 1 : (int64_t)from->source_count;
+    int64_t sources = from->entry == MR_ENTRY_PER_SOURCE ? 1 : (int64_t)mr_plan_at_once(b->plan, from);
     int64_t calls = (int64_t)to->in_flight * to->batch * (to->entry == MR_ENTRY_PER_SOURCE ? sources : 1);
     int64_t waiting = (int64_t)to->queue * sources;
     counted->buffers += waiting + calls;

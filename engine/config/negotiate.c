@@ -241,9 +241,12 @@ int mr_plan_negotiate(mr_plan_builder *b) {
     if (!b->asked || !b->needs || !b->wanted || !b->hangs)
         return MR_ERROR_MEMORY;
     size_t errors = b->diagnostics->errors;
-    for (int v = 0; v < b->count; v++)
+    for (int v = 0; v < b->count; v++) {
+        if (v == (int)b->spec->source_count)
+            mr_plan_fill_unreadable(b);
         if (negotiate_vertex(b, v))
             return MR_ERROR_MEMORY;
+    }
     mr_plan_narrow(b);
     /* What is chosen for stages that do not fit would only be complained of once more. */
     if (b->diagnostics->errors == errors && mr_plan_choose(b))

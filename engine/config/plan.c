@@ -132,7 +132,7 @@ static int build(mr_plan_builder *b) {
     if (b->diagnostics->errors > before_order)
         return MR_OK;
     if (mr_plan_list_edges(b) || create_vertices(b) || mr_plan_assign_nodes(b) || mr_plan_reach(b) ||
-        mr_plan_negotiate(b) || mr_plan_place(b))
+        mr_plan_negotiate(b) || mr_plan_settle_jobs(b) || mr_plan_place(b))
         return MR_ERROR_MEMORY;
     if (mr_lint_plan(b, linked))
         return MR_ERROR_MEMORY;

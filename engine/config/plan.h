@@ -195,6 +195,10 @@ typedef struct mr_plan_vertex {
     double rate;                    /* sources: frames a second it offers; 0: as fast as possible, or unknown */
     bool paced;                     /* sources: it keeps to that rate */
     int64_t frames;                 /* sources: how many will come; 0: unknown */
+    bool endless;                   /* sources: it begins anew at its end, for ever */
+    bool waits;                     /* sources: it is opened when its turn comes (plan_jobs.c), and if it cannot be, the
+                                       run goes on without it */
+    bool unreadable;                /* sources: it could not be opened for the plan; only where others like it could */
     int64_t deadline_ns;            /* sources: from when a frame is due until no work is begun on it; 0: none */
     size_t output_count;
     mr_planned_output *outputs;
@@ -211,6 +215,7 @@ typedef struct mr_plan {
     const mr_spec *spec;
     const char *name;
     int workers;
+    int jobs;                       /* of the sources that wait, so many are open at a time; 0: none wait */
     int64_t busy_poll_ns;           /* how long an idle one looks for work before it sleeps */
     int64_t grace_ns;               /* how long a run that was asked to end may take, all its nodes together */
     size_t source_count;
@@ -254,6 +259,7 @@ typedef struct mr_plan_params {
     const char *runtime;            /* folder for sockets of nodes that do not say where they listen; NULL: that of
                                        $MILLRACE_RUNTIME, else one of the pipeline's own */
     int workers;                    /* 0: as the spec says, else one for each usable core */
+    int jobs;                       /* 0: as the spec says, else by plan_jobs.c */
     int64_t grace_ns;               /* 0: ten seconds */
     bool offline;
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
@@ -270,6 +276,11 @@ static inline size_t mr_plan_parts(const mr_plan_vertex *vertex) {
 static inline int mr_plan_part(const mr_plan_vertex *vertex, size_t part) {
     return part < vertex->device_count ? vertex->devices[part] : vertex->reserve;
 }
+
+/* Of the sources whose frames come to the vertex, how many do so at any time. */
+size_t mr_plan_at_once(const mr_plan *plan, const mr_plan_vertex *vertex);
+/* How many of the plan's sources wait for their turn. */
+size_t mr_plan_waiting(const mr_plan *plan);
 
 /* Whether both compute on the same devices, named in the same order. */
 bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);

@@ -74,6 +74,11 @@ int mr_plan_resolve_links(mr_plan_builder *builder);  /* names -> link */
 int mr_plan_order(mr_plan_builder *builder);          /* cycles; vertex and link in topological order; in and out */
 int mr_plan_reach(mr_plan_builder *builder);          /* which sources reach which vertex */
 int mr_plan_negotiate(mr_plan_builder *builder);      /* formats */
+/* Whether the source is one of several that were written as one folder or glob, which the run can do without. */
+bool mr_plan_may_spare(const mr_plan_builder *builder, int vertex);
+/* Gives sources that could not be opened what others of their folder give; an error where none of it can be. */
+void mr_plan_fill_unreadable(mr_plan_builder *builder);
+int mr_plan_settle_jobs(mr_plan_builder *builder);    /* which sources wait for their turn; once they have answered */
 int mr_plan_place(mr_plan_builder *builder);          /* devices, and stages on those that they name */
 int mr_plan_sizes(mr_plan_builder *builder);          /* queues of joins, output_buffers; may be called again */
 int mr_plan_pools(mr_plan_builder *builder);          /* what pools there are, from output_buffers; also again */

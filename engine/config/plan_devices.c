@@ -319,7 +319,8 @@ static int place_named(mr_plan_builder *b, int v) {
     const mr_strings *names = &spec->common.device;
     vertex->devices = processors;
     vertex->device_count = 1;
-    vertex->instances = vertex->entry == MR_ENTRY_PER_SOURCE && !vertex->is_source ? (int)vertex->source_count : 1;
+    bool each = vertex->entry == MR_ENTRY_PER_SOURCE && !vertex->is_source;
+    vertex->instances = each ? (int)mr_plan_at_once(b->plan, vertex) : 1;
     mr_plan_name_device(b, vertex);
     if (vertex->is_source || !spec->type || spec->broken || names->count == 0 || mr_plan_is_auto(spec))
         return MR_OK;

@@ -195,7 +195,7 @@ uint64_t mr_plan_estimate(const mr_plan_builder *b, int v) {
     for (size_t i = 0; i < vertex->output_count; i++)
         bytes = mr_plan_plus(bytes, mr_plan_pool_bytes(vertex, &vertex->pools[i]));
     /* What a copy would hold for it: in its own slots, in the queue, and in the slots here. */
-    uint64_t frames = 2 + (uint64_t)vertex->queue * vertex->source_count +
+    uint64_t frames = 2 + (uint64_t)vertex->queue * mr_plan_at_once(b->plan, vertex) +
                       (uint64_t)vertex->in_flight * (uint64_t)vertex->batch * (uint64_t)vertex->instances;
     for (size_t i = 0; i < vertex->input_count; i++) {
         uint64_t each;
@@ -245,7 +245,7 @@ static void offer_holders(const mr_plan_builder *b, int v, int port, uint64_t by
         const mr_plan_vertex *to = &b->plan->vertices[link->to];
         if (link->from_port != port || to->copy)
             continue;
-        uint64_t sources = b->plan->vertices[v].source_count;
+        uint64_t sources = mr_plan_at_once(b->plan, &b->plan->vertices[v]);
         offer(best, to->id, "queue", to->queue, mr_plan_times((uint64_t)(to->queue - 1) * sources, bytes));
         offer_calls(best, to, bytes);
     }

@@ -191,7 +191,7 @@ static void count_buffers(mr_plan_builder *b, int v, const holdings *all) {
     mr_plan_vertex *vertex = &b->plan->vertices[v];
     bool results = holds_results(vertex);
     bool alone = vertex->is_source || vertex->entry == MR_ENTRY_PER_SOURCE;
-    int64_t sources = alone ? 1 : (int64_t)vertex->source_count;
+    int64_t sources = alone ? 1 : (int64_t)mr_plan_at_once(b->plan, vertex);
     int64_t making = (int64_t)vertex->in_flight * vertex->batch;
     const holding *behind = results ? &all->results[v] : &all->payloads[v];
     const holding *least = results ? &all->least_results[v] : &all->least_payloads[v];

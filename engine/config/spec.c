@@ -66,7 +66,7 @@ static int read_text(mr_spec_parser *p, const char **text, size_t *bytes) {
 typedef struct top_level {
     int64_t version;
     const char *pipeline;
-    int64_t workers, busy_poll_ns;
+    int64_t workers, jobs, busy_poll_ns;
 } top_level;
 
 static const mr_option top_options[] = {
@@ -76,6 +76,9 @@ static const mr_option top_options[] = {
      .example = "classify-lobby", .help = "name of the pipeline"},
     {.name = "workers", .kind = MR_OPTION_INT, .offset = offsetof(top_level, workers), .min = 1, .max = 1024,
      .unit = "threads", .help = "threads that run stages; without it one for each core that the process may use"},
+    {.name = "jobs", .kind = MR_OPTION_INT, .offset = offsetof(top_level, jobs), .min = 1, .max = MR_SPEC_MAX_SOURCES,
+     .unit = "sources", .help = "how many videos are open at a time; the next begins when one is done. Without it as "
+                                "many of a folder or glob as there are workers, at least 2, and all other sources"},
     {.name = "busy_poll", .kind = MR_OPTION_DURATION, .offset = offsetof(top_level, busy_poll_ns), .min = 0,
      .max = MR_SPEC_MAX_BUSY_POLL_NS,
      .help = "how long an idle worker looks for work before it sleeps: where less than that passes between two frames "
@@ -124,6 +127,7 @@ static int read_top(mr_spec_parser *p) {
     p->spec->name = top.pipeline ? top.pipeline : "";
     check_name(p);
     p->spec->workers = (int)top.workers;
+    p->spec->jobs = (int)top.jobs;
     p->spec->busy_poll_ns = top.busy_poll_ns;
     return MR_OK;
 }

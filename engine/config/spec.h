@@ -148,6 +148,7 @@ typedef struct mr_spec {
     const char *file;
     const char *name;          /* of the pipeline */
     int workers;               /* 0: not said */
+    int jobs;                  /* 0: not said */
     int64_t busy_poll_ns;      /* 0: not said, or none */
     bool broken;               /* an error was diagnosed */
     char digest[MR_DIGEST_TEXT]; /* of what it says, overrides and variables included; "" where it is broken */

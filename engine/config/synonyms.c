@@ -95,9 +95,11 @@ static const mr_synonym table[] = {
     /* ---- keys ---- */
     SAME("name title", "pipeline", "pipeline: classify-lobby"),
     KEY("name id label title", NULL, NULL, "what stands before the colon is its name"),
-    SAME("threads num_threads n_threads thread_count max_threads num_workers jobs", "workers", "workers: 4"),
+    SAME("threads num_threads n_threads thread_count max_threads num_workers", "workers", "workers: 4"),
     SAME("num_threads n_threads thread_count max_threads", "threads", "threads: 4"),
-    KEY("workers num_workers n_jobs", NULL, NULL, "it is a key of the whole file: workers: 4"),
+    KEY("workers num_workers", NULL, NULL, "it is a key of the whole file: workers: 4"),
+    SAME("n_jobs max_open parallel_sources", "jobs", "jobs: 4"),
+    KEY("jobs n_jobs", NULL, NULL, "it is a key of the whole file: jobs: 4"),
     KEY("inputs streams cameras videos source", "sources", "sources: {lobby: {uri: lobby.mp4}}", NULL),
     KEY("elements steps pipeline_stages ops operators graph modules filters tasks stage", "stages",
         "stages: {decode: {input: lobby}}", NULL),

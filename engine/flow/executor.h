@@ -96,7 +96,10 @@ void mr_executor_keep_polling(void);
 /* `peek` is not called any more, nor for the last time where somebody looks just now: who brings something may still
  * rely on that, so the caller sees to what there is itself. The task may be woken once more. */
 void mr_task_unpoll(mr_task *task);
-/* Processor nanoseconds of its own thread; 0 where it has none. */
+/* Ends and joins its thread, if it has one: the task has nothing more to do, and wakes are for nothing from now on. Not
+ * from that thread. */
+void mr_task_end_thread(mr_task *task);
+/* Processor nanoseconds of its own thread, also once that has ended; 0 where it has none. */
 int64_t mr_task_cpu_ns(const mr_task *task);
 /* Ends and joins its thread, if it has one; cancels its timer. The task must not be running on a worker. */
 void mr_task_fini(mr_task *task);

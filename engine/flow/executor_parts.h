@@ -24,6 +24,9 @@ struct mr_task_thread {
     pthread_t thread;
     pthread_cond_t woken;
     bool ending;
+    bool joined;          /* it is no more */
+    bool over;            /* it runs nothing any more; under the executor's lock, as is what follows */
+    int64_t cpu_ns;       /* that it had used by then */
 };
 
 struct mr_executor {

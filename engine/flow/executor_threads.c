@@ -25,6 +25,10 @@ static void *run_thread(void *context) {
             }
         }
         bool ending = task->thread->ending;
+        if (ending) {
+            task->thread->cpu_ns = mr_thread_cpu_ns();
+            task->thread->over = true;
+        }
         pthread_mutex_unlock(&executor->lock);
         if (ending)
             return NULL;
@@ -42,9 +46,14 @@ int mr_task_detach(mr_task *task, const char *name) {
     if (!thread)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a thread");
     mr_condition_init(&thread->woken);
+    /* Others may ask what it has used. */
+    pthread_mutex_lock(&task->executor->lock);
     task->thread = thread;
-    if (mr_thread_create(&thread->thread, run_thread, task)) {
+    bool failed = mr_thread_create(&thread->thread, run_thread, task);
+    if (failed)
         task->thread = NULL;
+    pthread_mutex_unlock(&task->executor->lock);
+    if (failed) {
         pthread_cond_destroy(&thread->woken);
         mr_free(thread);
         return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", name);
@@ -56,7 +65,23 @@ int mr_task_detach(mr_task *task, const char *name) {
 }
 
 int64_t mr_task_cpu_ns(const mr_task *task) {
-    return task->thread ? mr_thread_cpu_of_ns(task->thread->thread) : 0;
+    pthread_mutex_lock(&task->executor->lock);
+    const struct mr_task_thread *thread = task->thread;
+    int64_t used = !thread ? 0 : thread->over ? thread->cpu_ns : mr_thread_cpu_of_ns(thread->thread);
+    pthread_mutex_unlock(&task->executor->lock);
+    return used;
+}
+
+void mr_task_end_thread(mr_task *task) {
+    struct mr_task_thread *thread = task->thread;
+    if (!thread || thread->joined)
+        return;
+    pthread_mutex_lock(&task->executor->lock);
+    thread->ending = true;
+    pthread_cond_signal(&thread->woken);
+    pthread_mutex_unlock(&task->executor->lock);
+    pthread_join(thread->thread, NULL);
+    thread->joined = true;
 }
 
 void mr_task_fini(mr_task *task) {
@@ -66,14 +91,10 @@ void mr_task_fini(mr_task *task) {
     pthread_mutex_lock(&executor->lock);
     mr_timers_remove(&executor->timers, task);
     mr_executor_note_next_due(executor);
-    if (task->thread) {
-        task->thread->ending = true;
-        pthread_cond_signal(&task->thread->woken);
-    }
     pthread_mutex_unlock(&executor->lock);
     if (!task->thread)
         return;
-    pthread_join(task->thread->thread, NULL);
+    mr_task_end_thread(task);
     pthread_cond_destroy(&task->thread->woken);
     mr_free(task->thread);
     task->thread = NULL;

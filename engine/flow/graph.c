@@ -11,6 +11,7 @@
 #include "engine/flow/resume.h"
 #include "engine/flow/run_state.h"
 #include "engine/flow/tracing.h"
+#include "engine/flow/turns.h"
 
 /* ---- making and ending ----------------------------------------------------------------------------------------- */
 
@@ -37,6 +38,8 @@ static int create_parts(mr_graph *graph) {
         status = mr_ledger_create(&graph->ledger, plan->source_count);
     if (!status)
         status = mr_graph_wire(graph);
+    if (!status)
+        status = mr_turns_create(&graph->turns, graph);
     for (size_t i = 0; !status && i < plan->source_count; i++)
         mr_task_init(&graph->sources[i].room, graph->executor, tell_room, graph);
     graph->running = graph->instance_count;
@@ -72,6 +75,7 @@ static void end_tasks(mr_graph *graph) {
             mr_task_fini(&graph->instances[i]->entries[e].task);
     for (size_t i = 0; graph->sources && i < graph->plan->source_count; i++)
         mr_task_fini(&graph->sources[i].room);
+    mr_turns_destroy(&graph->turns);
 }
 
 static void destroy_sources(mr_graph *graph) {
@@ -135,9 +139,13 @@ void mr_graph_stop(mr_graph *graph, bool at_once) {
     pthread_mutex_unlock(&graph->lock);
     /* Before the start there are no threads to wake; it will find what is noted here. */
     for (size_t i = 0; started && i < graph->instance_count; i++) {
+        if (graph->instances[i]->waits && !atomic_load(&graph->instances[i]->begun))
+            continue;
         mr_instance_tell_stop(graph->instances[i]);
         mr_instance_wake_all(graph->instances[i]);
     }
+    if (started)
+        mr_turns_look(graph->turns);
     tell_room(graph);
 }
 
@@ -168,6 +176,8 @@ void mr_graph_instance_ended(mr_graph *graph, mr_instance *instance) {
     pthread_mutex_lock(&graph->lock);
     if (instance->vertex->is_source)
         graph->sources[instance->self.source].ended = true;
+    if (instance->waits)
+        mr_turns_note(graph->turns, instance->self.source);
     one_less(graph);
     pthread_mutex_unlock(&graph->lock);
 }

@@ -98,6 +98,7 @@ struct mr_graph {
     _Atomic int64_t stop_ns; /* when it was asked to stop, on the real clock */
     struct mr_run_states *run_states; /* run_state.h */
     uint64_t seed;
+    struct mr_turns *turns;         /* of sources that wait; NULL: none does */
     mr_work_trace *trace;           /* of all devices; set before the start; NULL: nobody looks */
     void *trace_context;
     bool profiled;                  /* processor time of each stage is measured */

@@ -1,5 +1,6 @@
 #include "engine/flow/instance.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/log.h"
@@ -336,6 +337,8 @@ static int call_source(mr_entry_task *entry, mr_slot *slot) {
     const bool over = mr_resume_over(instance->graph->resume, instance->self.source);
     if (over || atomic_load_explicit(&instance->graph->stopping, memory_order_relaxed))
         return end_source(instance, slot, !over);
+    if (atomic_load_explicit(&instance->failed, memory_order_relaxed))
+        return end_source(instance, slot, false);
     int answer = measure_process(entry, slot);
     if (answer == MR_WAIT) {
         mr_task_wake_at(&entry->task, atomic_load_explicit(&instance->wake_ns, memory_order_relaxed));
@@ -424,11 +427,46 @@ static bool open_itself(mr_instance *instance) {
     return !status;
 }
 
+/* What its source need not be opened for: it is not to be read any more. */
+static bool is_needless(const mr_instance *instance) {
+    return instance->vertex->is_source && (atomic_load(&instance->graph->stopping) ||
+                                           mr_resume_over(instance->graph->resume, instance->self.source));
+}
+
+static void fail_late(const mr_instance *instance, int status) {
+    char text[512];
+    snprintf(text, sizeof text, "%s: %s: %s", instance->self.place, instance->self.id, mr_message());
+    if (instance->vertex->is_source)
+        mr_graph_fail_source(instance->graph, instance->self.source, status, mr_message());
+    else
+        mr_graph_fail(instance->graph, status, text);
+}
+
+/* Opens what has waited for its turn. What cannot be opened drops what comes, and gives nothing. */
+static void open_late(mr_instance *instance) {
+    int status = is_needless(instance) ? MR_ERROR_CANCELLED : mr_instance_open(instance);
+    if (status) {
+        atomic_store(&instance->failed, true);
+        if (status != MR_ERROR_CANCELLED)
+            fail_late(instance, status);
+    }
+    mr_instance_set_ready(instance);
+}
+
+/* False: it is not to run yet. */
+static bool get_ready(mr_instance *instance) {
+    if (!instance->waits)
+        return instance->opens_itself && open_itself(instance);
+    if (!atomic_load(&instance->begun))
+        return false;
+    open_late(instance);
+    return true;
+}
+
 void mr_instance_run(void *context) {
     mr_entry_task *entry = context;
     mr_instance *instance = entry->instance;
-    if (!atomic_load_explicit(&instance->ready, memory_order_acquire) &&
-        !(instance->opens_itself && open_itself(instance)))
+    if (!atomic_load_explicit(&instance->ready, memory_order_acquire) && !get_ready(instance))
         return;
     int64_t begun = mr_executor_now_ns(entry->task.executor);
     entry->io.now_ns = begun;

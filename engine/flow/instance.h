@@ -166,6 +166,8 @@ struct mr_instance {
     bool *skipping;          /* for each source here: packets are passed over until a key frame in time */
     int untried;             /* frames dropped since they would be late, though they are not yet */
     _Atomic int64_t last_ns; /* that the last call took */
+    bool waits;              /* its source is opened when its turn comes (turns.h), and it with that */
+    atomic_bool begun;       /* likewise: it may open itself */
     bool opens_itself;       /* by its own thread, when that first runs */
     bool tried;              /* it has done so */
     atomic_bool ready;       /* it may run: it is open, and has been let go. Until then wakes are for nothing */
@@ -233,6 +235,9 @@ void mr_instance_let_go(mr_instance *instance);
 void mr_instance_set_ready(mr_instance *instance);
 /* Tells the stage type, if it is open, that the run is being stopped. Any thread. */
 void mr_instance_tell_stop(mr_instance *instance);
+/* Of an instance of a source that waits, which has ended here and elsewhere: ends its thread, gives its buffers back
+ * and, if it is the source itself, closes it. Not from its own thread. */
+void mr_instance_put_away(mr_instance *instance);
 /* The task of an entry: does what can be done now. */
 void mr_instance_run(void *entry);
 /* Wakes an entry: something has changed. Any thread. */

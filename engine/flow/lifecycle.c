@@ -92,6 +92,7 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
     pthread_mutex_init(&made->pool_lock, NULL);
     made->graph = graph;
     made->vertex = vertex;
+    made->waits = source != MR_SOURCE_NONE && graph->plan->vertices[source].waits;
     made->port_count = vertex->is_source ? vertex->type->external : vertex->input_count;
     made->batch_due_ns = INT64_MAX;
     made->ends_left = source == MR_SOURCE_NONE ? vertex->source_count : 1;
@@ -177,9 +178,13 @@ bool mr_instance_delivers(const mr_instance *instance) {
 void mr_instance_tell_stop(mr_instance *instance) {
     if (!instance->self.type->stop || !atomic_load(&instance->ready))
         return;
+    if (instance->waits)
+        pthread_mutex_lock(&instance->lock);
     for (size_t i = 0; i < instance->part_count; i++)
         if (instance->parts[i].opened)
             instance->self.type->stop(&instance->parts[i].self);
+    if (instance->waits)
+        pthread_mutex_unlock(&instance->lock);
 }
 
 /* Who stops the run notes that and then looks for what is ready; here it is the other way round, so that one of both
@@ -234,12 +239,39 @@ void mr_instance_finish(mr_instance *instance) {
     mr_instance_release_abandoned(instance);
 }
 
+static void close_parts(mr_instance *instance) {
+    for (size_t i = 0; i < instance->part_count; i++) {
+        if (instance->parts[i].opened && instance->self.type->close)
+            instance->self.type->close(&instance->parts[i].self);
+        instance->parts[i].opened = false;
+    }
+}
+
+static void release_pools(mr_part *part, size_t count) {
+    for (size_t which = 0; part->pools && which < count; which++)
+        for (int size = 0; size < MR_POOLS; size++)
+            mr_pool_release(&part->pools[which].pool[size]);
+}
+
+/* Frames that are still somewhere keep their buffers. What stages other than the source have given may refer to their
+ * state, so that they are closed at the end. Who stops the run may be about to tell the source so. */
+void mr_instance_put_away(mr_instance *instance) {
+    for (size_t i = 0; i < instance->entry_count; i++)
+        mr_task_end_thread(&instance->entries[i].task);
+    if (instance->vertex->is_source) {
+        pthread_mutex_lock(&instance->lock);
+        close_parts(instance);
+        pthread_mutex_unlock(&instance->lock);
+    }
+    /* Those of several devices are asked how much lies there. */
+    if (instance->part_count == 1)
+        release_pools(&instance->parts[0], mr_instance_pools(instance));
+}
+
 static void destroy_parts(mr_instance *instance) {
     for (size_t i = 0; i < instance->part_count; i++) {
         mr_part *part = &instance->parts[i];
-        for (size_t which = 0; part->pools && which < mr_instance_pools(instance); which++)
-            for (int size = 0; size < MR_POOLS; size++)
-                mr_pool_release(&part->pools[which].pool[size]);
+        release_pools(part, mr_instance_pools(instance));
         mr_free(part->pools);
         mr_free(part->self.state);
     }
@@ -265,9 +297,7 @@ void mr_instance_destroy(mr_instance **instance) {
     mr_instance *gone = *instance;
     if (!gone)
         return;
-    for (size_t i = 0; i < gone->part_count; i++)
-        if (gone->parts[i].opened && gone->self.type->close)
-            gone->self.type->close(&gone->parts[i].self);
+    close_parts(gone);
     destroy_slots(gone);
     destroy_inputs(gone);
     mr_instance_finish(gone);

@@ -15,6 +15,7 @@ struct mr_link {
     mr_lane *head, *tail; /* lanes that have items, in the order in which they are served */
     size_t items;         /* in all lanes */
     size_t open;          /* lanes whose end has not been taken */
+    size_t later;         /* of them, those of sources that have not begun */
     mr_link_tracing tracing; /* zero: not traced */
     int64_t frames;       /* in all lanes, as told; only where it is traced */
 };
@@ -90,6 +91,16 @@ static mr_lane *lane_of(mr_link *link, uint32_t source) {
 
 void mr_link_expect(mr_link *link, uint32_t source) {
     lane_of(link, source)->ends_expected++;
+}
+
+void mr_link_expect_later(mr_link *link, uint32_t source) {
+    link->later += mr_link_has_source(link, source);
+}
+
+void mr_link_begin(mr_link *link, uint32_t source) {
+    pthread_mutex_lock(&link->lock);
+    link->later -= mr_link_has_source(link, source);
+    pthread_mutex_unlock(&link->lock);
 }
 
 static void list_lane(mr_link *link, mr_lane *lane) {
@@ -292,7 +303,7 @@ int mr_link_most_frames(mr_link *link) {
 
 bool mr_link_ended(mr_link *link) {
     pthread_mutex_lock(&link->lock);
-    bool ended = link->open == 0;
+    bool ended = link->open == link->later;
     pthread_mutex_unlock(&link->lock);
     return ended;
 }

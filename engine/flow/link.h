@@ -51,6 +51,11 @@ void mr_link_destroy(mr_link **link);
 /* One more producer will send an end mark for that source; the lane ends with the last of them. Before the run. */
 void mr_link_expect(mr_link *link, uint32_t source);
 
+/* That source brings nothing until mr_link_begin: nobody need wait for it. The first before the run, the other from any
+ * thread. */
+void mr_link_expect_later(mr_link *link, uint32_t source);
+void mr_link_begin(mr_link *link, uint32_t source);
+
 /* Moves the item in and returns true; or, where the lane is full and the policy is to block, leaves it untouched,
  * notes `producer` (may be NULL) to be woken when there is room, and returns false. */
 bool mr_link_push(mr_link *link, mr_item *item, mr_task *producer);
@@ -65,7 +70,7 @@ size_t mr_link_pop(mr_link *link, mr_item *items, size_t count);
 bool mr_link_head(mr_link *link, uint32_t source, mr_item *item);
 /* Takes the first item of one source's lane, which must not be empty. */
 void mr_link_take(mr_link *link, uint32_t source, mr_item *item);
-/* True once every lane has ended and been emptied of all but what was popped. */
+/* True once every lane that has begun has ended and been emptied of all but what was popped. */
 bool mr_link_ended(mr_link *link);
 /* The most frames of one source that it has held at once. */
 int mr_link_most_frames(mr_link *link);

@@ -6,6 +6,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/instance.h"
 #include "engine/flow/tracing.h"
+#include "engine/flow/turns.h"
 #include "engine/transport/cut_stages.h"
 
 /* ---- filling a slot -------------------------------------------------------------------------------------------- */
@@ -162,8 +163,12 @@ static bool push_slot(mr_instance *instance, mr_slot *slot, mr_entry_task *entry
 
 /* Ends that have been pushed are seen by all that come behind. */
 static void count_ends(mr_instance *instance, const mr_slot *slot) {
-    for (size_t i = 0; i < slot->mark_count; i++)
-        instance->ends_left -= slot->marks[i].kind == MR_ITEM_END;
+    for (size_t i = 0; i < slot->mark_count; i++) {
+        if (slot->marks[i].kind != MR_ITEM_END)
+            continue;
+        instance->ends_left--;
+        mr_turns_note(instance->graph->turns, slot->marks[i].source);
+    }
 }
 
 static void push_done(mr_instance *instance, mr_entry_task *entry) {

@@ -22,6 +22,7 @@ int mr_pipeline_plan(mr_plan **plan, const mr_pipeline_params *params, mr_diagno
     };
     const mr_plan_params how = {
         .workers = params->seed ? 1 : params->workers,
+        .jobs = params->jobs,
         .offline = params->offline,
         .deterministic = params->seed != 0,
         .assume_count = params->assume_count,

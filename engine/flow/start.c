@@ -4,6 +4,7 @@
  * Blocking instances open on their own threads, all at once; the caller's thread opens the others in the order of the
  * graph. Last come sources that cannot wait for those behind them, and then the sinks, since frames that reach them are
  * delivered: where any instance cannot be opened, no file has been touched but the trace's, and nothing was delivered.
+ * Sources that wait for their turn, and what works for them alone, open when all else is open (turns.h).
  * Deterministic: the caller's thread opens all, and in between whatever can run runs. */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
+#include "engine/flow/turns.h"
 #include "engine/transport/cut_stages.h"
 
 /* In the order in which they come. */
@@ -81,7 +83,7 @@ static int open_devices(mr_graph *graph) {
 static int start_threads(mr_graph *graph, const bool *late) {
     for (size_t i = 0; !graph->seed && i < graph->instance_count; i++) {
         mr_instance *instance = graph->instances[i];
-        if (!instance->vertex->blocking)
+        if (!instance->vertex->blocking || instance->waits)
             continue;
         instance->opens_itself = turn_of(instance, late) == IN_ORDER && !mr_instance_delivers(instance);
         graph->opening += instance->opens_itself;
@@ -128,7 +130,7 @@ static int open_those(mr_graph *graph, turn now, const bool *late) {
     int status = failure(graph);
     for (size_t i = 0; !status && i < graph->instance_count; i++) {
         mr_instance *instance = graph->instances[i];
-        if (turn_of(instance, late) != now)
+        if (instance->waits || turn_of(instance, late) != now)
             continue;
         mr_graph_instance_opened(graph, instance, mr_instance_open(instance));
         status = failure(graph);
@@ -155,7 +157,7 @@ static int open_all(mr_graph *graph, const bool *late) {
 /* Lets those go that had to wait for all the others. */
 static void let_all_go(mr_graph *graph) {
     for (size_t i = 0; i < graph->instance_count; i++)
-        if (!atomic_load_explicit(&graph->instances[i]->ready, memory_order_relaxed))
+        if (!graph->instances[i]->waits && !atomic_load_explicit(&graph->instances[i]->ready, memory_order_relaxed))
             mr_instance_let_go(graph->instances[i]);
 }
 
@@ -177,7 +179,7 @@ static int give_up(mr_graph *graph) {
     memcpy(graph->message, graph->open_message, sizeof graph->message);
     pthread_mutex_unlock(&graph->lock);
     for (size_t i = 0; i < graph->instance_count; i++)
-        if (!atomic_load_explicit(&graph->instances[i]->ready, memory_order_acquire))
+        if (!graph->instances[i]->waits && !atomic_load_explicit(&graph->instances[i]->ready, memory_order_acquire))
             atomic_store(&graph->instances[i]->failed, true);
     end_arrivals(graph);
     let_all_go(graph);
@@ -237,6 +239,7 @@ static int start(mr_graph *graph, const bool *late) {
     graph->started_allocations = mr_allocation_count();
     pthread_mutex_unlock(&graph->lock);
     let_all_go(graph);
+    mr_turns_look(graph->turns);
     return MR_OK;
 }
 

@@ -242,8 +242,8 @@ stages:
 
     def test_what_is_exact(self):
         told = self.planned(self.write(SMALL), "--workers", "2")
-        self.assertEqual(list(told)[:12], ["pipeline", "file", "digest", "workers", "busy_poll_ns", "assumed", "sources",
-                                           "stages", "links", "copies", "cuts", "processes"])
+        self.assertEqual(list(told)[:13], ["pipeline", "file", "digest", "workers", "busy_poll_ns", "jobs", "assumed",
+                                           "sources", "stages", "links", "copies", "cuts", "processes"])
         first, clock = told["sources"]
         self.assertEqual((first["rate"], first["paced"], first["frames"], first["duration_ns"]),
                          (30, True, 90, 3_000_000_000))

@@ -26,11 +26,12 @@ void mr_overrides_fini(mr_overrides *overrides) {
     *overrides = (mr_overrides){0};
 }
 
-static int take_workers(mr_overrides *overrides, const mr_usage *usage) {
-    enum { MOST = 1024 };
-    long long workers = 0;
-    int code = mr_usage_number(usage, "workers", 1, MOST, &workers);
-    overrides->workers = (int)workers;
+enum { MOST_WORKERS = 1024 };
+
+static int take_number(const mr_usage *usage, const char *name, int most, int *number) {
+    long long taken = 0;
+    int code = mr_usage_number(usage, name, 1, most, &taken);
+    *number = (int)taken;
     return code;
 }
 
@@ -67,7 +68,10 @@ bool mr_overrides_take(mr_overrides *overrides, const mr_usage *usage, int optio
         overrides->no_plugins = true;
         return true;
     case MR_OVERRIDE_WORKERS:
-        *code = take_workers(overrides, usage);
+        *code = take_number(usage, "workers", MOST_WORKERS, &overrides->workers);
+        return true;
+    case MR_OVERRIDE_JOBS:
+        *code = take_number(usage, "jobs", MR_SPEC_MAX_SOURCES, &overrides->jobs);
         return true;
     default:
         return false;
@@ -83,6 +87,7 @@ void mr_overrides_apply(const mr_overrides *overrides, mr_pipeline_params *param
     params->inputs = overrides->input;
     params->output = overrides->output;
     params->workers = overrides->workers;
+    params->jobs = overrides->jobs;
     params->assume_count = overrides->assume_count;
     params->assume = overrides->assume;
     params->cost_count = overrides->costs.count;

@@ -1,6 +1,6 @@
 /* What the command line changes in a pipeline, the same for run and check: --set, --input, --plugin and --output;
  * graph, whose --output is its own, takes the first three; for verbs that only plan, --assume; for those that place stages as a run
- * does, --costs; and for those that run or plan threads, --workers. */
+ * does, --costs; and for those that run or plan threads, --workers and --jobs. */
 #ifndef MILLRACE_TOOLS_OVERRIDES_H
 #define MILLRACE_TOOLS_OVERRIDES_H
 
@@ -9,7 +9,7 @@
 
 enum {
     MR_OVERRIDE_SET = 512, MR_OVERRIDE_INPUT, MR_OVERRIDE_OUTPUT, MR_OVERRIDE_ASSUME, MR_OVERRIDE_COSTS,
-    MR_OVERRIDE_WORKERS
+    MR_OVERRIDE_WORKERS, MR_OVERRIDE_JOBS
 };
 
 /* For a table of options, and for its help. */
@@ -38,9 +38,12 @@ enum {
     "  --costs FILE       balances `device: auto` by what `plan --profile --json` has measured and FILE holds\n"
 
 /* For verbs with threads that run stages. */
-#define MR_OVERRIDE_THREADS {"workers", required_argument, NULL, MR_OVERRIDE_WORKERS}
+#define MR_OVERRIDE_THREADS                                                                                      \
+    {"workers", required_argument, NULL, MR_OVERRIDE_WORKERS}, {"jobs", required_argument, NULL, MR_OVERRIDE_JOBS}
 #define MR_OVERRIDE_THREADS_HELP                                                                                 \
-    "  --workers N        threads that run stages; by default one for each usable core\n"
+    "  --workers N        threads that run stages; by default one for each usable core\n"                          \
+    "  --jobs N           how many videos are open at a time; the next begins when one is done. By default as\n"    \
+    "                     many of a folder or glob as there are workers, at least 2, and all other sources\n"
 
 typedef struct mr_overrides {
     mr_override *override;
@@ -48,6 +51,7 @@ typedef struct mr_overrides {
     size_t override_count, input_count, assume_count;
     const char *output;
     int workers; /* 0: nothing is said */
+    int jobs;    /* likewise */
     bool no_plugins; /* the pipeline may name none */
     mr_costs costs;
 } mr_overrides;

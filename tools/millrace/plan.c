@@ -37,8 +37,8 @@ static const char *const examples[] = {
 
 static const mr_usage usage = {
     .verb = "plan",
-    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                     [--node NAME] [--assume DEVICES]... [--costs FILE]\n"
+    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
+                "                     [--workers N] [--jobs N] [--node NAME] [--assume DEVICES]... [--costs FILE]\n"
                 "                     [--offline | --profile [SECONDS]]\n"
                 "                     [--deny-warnings] [--json] [--plugin FILE]... [--no-plugins]",
     .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"

@@ -114,7 +114,8 @@ static void put_pool(yajl_gen json, const char *key, const mr_plan *plan, const 
 }
 
 static void put_instances(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *stage) {
-    bool each = stage->entry == MR_ENTRY_PER_SOURCE;
+    /* One that sources take in turn is of none of them. */
+    bool each = stage->entry == MR_ENTRY_PER_SOURCE && (size_t)stage->instances == stage->source_count;
     mr_json_open_array(json, "instances");
     for (int i = 0; i < stage->instances; i++) {
         mr_json_open_map(json, NULL);
@@ -266,12 +267,21 @@ static void put_memory(yajl_gen json, const mr_plan *plan) {
     mr_plan_put_account(json, plan);
 }
 
+/* Of how many sources so many are open at a time. */
+static void put_jobs(yajl_gen json, const mr_plan *plan) {
+    mr_json_open_map(json, "jobs");
+    mr_json_integer(json, "at_a_time", plan->jobs);
+    mr_json_integer(json, "of", (int64_t)mr_plan_waiting(plan));
+    yajl_gen_map_close(json);
+}
+
 void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
     mr_json_text(json, "pipeline", plan->name);
     mr_json_text(json, "file", plan->spec->file);
     mr_json_text(json, "digest", plan->spec->digest);
     mr_json_integer(json, "workers", plan->workers);
     mr_json_integer(json, "busy_poll_ns", plan->busy_poll_ns);
+    put_jobs(json, plan);
     mr_json_bool(json, "assumed", plan->assumed);
     mr_json_open_array(json, "sources");
     for (size_t v = 0; v < plan->source_count; v++)

@@ -121,6 +121,7 @@ static void tell_cut(const mr_plan_vertex *end, mr_plan_thread_function *functio
 }
 
 void mr_plan_threads(const mr_plan *plan, int node, mr_plan_thread_function *function, void *context) {
+    int begun = 0; /* of the sources that wait for their turn */
     tell(function, context, "millrace", 1, "main", NULL);
     tell(function, context, "mr-signals", 1, "signals", NULL);
     for (int i = 0; i < plan->workers; i++) {
@@ -129,7 +130,7 @@ void mr_plan_threads(const mr_plan *plan, int node, mr_plan_thread_function *fun
     }
     for (size_t v = 0; v < plan->vertex_count; v++) {
         const mr_plan_vertex *vertex = &plan->vertices[v];
-        int instances = vertex->node == node ? vertex->instances : 0;
+        int instances = vertex->node == node && (!vertex->waits || begun++ < plan->jobs) ? vertex->instances : 0;
         tell(function, context, vertex->id, vertex->blocking ? instances : 0, vertex->is_source ? "source" : "stage",
              vertex->id);
         tell(function, context, "", vertex->threads * instances, "library", vertex->id);

@@ -91,6 +91,9 @@ static int print_sources(const mr_plan *plan, int width, FILE *stream) {
     int status = rows ? mr_table_print(&table, width, stream) : MR_OK;
     if (at < plan->source_count)
         fprintf(stream, "  and %zu more sources (--json has all)\n", plan->source_count - at);
+    size_t waiting = mr_plan_waiting(plan);
+    if ((size_t)plan->jobs < waiting)
+        mr_print(stream, "  %d of %zu sources at a time (jobs)\n", plan->jobs, waiting);
     if (rows)
         fputc('\n', stream);
     return status;

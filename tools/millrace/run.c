@@ -54,11 +54,11 @@ static const char *const examples[] = {
 
 static const mr_usage usage = {
     .verb = "run",
-    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE] [--workers N]\n"
-                "                    [--node NAME [--replica N] | --one-process] [--costs FILE] [--trace FILE]\n"
-                "                    [--resume FILE] [--audit FILE] [--log LEVEL] [--control PATH] [--grace DURATION]\n"
-                "                    [--fail-on-loss [N | N%]] [--quiet] [--json] [--deny-warnings] [--plugin FILE]...\n"
-                "                    [--no-plugins]",
+    .synopsis = "PIPELINE.yaml [--set KEY=VALUE]... [--input URI]... [--output FILE]\n"
+                "                    [--workers N] [--jobs N] [--node NAME [--replica N] | --one-process]\n"
+                "                    [--costs FILE] [--trace FILE] [--resume FILE] [--audit FILE] [--log LEVEL]\n"
+                "                    [--control PATH] [--grace DURATION] [--fail-on-loss [N | N%]] [--quiet] [--json]\n"
+                "                    [--deny-warnings] [--plugin FILE]... [--no-plugins]",
     .help = "Proves the pipeline, runs it to its end and accounts for every frame. On a terminal it shows its\n"
             "progress and a summary; elsewhere it prints only results, and the summary if it fails. -i, -o and -q stand\n"
             "for --input, --output and --quiet.\n\n"

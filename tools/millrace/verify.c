@@ -40,7 +40,7 @@ static const char *const examples[] = {
 static const mr_usage usage = {
     .verb = "verify",
     .synopsis = "PIPELINE.yaml [--on DEVICE] [--against DEVICE] [--frames N] [--tolerance T]\n"
-                "                       [--set KEY=VALUE]... [--input URI]... [--workers N] [--json]\n"
+                "                       [--set KEY=VALUE]... [--input URI]... [--workers N] [--jobs N] [--json]\n"
                 "                       [--plugin FILE]... [--no-plugins]",
     .help =
         "Runs the pipeline on two devices side by side, with every stage that can be there on the one and on the\n"
@@ -56,6 +56,7 @@ static const mr_usage usage = {
         "  --tolerance T      how far a value may be off: a whole number by T, a float by T, or by T times its\n"
         "                     size where that is more than 1; by default 0.001\n" MR_OVERRIDE_INPUTS_HELP
         "  --workers N        threads that run stages, of each side; by default one for each usable core\n"
+        "  --jobs N           how many videos are open at a time, on each side\n"
         "  --json             one JSON object: on, against, tolerance, within, outputs\n\n"
         "Exit code 0 where all is within the tolerance and every frame came on both sides, 1 where not.\n",
     .options = options,

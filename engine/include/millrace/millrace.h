@@ -67,6 +67,8 @@ typedef struct mr_pipeline_params {
     const char *const *inputs;
     const char *output;      /* replaces the path of the only sink that has one; NULL: as written */
     int workers;             /* threads that run stages; 0: as the YAML says, else one for each usable core */
+    int jobs;                /* videos that are open at a time; 0: as the YAML says, else as many of each folder or glob
+                                as there are workers, at least 2, and all other sources */
     bool cuts;               /* `nodes` of the YAML holds; else this process runs all, whatever stands there */
     const char *node;        /* with cuts: the node that this process runs; NULL: all are planned, and none can be
                                 started */

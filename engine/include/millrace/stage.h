@@ -184,6 +184,7 @@ struct mr_negotiation {
                                   known */
     bool paced;                /* sources: it keeps to that rate, whether frames are taken or not */
     int64_t frames;            /* sources: how many will come; 0: not known, or without end */
+    bool endless;              /* sources: it begins anew at its end, for ever */
     mr_entry entry;            /* the type's; may be narrowed */
     bool blocking;             /* the type's; may be changed */
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */

@@ -1,0 +1,166 @@
+#include "engine/flow/turns.h"
+
+#include "engine/base/memory.h"
+
+/* A source that waits, or has begun. */
+typedef struct turn {
+    uint32_t source;
+    bool over;            /* it was put away */
+    _Atomic size_t left;  /* ends that are to come: of itself in each stage, and of the stages that work for it alone */
+} turn;
+
+struct mr_turns {
+    mr_graph *graph;
+    mr_task task;         /* the only one that changes what follows */
+    size_t count;
+    turn *turns;
+    size_t *turn_of;      /* by source */
+    size_t first;         /* all before it are over */
+    size_t next;          /* the first that has not begun */
+    size_t open;          /* have begun, and are not over */
+};
+
+/* ---- one source ---------------------------------------------------------------------------------------------------- */
+
+static bool works_for(const mr_instance *instance, uint32_t source) {
+    return instance->self.source == source;
+}
+
+/* From now on frames of it may come. */
+static void tell_links(mr_graph *graph, uint32_t source) {
+    for (size_t i = 0; i < graph->instance_count; i++)
+        for (size_t port = 0; port < graph->instances[i]->port_count; port++)
+            mr_link_begin(graph->instances[i]->ports[port], source);
+}
+
+static int give_threads(mr_graph *graph, uint32_t source) {
+    int status = MR_OK;
+    for (size_t i = 0; i < graph->instance_count && !graph->seed && !status; i++) {
+        mr_instance *instance = graph->instances[i];
+        if (works_for(instance, source) && instance->vertex->blocking)
+            status = mr_task_detach(&instance->entries[0].task, instance->self.id);
+    }
+    return status;
+}
+
+/* Neither it nor what works for it alone is opened: all they do is to pass the end on. */
+static void leave_shut(mr_graph *graph, uint32_t source) {
+    for (size_t i = 0; i < graph->instance_count; i++) {
+        if (!works_for(graph->instances[i], source))
+            continue;
+        atomic_store(&graph->instances[i]->failed, true);
+        atomic_store(&graph->instances[i]->ready, true);
+    }
+}
+
+static void begin(mr_graph *graph, uint32_t source) {
+    bool stopping = atomic_load(&graph->stopping);
+    int status = stopping ? MR_OK : give_threads(graph, source);
+    if (status)
+        mr_graph_fail_source(graph, source, status, mr_message());
+    if (stopping || status)
+        leave_shut(graph, source);
+    tell_links(graph, source);
+    for (size_t i = 0; i < graph->instance_count; i++)
+        if (works_for(graph->instances[i], source))
+            atomic_store(&graph->instances[i]->begun, true);
+    mr_instance_wake(graph->sources[source].instance);
+}
+
+static void put_away(mr_graph *graph, uint32_t source) {
+    for (size_t i = 0; i < graph->instance_count; i++)
+        if (works_for(graph->instances[i], source))
+            mr_instance_put_away(graph->instances[i]);
+}
+
+/* ---- all of them --------------------------------------------------------------------------------------------------- */
+
+static void put_ended_away(mr_turns *turns) {
+    for (size_t i = turns->first; i < turns->next; i++) {
+        turn *one = &turns->turns[i];
+        if (one->over || atomic_load(&one->left))
+            continue;
+        put_away(turns->graph, one->source);
+        one->over = true;
+        turns->open--;
+    }
+    while (turns->first < turns->next && turns->turns[turns->first].over)
+        turns->first++;
+}
+
+static void look(void *context) {
+    mr_turns *turns = context;
+    put_ended_away(turns);
+    while (turns->next < turns->count &&
+           (turns->open < (size_t)turns->graph->plan->jobs || atomic_load(&turns->graph->stopping))) {
+        turns->open++;
+        begin(turns->graph, turns->turns[turns->next++].source);
+    }
+}
+
+void mr_turns_look(mr_turns *turns) {
+    if (turns)
+        mr_task_wake(&turns->task);
+}
+
+void mr_turns_note(mr_turns *turns, uint32_t source) {
+    if (turns && turns->graph->plan->vertices[source].waits &&
+        atomic_fetch_sub(&turns->turns[turns->turn_of[source]].left, 1) == 1)
+        mr_task_wake(&turns->task);
+}
+
+/* ---- making -------------------------------------------------------------------------------------------------------- */
+
+/* One end in each stage that it comes to, and where that stage is there for it alone, the stage's own. */
+static void expect(mr_turns *turns, const mr_instance *instance) {
+    bool alone = instance->self.source != MR_SOURCE_NONE;
+    const uint32_t *sources = alone ? &instance->self.source : instance->vertex->sources;
+    size_t count = alone ? 1 : instance->vertex->source_count;
+    for (size_t i = 0; i < count; i++) {
+        if (!turns->graph->plan->vertices[sources[i]].waits)
+            continue;
+        turns->turns[turns->turn_of[sources[i]]].left += 1 + alone;
+        for (size_t port = 0; port < instance->port_count; port++)
+            mr_link_expect_later(instance->ports[port], sources[i]);
+    }
+}
+
+static void list_turns(mr_turns *turns) {
+    const mr_plan *plan = turns->graph->plan;
+    for (uint32_t s = 0; s < plan->source_count; s++)
+        if (plan->vertices[s].waits) {
+            turns->turn_of[s] = turns->count;
+            turns->turns[turns->count++].source = s;
+        }
+    for (size_t i = 0; i < turns->graph->instance_count; i++)
+        expect(turns, turns->graph->instances[i]);
+}
+
+int mr_turns_create(mr_turns **turns, mr_graph *graph) {
+    size_t waiting = mr_plan_waiting(graph->plan);
+    mr_turns *made = waiting ? mr_calloc(1, sizeof *made) : NULL;
+    if (!waiting)
+        return MR_OK;
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the turns of sources");
+    *turns = made;
+    made->graph = graph;
+    mr_task_init(&made->task, graph->executor, look, made);
+    made->turns = mr_calloc(waiting, sizeof *made->turns);
+    made->turn_of = mr_calloc(graph->plan->source_count, sizeof *made->turn_of);
+    if (!made->turns || !made->turn_of)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the turns of sources");
+    list_turns(made);
+    return MR_OK;
+}
+
+void mr_turns_destroy(mr_turns **turns) {
+    mr_turns *gone = *turns;
+    if (!gone)
+        return;
+    mr_task_fini(&gone->task);
+    mr_free(gone->turns);
+    mr_free(gone->turn_of);
+    mr_free(gone);
+    *turns = NULL;
+}
