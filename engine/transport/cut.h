@@ -15,9 +15,9 @@
  *
  * Both: host, one instance, one entry, one frame a call, MR_ENTRY_SHARED. Sources have the same numbers on all nodes.
  *
- * The environment variable MILLRACE_RUN (16 hexadecimal digits) says which run a giving side belongs to. One that is
- * started again after it died has the same, so that frames which the other side has seen are known there. Where it is
- * not set every process that reads sources is a run of its own.
+ * As long as the taking side lives, what comes over reliable cuts is one run: a giving side that is started again is known
+ * by the frames that it gives once more. Behind a live cut every process that reads sources is a run of its own, unless the
+ * environment variable MILLRACE_RUN (16 hexadecimal digits) says which run it belongs to.
  *
  * A node that is started again when another has come to its end already would wait for it without end; so who watches
  * over nodes tells of those that have, in the folder MILLRACE_ENDED, see cut_end.h. Everything that was given to such a

@@ -264,8 +264,8 @@ bool mr_stage_comes_again(const mr_stage *self, const mr_identity *frame);
 uint32_t mr_stage_resume_epoch(const mr_stage *self, uint32_t source);
 /* Whether the run begins here with this process, or goes on: after a crash with a checkpoint, or since a node before this
  * one says that frames which it gave to an earlier process of this node have been delivered. A sink keeps what it finds
- * only in a run that goes on. Not known until every node before this one has said so, or the lease of life of one that
- * is not there is over; sinks take their first frame only then. Changes once. */
+ * only in a run that goes on. Not known until every node before this one has said which it is, or has not answered for three
+ * heartbeats where it need not be waited for; sinks take their first frame only then. Changes once. */
 typedef enum mr_run_state { MR_RUN_UNKNOWN, MR_RUN_BEGINS, MR_RUN_GOES_ON } mr_run_state;
 mr_run_state mr_stage_run_state(const mr_stage *self);
 /* The epoch in which a source begins that cannot give its frames again (not `repeats`): what it gives now must not be
