@@ -104,8 +104,8 @@ void mr_graph_destroy(mr_graph **graph) {
     end_tasks(gone);
     mr_tracing_end(gone);
     mr_resume_destroy(&gone->resume);
-    mr_run_state_destroy(gone);
     mr_graph_unwire(gone);
+    mr_run_state_destroy(gone); /* asked by sinks that are closed */
     destroy_sources(gone);
     mr_tracing_destroy(gone);
     destroy_devices(gone);
