@@ -32,20 +32,24 @@ static int negotiate(mr_negotiation *negotiation) {
     return MR_OK;
 }
 
-/* Before the first row at the latest: there may be no room for the header at the start. MR_ERROR_AGAIN, and *unknown, while
- * it is not known whether what the file has is of this run. */
-static int begin(const mr_stage *self, bool *unknown) {
+/* MR_ERROR_AGAIN while it is not known whether what the file has is of this run. */
+static int begin(const mr_stage *self) {
     state *at = self->state;
+    if (mr_output_has_begun(&at->output))
+        return MR_OK;
     const mr_line_reader reader = {
         .take = mr_written_take_row, .finish = mr_written_finish_rows, .context = &at->written};
-    int status = MR_OK;
-    if (!mr_output_has_begun(&at->output))
-        status = mr_output_begin(&at->output, mr_stage_run_state(self), &reader);
-    *unknown = status == MR_ERROR_AGAIN;
+    int status = mr_output_begin(&at->output, mr_stage_run_state(self), &reader);
     at->headed |= at->written.lines > 0;
-    if (status || at->headed)
-        return status;
-    status = mr_output_write(&at->output, self, header, sizeof header - 1);
+    return status;
+}
+
+/* Before the first row at the latest: there may be no room for it at the start. */
+static int write_header(const mr_stage *self) {
+    state *at = self->state;
+    if (at->headed)
+        return MR_OK;
+    int status = mr_output_write(&at->output, self, header, sizeof header - 1);
     at->headed = !status;
     if (at->headed)
         mr_journal_note_header(&at->journal);
@@ -55,14 +59,16 @@ static int begin(const mr_stage *self, bool *unknown) {
 static int open_sink(mr_stage *self) {
     const options *given = self->options;
     state *at = self->state;
-    bool unknown, stream = mr_output_streams(given->path);
+    bool stream = mr_output_streams(given->path);
     at->written = (mr_written){.self = self, .path = given->path, .header = header};
     int status = stream ? mr_journal_open_stream(&at->journal, &at->output, self, &at->written, "\r\n")
                         : mr_output_open(&at->output, given->path);
     at->headed = mr_journal_has_header(&at->journal);
     at->output.full = mr_full_make(self, given->on_full);
     if (!status)
-        status = begin(self, &unknown);
+        status = begin(self);
+    if (!status)
+        status = write_header(self);
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
@@ -128,10 +134,12 @@ static int process(mr_stage *self, mr_io *io) {
     state *at = self->state;
     const mr_frame *frame = mr_io_input(io);
     const mr_result *result = mr_frame_result(frame, MR_RESULT_CLASSES, NULL);
-    bool unknown;
-    int status = begin(self, &unknown);
+    int status = begin(self);
     if (status)
-        return unknown ? mr_output_wait(io) : mr_output_failed(io, frame, status);
+        return mr_output_await_begin(io, status);
+    status = write_header(self);
+    if (status)
+        return mr_output_failed(io, frame, status);
     if (mr_written_has(&at->written, &frame->identity))
         return MR_DONE;
     at->bytes = 0;
@@ -149,6 +157,13 @@ static int process(mr_stage *self, mr_io *io) {
     return MR_DONE;
 }
 
+/* Also where no frame comes any more, what was written before must be there. */
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    int status = begin(self);
+    (void)source;
+    return status && status != MR_ERROR_AGAIN ? mr_io_refuse(io, status) : MR_DONE;
+}
+
 static int sync_sink(mr_stage *self) {
     const state *at = self->state;
     return mr_output_has_begun(&at->output) ? mr_output_sync(&at->output) : MR_ERROR_AGAIN;
@@ -157,8 +172,9 @@ static int sync_sink(mr_stage *self) {
 /* A run in which no frame came leaves a header alone. */
 static void close_sink(mr_stage *self) {
     state *at = self->state;
-    bool unknown;
-    int status = at->output.path && !mr_stage_cancelled(self) ? begin(self, &unknown) : MR_OK;
+    int status = at->output.path && !mr_stage_cancelled(self) ? begin(self) : MR_OK;
+    if (!status && at->output.path && !mr_stage_cancelled(self))
+        status = write_header(self);
     if (status && status != MR_ERROR_AGAIN)
         mr_stage_warn(self, "%s", mr_message());
     mr_journal_close(&at->journal);
@@ -191,6 +207,7 @@ const mr_stage_type mr_csv_stage = {
     .negotiate = negotiate,
     .open = open_sink,
     .process = process,
+    .flush = flush,
     .resumes = true,
     .sync = sync_sink,
     .close = close_sink,

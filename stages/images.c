@@ -349,9 +349,9 @@ static int process(mr_stage *self, mr_io *io) {
     const mr_frame *frame = mr_io_input(io);
     char name[NAME_BYTES];
     int status = begin(self);
-    if (status == MR_ERROR_AGAIN)
-        return mr_output_wait(io);
-    if (!status && !state->encoded)
+    if (status)
+        return mr_output_await_begin(io, status);
+    if (!state->encoded)
         status = prepare(self, state, &frame->format);
     if (!status && !state->encoded)
         status = encode(state, frame);

@@ -60,7 +60,7 @@ static int process(mr_stage *self, mr_io *io) {
     size_t bytes;
     int status = begin(self);
     if (status)
-        return status == MR_ERROR_AGAIN ? mr_output_wait(io) : status;
+        return mr_output_await_begin(io, status);
     if (mr_written_has(&at->written, &frame->identity))
         return MR_DONE;
     const char *line = mr_record_make(&at->record, self, frame, &bytes);
@@ -71,6 +71,13 @@ static int process(mr_stage *self, mr_io *io) {
         return mr_output_failed(io, frame, status);
     mr_journal_note(&at->journal, &frame->identity);
     return MR_DONE;
+}
+
+/* Also where no frame comes any more, what was written before must be there. */
+static int flush(mr_stage *self, mr_io *io, uint32_t source) {
+    int status = begin(self);
+    (void)source;
+    return status && status != MR_ERROR_AGAIN ? mr_io_refuse(io, status) : MR_DONE;
 }
 
 static int sync_sink(mr_stage *self) {
@@ -119,6 +126,7 @@ const mr_stage_type mr_jsonl_stage = {
     .negotiate = negotiate,
     .open = open_sink,
     .process = process,
+    .flush = flush,
     .resumes = true,
     .sync = sync_sink,
     .close = close_sink,

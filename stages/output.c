@@ -118,7 +118,9 @@ int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader 
     return status;
 }
 
-int mr_output_wait(mr_io *io) {
+int mr_output_await_begin(mr_io *io, int status) {
+    if (status != MR_ERROR_AGAIN)
+        return mr_io_refuse(io, status);
     mr_io_wake_at(io, mr_io_now_ns(io) + ASK_NS);
     return MR_WAIT;
 }

@@ -43,7 +43,7 @@ bool mr_output_takes_stdout(void);
  * run begins or goes on (mr_stage_run_state), empties it, or goes on behind what it has. So nothing of it is lost where
  * this process is one that comes back. Standard output, pipes and terminals have begun once they are open.
  *
- * mr_output_begin answers MR_ERROR_AGAIN while that is not known (mr_output_wait), MR_OK also where it has begun already.
+ * mr_output_begin answers MR_ERROR_AGAIN while that is not known (mr_output_await_begin), MR_OK also where it has begun already.
  * In a run that goes on, complete records stay, a last one that was cut off is removed, and `reader` is shown each line, in
  * the order of the file. MR_ERROR_NO_INPUT where the file is gone. */
 int mr_output_open(mr_output *output, const char *path);
@@ -58,8 +58,9 @@ typedef struct mr_line_reader {
 int mr_output_begin(mr_output *output, mr_run_state state, const mr_line_reader *reader);
 /* Whether it has: any thread. */
 bool mr_output_has_begun(const mr_output *output);
-/* What process answers after MR_ERROR_AGAIN of mr_output_begin: it is called again soon. */
-int mr_output_wait(mr_io *io);
+/* What process answers where mr_output_begin has not begun: after MR_ERROR_AGAIN it is called again soon; a failure stops the
+ * run with all frames unsettled (mr_io_refuse). */
+int mr_output_await_begin(mr_io *io, int status);
 /* What was written is on the disk. Any thread, beside mr_output_write. */
 int mr_output_sync(const mr_output *output);
 /* MR_ERROR_AGAIN: the disk is full, nothing of the record is written, and it is to be tried again. */

@@ -73,6 +73,14 @@ static void complain(mr_instance *instance, int status) {
            *mr_message() ? mr_message() : mr_status_words(status));
 }
 
+int mr_io_refuse(mr_io *io, int status) {
+    mr_graph *graph = io->instance->graph;
+    complain(io->instance, status);
+    mr_graph_fail(graph, status, mr_message());
+    mr_graph_stop(graph, true);
+    return mr_fail(MR_ERROR_CANCELLED, "the run cannot go on here");
+}
+
 static void settle_all(mr_instance *instance, mr_slot *slot, mr_note note, const char *reason) {
     for (size_t i = 0; i < slot->frame_count; i++)
         if (!slot->settled[i] && slot->frames[i]) {

@@ -70,20 +70,20 @@ class Nodes:
     def logs(self):
         return "".join(f"---- {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
 
-    def await_rows(self, count):
-        """Until this run has written so many: those of the earlier one are gone then."""
+    def wait(self, condition, what):
         until = time.monotonic() + harness.TIMEOUT
-        while (text := self.results.read_text()) == STALE[self.type].replace("\r", "") or text.count("\n") < count:
+        while not condition():
             if time.monotonic() > until:
-                raise AssertionError(f"no {count} rows: {self.logs()}")
+                raise AssertionError(f"{what}: {self.logs()}")
             time.sleep(0.01)
 
+    def await_rows(self, count):
+        """Until this run has written so many: those of the earlier one are gone then."""
+        stale = STALE[self.type].replace("\r", "")
+        self.wait(lambda: (text := self.results.read_text()) != stale and text.count("\n") >= count, f"no {count} rows")
+
     def finish(self):
-        until = time.monotonic() + harness.TIMEOUT
-        while any(process.poll() is None for process in self.processes.values()):
-            if time.monotonic() > until:
-                raise AssertionError(f"nodes do not end: {self.logs()}")
-            time.sleep(0.02)
+        self.wait(lambda: all(process.poll() is not None for process in self.processes.values()), "nodes do not end")
         return {name: process.returncode for name, process in self.processes.items()}
 
     def rows(self):
@@ -120,11 +120,7 @@ class Pictures(Nodes):
         return sorted(self.results.glob("*.png")) if self.results.exists() else []
 
     def await_rows(self, count):
-        until = time.monotonic() + harness.TIMEOUT
-        while len(self.written()) < count:
-            if time.monotonic() > until:
-                raise AssertionError(f"no {count} pictures: {self.logs()}")
-            time.sleep(0.01)
+        self.wait(lambda: len(self.written()) >= count, f"no {count} pictures")
 
     def rows(self):
         assert all(path.read_bytes().endswith(b"IEND\xaeB`\x82") for path in self.written())
@@ -149,6 +145,48 @@ class ByHand(harness.Case):
         if missing or doubled or any(codes.values()):
             return f"{kind.__name__}, {type}, killed {victims}, --resume of {resumed}: {missing} missing, {doubled} twice, {codes}\n{nodes.logs()}"
         return ""
+
+    def test_a_node_that_is_stopped_before_anything_comes_leaves_what_it_finds(self):
+        kinds = {"jsonl": Nodes, "csv": Nodes, "images": Pictures}
+        all_nodes = [kind(self.folder / type, (), type) for type, kind in kinds.items()]
+        found = [nodes.results.read_text() if nodes.results.exists() else None for nodes in all_nodes]
+        try:
+            for nodes in all_nodes:
+                nodes.start("writes")
+            for nodes in all_nodes:
+                nodes.wait(lambda: "computes does not answer" in nodes.logs(), "it does not run")
+                nodes.processes["writes"].terminate()
+            for nodes, before in zip(all_nodes, found):
+                self.assertEqual(nodes.finish(), {"writes": 0}, nodes.logs())
+                self.assertEqual(nodes.results.read_text() if before else nodes.written() or None, before)
+        finally:
+            for nodes in all_nodes:
+                nodes.end()
+
+    def test_results_that_are_gone_or_foreign_are_waited_for(self):
+        """The node that comes back ends; the others keep what it is to write until the file is right again."""
+        damages = {"gone": (66, lambda path: path.unlink()), "foreign": (65, lambda path: path.write_text("1,2,3\n"))}
+        for type in ("jsonl", "csv"):
+            for damage, (code, harm) in damages.items():
+                with self.subTest(type=type, damage=damage):
+                    nodes = Nodes(self.folder / f"{type}-{damage}", (), type)
+                    try:
+                        nodes.start(*NODES)
+                        nodes.await_rows(30)
+                        nodes.kill("writes")
+                        kept = nodes.folder / "kept"
+                        kept.write_bytes(nodes.results.read_bytes())
+                        harm(nodes.results)
+                        nodes.start("writes")
+                        self.assertEqual(nodes.processes["writes"].wait(harness.TIMEOUT), code, nodes.logs())
+                        self.assertEqual([nodes.processes[name].poll() for name in NODES[:2]], [None, None])
+                        kept.replace(nodes.results)
+                        nodes.start("writes")
+                        codes = nodes.finish()
+                    finally:
+                        nodes.end()
+                    self.assertEqual(codes, dict.fromkeys(NODES, 0), nodes.logs())
+                    self.assertEqual(nodes.rows(), collections.Counter(range(FRAMES)), nodes.logs())
 
     def test_whoever_is_killed_no_record_is_lost_or_comes_twice(self):
         victims = [("reads",), ("computes",), ("writes",), ("reads", "computes"), ("computes", "writes"),

@@ -340,6 +340,10 @@ int mr_io_forward(mr_io *io, size_t index);
  * Absorbed: as the author asked (a gate, every: N, a window). Sinks: an input that is neither is delivered. */
 void mr_io_drop(mr_io *io, const mr_frame *frame, const char *reason);
 void mr_io_absorb(mr_io *io, const mr_frame *frame, const char *reason);
+/* The run cannot go on here, and no frame is at fault: what a process before this one wrote is gone, say. Stops the run at
+ * once with that status and mr_message(). Nothing of it is settled, so nodes before this one keep their frames and wait for a
+ * process that can go on. Returns what the call answers. */
+int mr_io_refuse(mr_io *io, int status);
 /* For stages that number what they make anew: says that no frame with that number will come of those that were taken of
  * the call's source, so that nothing behind waits for it; with `rest`, none behind it in that epoch either. */
 void mr_io_skip(mr_io *io, uint32_t epoch, uint64_t seq, bool rest);
