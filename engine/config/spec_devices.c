@@ -1,6 +1,7 @@
 /* `devices:` of the YAML: names, limits and states for what the machine has; and what stages may write as `device`.
  */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/config/nearest.h"
@@ -76,6 +77,20 @@ static const char *why_not(const char *name) {
     return strncmp(name, "sim:", 4) == 0 && strchr(name, '?') ? mr_message() : NULL;
 }
 
+/* What to write in place of a name that is wrong: where it is like a card that there is not, the nearest one. */
+static const char *name_hint(const char *name, const char *usual, char *text, size_t bytes) {
+    const char *like = strstr(name, "like=");
+    char wanted[MR_CARD_NAME];
+    mr_card card;
+    if (!why_not(name) || !like)
+        return usual;
+    snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(like + 5, "&"), like + 5);
+    mr_nearest nearest = {.wanted = wanted};
+    for (size_t i = 0; !mr_card_find(wanted, &card) && mr_card_name(i); i++)
+        mr_nearest_offer(&nearest, mr_card_name(i));
+    return mr_nearest_hint(&nearest, text, bytes, usual);
+}
+
 static bool check_device(mr_spec_parser *p, const mr_yaml *node, const device_options *given) {
     const mr_yaml *said = mr_yaml_get(node, "device");
     bool names_itself = mr_device_check_name(node->key) == MR_OK;
@@ -86,8 +101,9 @@ static bool check_device(mr_spec_parser *p, const mr_yaml *node, const device_op
     }
     if (said && (!given->device || mr_device_check_name(given->device))) {
         const char *name = given->device ? given->device : "", *why = why_not(name);
-        mr_spec_error(p, said->place, "write cpu, sim:0 or cuda:0", "devices.%s.device: \"%s\"%s%s", node->key, name,
-                      why ? ": " : " is no device", why ? why : "");
+        char hint[128];
+        mr_spec_error(p, said->place, name_hint(name, "write cpu, sim:0 or cuda:0", hint, sizeof hint),
+                      "devices.%s.device: \"%s\"%s%s", node->key, name, why ? ": " : " is no device", why ? why : "");
         return false;
     }
     if (said && names_itself && strcmp(node->key, given->device) != 0) {
@@ -182,7 +198,8 @@ static void check_name(const mr_spec_parser *p, mr_spec_vertex *vertex, const ch
     vertex->broken = true;
     const char *why = why_not(said->text);
     if (why) {
-        mr_spec_error(p, said->place, usual, "stages.%s.%s: \"%s\": %s", vertex->id, key, said->text, why);
+        mr_spec_error(p, said->place, name_hint(said->text, usual, hint, sizeof hint), "stages.%s.%s: \"%s\": %s",
+                      vertex->id, key, said->text, why);
         return;
     }
     const mr_yaml *map = mr_yaml_get(spec->root, "devices");

@@ -115,6 +115,15 @@ int mr_device_probe(const char *name, uint64_t *memory_bytes) {
     return status;
 }
 
+bool mr_device_card(const char *name, mr_card *card) {
+    const char *rest = "";
+    mr_sim_params params = {0};
+    if (index_of(name, "sim", &rest) < 0 || mr_sim_parse(rest, &params) || !params.card.name[0])
+        return false;
+    *card = params.card;
+    return true;
+}
+
 mr_device *mr_device_ref(mr_device *device) {
     atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed);
     return device;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "engine/base/waiter.h"
+#include "engine/device/card.h"
 #include "millrace/frame.h"
 #include "millrace/stage.h"
 
@@ -101,6 +102,8 @@ const char *mr_device_number(const char *name, char text[MR_DEVICE_NAME]);
 /* Whether there is such a device on this machine, and how many bytes of memory it has (0: not told). The
  * name is well formed. MR_ERROR_UNAVAILABLE, MR_ERROR_DEVICE. */
 int mr_device_probe(const char *name, uint64_t *memory_bytes);
+/* Whether a device of that name, which is well formed, is a simulated one that is like a card, and which. */
+bool mr_device_card(const char *name, mr_card *card);
 /* Pools, whose buffers a program may keep for longer than the pipeline, hold references: the last one destroys. */
 mr_device *mr_device_ref(mr_device *device);
 /* Drops the reference of who has opened it, or one of mr_device_ref, and sets it to NULL. Of mr_device_cpu nothing
@@ -175,7 +178,9 @@ void mr_event_complete(mr_event *event, int status);
  * from `seed`, uniform in [min_delay_ns, max_delay_ns]. With a rate or a time for each call the device has three
  * engines, upload, compute and download, that work side by side and each in order: a copy takes its bytes at the rate
  * of its engine (from another device: that of the upload engine), and other work takes `call_ns` and the bytes of all
- * buffers that it is given addresses in at `compute_rate`; delays are added where there are any.
+ * buffers that it is given addresses in at `compute_rate`; delays are added where there are any. With `copies` 1 both
+ * copy engines are one. With `kernels` above 1 so many pieces of such work pass their `call_ns` side by side, and only
+ * their bytes, which share one memory, one after the other.
  *
  * Misuse fails the call, or the event behind work that is done in the meantime, with MR_ERROR_INTERNAL; the message
  * names stage and frame, it is logged as an error, and mr_sim_misuses counts it: memory of another device, addresses
@@ -183,7 +188,9 @@ void mr_event_complete(mr_event *event, int status);
  * others before the work on it was done.
  *
  * Behind the name ("sim:0?copy=12GB/s&call=50us&memory=64MiB") each field has a name; times are "20us", bytes
- * "64MiB", rates "12GB/s"; bare times are nanoseconds. `copy` sets the rates of both directions. 0: none of that. */
+ * "64MiB", rates "12GB/s"; bare times are nanoseconds. `copy` sets the rates of both directions. `like` is a card
+ * (engine/device/card.h), which sets all rates, call, copies, kernels and memory; what is written beside it holds,
+ * wherever it stands. 0: none of that. */
 typedef struct mr_sim_params {
     int index;
     uint64_t seed;
@@ -192,6 +199,7 @@ typedef struct mr_sim_params {
     int64_t upload_rate, download_rate;  /* upload, download: bytes a second */
     int64_t compute_rate;                /* compute: bytes a second */
     int64_t call_ns;                     /* call: for each piece of work that is no copy */
+    int64_t copies, kernels;             /* how many engines copy, and how many kernels run side by side */
     int64_t memory_bytes;                /* memory: device memory beyond this is refused (MR_ERROR_MEMORY) */
     int64_t fail_after;                  /* every piece of work from this one on fails (MR_ERROR_DEVICE) */
     int64_t fail_every;                  /* each so-manieth piece of work fails */
@@ -203,6 +211,7 @@ typedef struct mr_sim_params {
     int64_t corrupt;                     /* once, in what work that is no copy leaves in device memory for the so-manieth
                                             frame of a source, one bit is wrong: 0x40 of the third byte of a word, which is
                                             64 in an 8-bit value and 2^22 units in the last place of a float */
+    mr_card card;                        /* like: with what else was written; no name: none */
 } mr_sim_params;
 int mr_sim_create(mr_device **device, const mr_sim_params *params);
 /* Manual devices: does all work due by now_ns; returns when the next is due, or INT64_MAX. Called by the executor. */

@@ -14,6 +14,8 @@ typedef struct sim_device sim_device;
 typedef struct sim_stream sim_stream;
 typedef struct sim_block sim_block;
 
+enum { SIM_LANES = 128 };
+
 typedef enum sim_kind { SIM_WORK, SIM_RECORD, SIM_WAIT } sim_kind;
 
 /* A piece of work's hold on a block of memory: as it was when the work was submitted. */
@@ -88,6 +90,7 @@ struct sim_device {
     sim_item *unused;
     uint64_t random;
     int64_t free_ns[MR_ENGINES]; /* when each engine has done what it was given */
+    int64_t lane_ns[SIM_LANES];  /* with `kernels`: when each of those that run side by side ends */
     int64_t call_count, allocation_count, begun_count, work_count;
     /* Under the lock for all: */
     int64_t allocated_bytes;       /* of device memory */

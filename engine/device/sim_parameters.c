@@ -7,7 +7,7 @@
 #include "engine/device/sim.h"
 #include "millrace/status.h"
 
-typedef enum value_kind { COUNT, DURATION, BYTES, RATE } value_kind;
+typedef enum value_kind { COUNT, DURATION, BYTES, RATE, CARD } value_kind;
 
 typedef struct parameter {
     const char *name;
@@ -17,6 +17,7 @@ typedef struct parameter {
 
 #define FIELD(name) offsetof(mr_sim_params, name)
 static const parameter known[] = {
+    {"like", CARD, FIELD(card), 0},
     {"min_delay", DURATION, FIELD(min_delay_ns), 0},
     {"max_delay", DURATION, FIELD(max_delay_ns), 0},
     {"copy", RATE, FIELD(upload_rate), FIELD(download_rate)},
@@ -24,6 +25,8 @@ static const parameter known[] = {
     {"download", RATE, FIELD(download_rate), 0},
     {"compute", RATE, FIELD(compute_rate), 0},
     {"call", DURATION, FIELD(call_ns), 0},
+    {"copies", COUNT, FIELD(copies), 0},
+    {"kernels", COUNT, FIELD(kernels), 0},
     {"memory", BYTES, FIELD(memory_bytes), 0},
     {"fail_after", COUNT, FIELD(fail_after), 0},
     {"fail_every", COUNT, FIELD(fail_every), 0},
@@ -35,7 +38,7 @@ static const parameter known[] = {
     {"slow", COUNT, FIELD(slow), 0},
     {"corrupt", COUNT, FIELD(corrupt), 0},
 };
-enum { KNOWN = sizeof known / sizeof known[0], VALUE_ROOM = 64 };
+enum { KNOWN = sizeof known / sizeof known[0], VALUE_ROOM = MR_CARD_NAME };
 
 static bool read_count(const char *text, int64_t *value) {
     char *end;
@@ -57,6 +60,8 @@ static bool read_value(value_kind kind, char *text, int64_t *value) {
         break;
     case BYTES:
         break;
+    case CARD:
+        return false;
     }
     return mr_units_read(text, mr_units_bytes, value);
 }
@@ -76,8 +81,26 @@ static int unknown(const char *name, size_t length) {
                    names);
 }
 
-/* "key=value", so many characters of it. */
-static int set_parameter(mr_sim_params *params, const char *text, size_t length) {
+/* All that a card has figures for. */
+static int be_like(mr_sim_params *params, const char *name) {
+    int status = mr_card_open(name, &params->card);
+    if (status) {
+        params->card = (mr_card){0};
+        return status;
+    }
+    params->upload_rate = (int64_t)params->card.upload_rate;
+    params->download_rate = (int64_t)params->card.download_rate;
+    params->compute_rate = (int64_t)params->card.memory_rate;
+    params->call_ns = (int64_t)params->card.launch_ns;
+    params->copies = params->card.copy_engines;
+    params->kernels = params->card.kernels;
+    params->memory_bytes = params->card.memory_bytes;
+    return MR_OK;
+}
+
+/* "key=value", so many characters of it. What a card says comes `first`, and all else behind it, so that what is
+ * written out holds. */
+static int set_parameter(mr_sim_params *params, const char *text, size_t length, bool first) {
     static const char *const examples[] = {[COUNT] = "a whole number",
                                            [DURATION] = "a time such as 20us",
                                            [BYTES] = "bytes such as 64MiB",
@@ -91,7 +114,11 @@ static int set_parameter(mr_sim_params *params, const char *text, size_t length)
     const parameter *which = find(text, name);
     if (!which)
         return unknown(text, name);
+    if ((which->kind == CARD) != first)
+        return MR_OK;
     snprintf(value, sizeof value, "%.*s", (int)(length - name - 1), text + name + 1);
+    if (which->kind == CARD)
+        return be_like(params, value);
     if (!read_value(which->kind, value, &number) || number < 0)
         return mr_fail(MR_ERROR_CONFIG, "%s of a simulated device is %s, not \"%.*s\"", which->name,
                        examples[which->kind], (int)(length - name - 1), text + name + 1);
@@ -101,13 +128,32 @@ static int set_parameter(mr_sim_params *params, const char *text, size_t length)
     return MR_OK;
 }
 
-int mr_sim_parse(const char *text, mr_sim_params *params) {
+static int set_all(const char *text, mr_sim_params *params, bool first) {
     while (*text == '?' || *text == '&') {
         size_t length = strcspn(text + 1, "&");
-        int status = set_parameter(params, text + 1, length);
+        int status = set_parameter(params, text + 1, length, first);
         if (status)
             return status;
         text += 1 + length;
     }
     return *text ? mr_fail(MR_ERROR_CONFIG, "unexpected \"%s\" in the name of a simulated device", text) : MR_OK;
+}
+
+/* The card as it is with what was written beside it. */
+static void settle_card(mr_sim_params *params) {
+    params->card.upload_rate = (double)params->upload_rate;
+    params->card.download_rate = (double)params->download_rate;
+    params->card.memory_rate = (double)params->compute_rate;
+    params->card.launch_ns = (double)params->call_ns;
+    params->card.copy_engines = (int)params->copies;
+    params->card.kernels = (int)params->kernels;
+    params->card.memory_bytes = params->memory_bytes;
+}
+
+int mr_sim_parse(const char *text, mr_sim_params *params) {
+    int status = set_all(text, params, true);
+    status = status ? status : set_all(text, params, false);
+    if (!status && params->card.name[0])
+        settle_card(params);
+    return status;
 }

@@ -47,6 +47,33 @@ static int64_t cost_of(const sim_device *self, const sim_item *work) {
                               : p->call_ns + time_of(work->touched_bytes, p->compute_rate);
 }
 
+/* Which of the kernels that run side by side ends first; NULL: there is only one at a time, or the work is a copy. */
+static int64_t *free_lane(sim_device *self, const sim_item *work) {
+    int64_t lanes = self->params.kernels < SIM_LANES ? self->params.kernels : SIM_LANES;
+    int64_t *first = lanes > 1 && work->engine == MR_ENGINE_COMPUTE && !work->copied_bytes ? self->lane_ns : NULL;
+    for (int64_t i = 1; first && i < lanes; i++)
+        if (self->lane_ns[i] < *first)
+            first = &self->lane_ns[i];
+    return first;
+}
+
+/* A kernel among others: it is launched beside them, and its bytes wait for theirs. */
+static void share_compute(sim_device *self, sim_item *work, int64_t *lane, int64_t begin, int64_t cost) {
+    int64_t *busy = &self->free_ns[MR_ENGINE_COMPUTE], launch = self->params.call_ns;
+    work->begin_ns = begin < *lane ? *lane : begin;
+    int64_t moved = later(work->begin_ns, launch);
+    if (cost > launch) {
+        moved = later(moved < *busy ? *busy : moved, cost - launch);
+        *busy = moved;
+    }
+    work->due_ns = *lane = moved;
+}
+
+/* The engine that a piece of work keeps busy. */
+static mr_engine engine_of(const sim_device *self, const sim_item *work) {
+    return work->engine == MR_ENGINE_DOWNLOAD && self->params.copies == 1 ? MR_ENGINE_UPLOAD : work->engine;
+}
+
 /* Gives the work that has come to the head of its stream its time. In real time that may have passed when it is
  * looked at, and must not add up. */
 static void schedule(sim_device *self, sim_item *work, int64_t now_ns) {
@@ -54,14 +81,17 @@ static void schedule(sim_device *self, sim_item *work, int64_t now_ns) {
     int64_t begin = now_ns;
     if (self->timed && !p->manual)
         begin = work->submitted_ns > work->stream->at_ns ? work->submitted_ns : work->stream->at_ns;
-    if (self->timed && begin < self->free_ns[work->engine])
-        begin = self->free_ns[work->engine];
     int64_t cost = cost_of(self, work) + draw_delay(self);
     if (p->slow_after && ++self->begun_count >= p->slow_after && p->slow > 1)
         cost = cost > INT64_MAX / p->slow ? INT64_MAX : cost * p->slow;
-    work->begin_ns = begin;
-    work->due_ns = later(begin, cost);
-    self->free_ns[work->engine] = work->due_ns;
+    int64_t *lane = self->timed ? free_lane(self, work) : NULL;
+    if (lane) {
+        share_compute(self, work, lane, begin, cost);
+        return;
+    }
+    int64_t *busy = &self->free_ns[engine_of(self, work)];
+    work->begin_ns = self->timed && begin < *busy ? *busy : begin;
+    work->due_ns = *busy = later(work->begin_ns, cost);
 }
 
 /* When the head of a stream can be done; INT64_MAX: when something tells. */
