@@ -83,7 +83,7 @@ static int negotiate(mr_negotiation *n) {
     size_t output = 0, raw_at;
     n->outputs[0].set = mr_format_set_of(&vector);
     n->unread = n->offline;
-    mr_model_plan_memory(n, &((const options *)n->options)->device);
+    mr_model_plan_device(n, &((const options *)n->options)->device);
     if (n->offline)
         return MR_OK;
     int status = open_model(&s, n->options, NULL, &output);

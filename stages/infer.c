@@ -89,7 +89,7 @@ static int negotiate(mr_negotiation *n) {
     n->outputs[0].follows = 0;
     n->unread = n->offline;
     n->outputs[0].more_results |= n->offline;
-    mr_model_plan_memory(n, &((const options *)n->options)->device);
+    mr_model_plan_device(n, &((const options *)n->options)->device);
     if (n->offline)
         return MR_OK;
     int status = open_model(&s, n->options, NULL, n->inputs, n->input_count, n->batch, &c);

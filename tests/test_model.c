@@ -130,6 +130,14 @@ static void refused(int status, const char *format, const char *stage, const cha
 }
 #define REFUSED(status, format, stage, ...) refused(status, format, stage, (const char *const[]){__VA_ARGS__, NULL})
 
+/* In planning, where no device is needed for it. */
+static void graphs_need_known_sizes(void **state) {
+    (void)state;
+    NEED_MODELS();
+    REFUSED(MR_ERROR_CONFIG, "f32 3x8x6", "type: features, model: @/free-size.onnx, cuda_graph: true", "6:",
+            "cuda_graph needs outputs of known size, and free-size.onnx leaves it open; leave cuda_graph out");
+}
+
 static void files_that_are_no_networks(void **state) {
     (void)state;
     NEED_MODELS();
@@ -455,6 +463,7 @@ int main(void) {
         cmocka_unit_test(an_accelerator_changes_nothing),
         cmocka_unit_test(infer_adds_tensors_and_keeps_the_payload),
         cmocka_unit_test(inputs_are_joined_by_name),
+        cmocka_unit_test(graphs_need_known_sizes),
         cmocka_unit_test(files_that_are_no_networks),
         cmocka_unit_test(fields_in_disguise),
         cmocka_unit_test(weights_that_are_no_numbers),

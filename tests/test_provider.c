@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,18 @@
 
 #include "engine/base/memory.h"
 #include "engine/device/device.h"
+#include "engine/flow/pipeline.h"
+#include "stages/list.h"
 #include "stages/model/runtime.h"
 #include "tests/support/models.h"
+#include "tests/support/opened.h"
 
 /* ---- a runtime that doubles ------------------------------------------------------------------------------------ */
 
 enum { LENGTH = 4 };
-static atomic_int opened[2], closed, runs[2], batch_seen;
+static atomic_int sessions[2], closed, runs[2], batch_seen;
+static char run_by[64]; /* the threads of runs: their name, or "several" */
+static pthread_t runner;
 static bool strays; /* sessions are opened on the neighbour of the device that they are for */
 static mr_device *astray;
 
@@ -41,7 +47,7 @@ static int double_open(mr_model **model, const mr_model_params *params) {
     *model = made;
     if (params->brief)
         return MR_OK;
-    opened[params->device->index]++;
+    sessions[params->device->index]++;
     return mr_model_take_device(made, strays ? astray : params->device);
 }
 
@@ -63,8 +69,20 @@ static int double_all(void *arguments) {
     return MR_OK;
 }
 
+/* Called with the model's lock; all tests that look have one model. */
+static void note_runner(void) {
+    if (run_by[0] && !pthread_equal(runner, pthread_self())) {
+        snprintf(run_by, sizeof run_by, "several");
+        return;
+    }
+    if (!run_by[0])
+        pthread_getname_np(pthread_self(), run_by, sizeof run_by);
+    runner = pthread_self();
+}
+
 static int double_enqueue(const mr_binding *binding, void *const *inputs, void *const *outputs) {
     mr_stream *stream = binding->model->stream;
+    note_runner();
     const doubling_work work = {inputs[0], outputs[0], binding->input_shape[0].dims[0] * LENGTH};
     runs[stream->device->index]++;
     batch_seen = (int)binding->input_shape[0].dims[0];
@@ -74,6 +92,14 @@ static int double_enqueue(const mr_binding *binding, void *const *inputs, void *
 static const mr_model_runtime doubling = {
     .name = "doubling", .open = double_open, .close = double_close, .enqueue = double_enqueue};
 
+static const mr_plan_vertex *planned(const mr_pipeline *pipeline, const char *id) {
+    for (size_t v = 0; v < pipeline->plan->vertex_count; v++)
+        if (strcmp(pipeline->plan->vertices[v].id, id) == 0)
+            return &pipeline->plan->vertices[v];
+    fail_msg("no stage %s", id);
+    return NULL;
+}
+
 static float numbers[MODELS_FRAMES * LENGTH];
 
 static int run_doubled(const char *options, arrived *seen) {
@@ -81,7 +107,8 @@ static int run_doubled(const char *options, arrived *seen) {
     snprintf(stages, sizeof stages,
              "  features: {input: in, model: %s, %s}\n  sink: {type: callback, input: features}\n", __FILE__, options);
     *seen = (arrived){.look = look_at_payload, .gaps = true};
-    opened[0] = opened[1] = closed = runs[0] = runs[1] = 0;
+    sessions[0] = sessions[1] = closed = runs[0] = runs[1] = 0;
+    run_by[0] = 0;
     mr_model_use_runtime(&doubling);
     int status = models_run("f32 4", numbers, stages, seen);
     mr_model_use_runtime(NULL);
@@ -96,8 +123,8 @@ static void expect_doubled(const char *options, int on_first, int on_second) {
     for (size_t i = 0; i < seen.count; i++)
         assert_true(seen.values[i] == 2 * numbers[i]);
     assert_int_equal(mr_sim_misuses(), misuses);
-    assert_int_equal(opened[0], on_first);
-    assert_int_equal(opened[1], on_second);
+    assert_int_equal(sessions[0], on_first);
+    assert_int_equal(sessions[1], on_second);
     assert_int_equal(closed, on_first + on_second);
 }
 
@@ -122,6 +149,36 @@ static void each_device_of_a_list_has_a_session(void **state) {
     assert_true(runs[0] > 0 && runs[1] > 0);
     assert_int_equal(runs[0] + runs[1], MODELS_FRAMES);
     expect_doubled("device: ['sim:0', 'sim:1'], batch: {size: 2, timeout: 1ms}, normalize: none, pool: none", 1, 1);
+}
+
+/* ONNX Runtime keeps a CUDA graph, and what it was recorded with, for the thread that recorded it. */
+static void a_graph_is_run_by_one_thread(void **state) {
+    (void)state;
+    expect_doubled("cuda_graph: true, device: 'sim:0'", 1, 0);
+    assert_string_equal(run_by, "features");
+    expect_doubled("cuda_graph: true, device: 'sim:0', batch: {size: 2, timeout: 1ms}, in_flight: 8", 1, 0);
+    assert_string_equal(run_by, "features");
+}
+
+static void a_graph_has_one_entry_in_the_plan(void **state) {
+    (void)state;
+    for (int graph = 0; graph < 2; graph++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "version: 1\npipeline: p\nsources:\n  in: {type: push, format: f32 4}\nstages:\n"
+                 "  network: {type: infer, input: in, model: %s, device: 'sim:0'%s}\n"
+                 "  sink: {type: callback, input: network}\n",
+                 __FILE__, graph ? ", cuda_graph: true" : "");
+        const mr_pipeline_params params = {
+            .types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = 16};
+        mr_model_use_runtime(&doubling);
+        mr_pipeline *pipeline = opened(&params);
+        mr_model_use_runtime(NULL);
+        const mr_plan_vertex *network = planned(pipeline, "network");
+        assert_int_equal(network->entries, graph ? 1 : 16);
+        assert_int_equal(network->blocking, graph);
+        mr_pipeline_destroy(&pipeline);
+    }
 }
 
 /* The ledger is looked at by models_run. */
@@ -278,6 +335,8 @@ int main(void) {
         cmocka_unit_test(a_session_works_on_the_stages_device),
         cmocka_unit_test(short_batches_run_with_the_planned_shape),
         cmocka_unit_test(each_device_of_a_list_has_a_session),
+        cmocka_unit_test(a_graph_is_run_by_one_thread),
+        cmocka_unit_test(a_graph_has_one_entry_in_the_plan),
         cmocka_unit_test(a_device_that_fails_drops_what_it_has),
         cmocka_unit_test(a_session_on_another_device_is_caught),
         cmocka_unit_test(an_old_runtime_is_told_apart),

@@ -8,8 +8,10 @@ void mr_model_set_device_params(mr_model_params *params, const mr_model_device_o
     params->cuda_graph = options->cuda_graph;
 }
 
-/* TensorRT's weights are not in what is asked of it. */
-void mr_model_plan_memory(mr_negotiation *negotiation, const mr_model_device_options *options) {
+/* A stage that may block has one entry, on a thread that no other stage has. TensorRT's weights are not in what is asked of it. */
+void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options) {
     bool known = options->memory_bytes && options->provider != MR_PROVIDER_TENSORRT;
     negotiation->library_bytes = known ? options->memory_bytes : MR_BYTES_UNKNOWN;
+    if (options->cuda_graph)
+        negotiation->blocking = true;
 }

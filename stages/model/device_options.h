@@ -13,8 +13,9 @@ typedef struct mr_model_device_options {
 } mr_model_device_options;
 
 extern const char *const mr_model_providers[];
-/* Says in planning what the provider takes of a CUDA device. */
-void mr_model_plan_memory(mr_negotiation *negotiation, const mr_model_device_options *options);
+/* Says in planning what the provider takes of a CUDA device, and that a CUDA graph needs a thread of its own: the runtime
+ * keeps a graph, and the libraries' handles that it was recorded with, for the thread that recorded it. */
+void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
 
 /* For the table of a stage type whose options are a `type` with such a `member`. */
@@ -31,6 +32,7 @@ void mr_model_set_device_params(mr_model_params *params, const mr_model_device_o
          .fallback = "false",                                                                                        \
          .help = "on CUDA devices, record the network's kernels once and launch them as one: a gain where many short " \
                  "ones follow each other, as with batches of one. It costs a copy of inputs and outputs within the " \
-                 "device, the first runs take longer, and the worker waits for each run"}
+                 "device, the first runs take longer, and the stage has one thread of its own, for all its devices, " \
+                 "which waits for each run. Inputs and outputs must be of known size"}
 
 #endif

@@ -377,10 +377,6 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
     ort_value *in[MR_MODEL_MAX_TENSORS] = {0}, *out[MR_MODEL_MAX_TENSORS] = {0};
     const char *names[MR_MODEL_MAX_TENSORS];
     int status = m->session ? MR_OK : load_to_try(m);
-    if (m->device.graph)
-        status = mr_fail(MR_ERROR_CONFIG,
-                         "cuda_graph needs outputs of known size, and %s leaves it open; leave cuda_graph out",
-                         m->base.file);
     for (size_t i = 0; i < m->base.input_count && !status; i++)
         status = mr_ort_wrap(m, m->ort->memory, false, i, &binding->input_shape[i], inputs[i], &in[i]);
     for (size_t i = 0; i < binding->output_count; i++) {

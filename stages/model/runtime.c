@@ -15,7 +15,10 @@ void mr_model_use_runtime(const mr_model_runtime *runtime) {
 }
 
 int mr_model_open(mr_model **model, const mr_model_params *params) {
-    return in_use->open(model, params);
+    int status = in_use->open(model, params);
+    if (!status)
+        (*model)->cuda_graph = params->cuda_graph;
+    return status;
 }
 
 int mr_model_check(const mr_model_params *params, const char *device) {
@@ -171,6 +174,9 @@ int mr_model_bind(mr_model *model, mr_binding *binding, const mr_shape *inputs, 
         binding->output[i] = outputs[i];
         known &= fill_batch(model, &model->outputs[outputs[i]], batch, &binding->output_shape[i]);
     }
+    if (!known && model->cuda_graph)
+        return mr_fail(MR_ERROR_CONFIG,
+                       "cuda_graph needs outputs of known size, and %s leaves it open; leave cuda_graph out", model->file);
     int status = known ? MR_OK : measure(binding);
     for (size_t i = 0; i < output_count && !status; i++)
         if (!mr_shape_count(&binding->output_shape[i]))

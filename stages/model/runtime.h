@@ -64,6 +64,7 @@ typedef struct mr_model {
     const mr_model_runtime *runtime;
     char *path;
     const char *file; /* the last part of path, for messages */
+    bool cuda_graph;  /* as asked for: all shapes must be known */
     mr_stream *stream; /* where runs are enqueued; NULL: they are work on the host */
     pthread_mutex_t lock; /* of stream */
     size_t input_count, output_count;
