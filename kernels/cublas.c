@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/log.h"
+#include "engine/base/nvidia.h"
 #include "millrace/status.h"
 
 /* Values of cublas_api.h. */
@@ -45,19 +47,34 @@ static bool take_functions(void *library) {
 }
 
 /* The library stays open: its handles cannot be destroyed in a process that ends with a failed device. */
+static bool take(void *library) {
+    Dl_info about;
+    if (!library)
+        return false;
+    found = take_functions(library);
+    if (!found)
+        dlclose(library);
+    else if (dladdr(*(void **)&cublas.sgemm, &about) && about.dli_fname)
+        mr_log(MR_LOG_INFO, "cuBLAS from %s", about.dli_fname);
+    return found;
+}
+
+static bool take_named(const char *version) {
+    char name[MR_LIBRARY_NAME];
+    snprintf(name, sizeof name, "%s", version);
+    return take(dlopen(name, RTLD_NOW | RTLD_LOCAL)) || take(mr_nvidia_load(NULL, name));
+}
+
 static void look(void) {
     const char *given = getenv("MILLRACE_CUBLAS");
-    const char *const names[] = {given && *given ? given : "libcublas.so.13", "libcublas.so.12"};
-    for (size_t i = 0; i < (given && *given ? 1 : 2) && !found; i++) {
-        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        found = library && take_functions(library);
-        if (library && !found)
-            dlclose(library);
-    }
+    if (given && *given)
+        take(dlopen(given, RTLD_NOW | RTLD_LOCAL));
+    else if (!take_named("libcublas.so.13"))
+        take_named("libcublas.so.12");
     if (!found)
         mr_log(MR_LOG_WARNING,
-               "cuBLAS was not found (%s), so matrices are multiplied by a plain kernel; put its directory "
-               "into LD_LIBRARY_PATH, or its path into MILLRACE_CUBLAS",
+               "cuBLAS was not found (%s), so matrices are multiplied by a plain kernel; pip install nvidia-cublas, or put "
+               "its path into MILLRACE_CUBLAS",
                given && *given ? given : "libcublas.so.13, .12");
 }
 
@@ -83,11 +100,12 @@ static int handle_of(int device, handle *its) {
 }
 
 /* cuBLAS has columns where we have rows: dst transposed = weights times src transposed, each read as columns. */
-static int multiply(handle its, const mr_linear_work *work, float keep, void *workspace, void *stream) {
+static int multiply(handle its, const mr_linear_work *work, float keep, void *workspace,
+                    size_t workspace_bytes, void *stream) {
     const float one = 1.0f;
     int error = cublas.set_stream(its, stream);
     if (error == SUCCESS)
-        error = cublas.set_workspace(its, workspace, MR_CUBLAS_WORKSPACE_BYTES);
+        error = cublas.set_workspace(its, workspace, workspace_bytes);
     if (error == SUCCESS)
         error = cublas.sgemm(its, TRANSPOSE, NO_TRANSPOSE, work->outputs, work->batch, work->inputs, &one,
                              work->weights, (int)work->weight_stride, work->src, (int)work->src_stride, &keep,
@@ -95,10 +113,12 @@ static int multiply(handle its, const mr_linear_work *work, float keep, void *wo
     return error;
 }
 
-int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *workspace, void *stream) {
+int mr_cublas_linear(const mr_linear_work *work, float keep, int device, void *workspace, size_t workspace_bytes,
+                     void *stream) {
     handle its = NULL;
     pthread_mutex_lock(&lock);
-    int status = handle_of(device, &its), error = status ? SUCCESS : multiply(its, work, keep, workspace, stream);
+    int status = handle_of(device, &its);
+    int error = status ? SUCCESS : multiply(its, work, keep, workspace, workspace_bytes, stream);
     pthread_mutex_unlock(&lock);
     if (!status && error != SUCCESS)
         status = mr_fail(MR_ERROR_DEVICE, "cuda:%d: cuBLAS cannot multiply %d x %d by %d: its error %d", device,

@@ -54,7 +54,7 @@ RUN(linear)
 typedef struct linear_launch {
     mr_linear_work work;
     void *workspace;
-    size_t device;
+    size_t workspace_bytes, device;
 } linear_launch;
 
 static int launch_linear(const void *arguments, void *handle) {
@@ -63,7 +63,8 @@ static int launch_linear(const void *arguments, void *handle) {
         return mr_kernels_cuda.linear(&a->work, handle);
     int status = a->work.bias ? mr_kernels_cuda.bias(&a->work, handle) : MR_OK;
     return status ? status
-                  : mr_cublas_linear(&a->work, a->work.bias ? 1.0f : 0.0f, (int)a->device, a->workspace, handle);
+                  : mr_cublas_linear(&a->work, a->work.bias ? 1.0f : 0.0f, (int)a->device, a->workspace,
+                                     a->workspace_bytes, handle);
 }
 
 int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work) {
@@ -71,6 +72,7 @@ int mr_linear_enqueue(mr_stream *stream, const mr_linear_work *work) {
         return mr_stream_submit(stream, run_linear, work, sizeof *work);
     linear_launch a = {.work = *work, .device = (size_t)stream->device->index};
     bool found = mr_cublas_found();
-    int status = found ? mr_cuda_scratch(stream, MR_CUBLAS_WORKSPACE_BYTES, &a.workspace) : MR_OK;
+    a.workspace_bytes = found ? mr_cublas_workspace_bytes(mr_cuda_about(stream->device).capability) : 0;
+    int status = found ? mr_cuda_scratch(stream, a.workspace_bytes, &a.workspace) : MR_OK;
     return status ? status : mr_cuda_launch(stream, launch_linear, &a, sizeof a, found && work->bias ? 2 : 1);
 }

@@ -10,6 +10,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+#ifdef MILLRACE_CUDA_HOST
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#endif
+
 #include "engine/device/cuda.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
@@ -360,6 +365,33 @@ static void linear_layers_on_a_device(void **state) {
     on_device_close(&d);
 }
 
+#ifdef MILLRACE_CUDA_HOST
+/* As NVIDIA advises. */
+static void cublas_works_in_as_much_as_the_device_should_have(void **state) {
+    (void)state;
+    static const struct {
+        int capability;
+        size_t bytes;
+    } cases[] = {{75, 4 << 20}, {89, 4 << 20}, {90, 32 << 20}, {100, 32 << 20}};
+    void *library = dlopen(getenv("MILLRACE_CUBLAS"), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    size_t (*workspace)(void) = NULL;
+    *(void **)&workspace = dlsym(library, "cublas_host_workspace");
+    assert_non_null(workspace);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        on_device d = {0};
+        mr_host_be(cases[i].capability, CUDART_VERSION);
+        assert_true(on_device_open(&d, "cuda:0"));
+        assert_int_equal(mr_cuda_about(d.device).capability, cases[i].capability);
+        check_linear_on(&d, 10, 37, 1, false, false);
+        assert_int_equal(workspace(), cases[i].bytes);
+        on_device_close(&d);
+    }
+    mr_host_be(90, CUDART_VERSION);
+    dlclose(library);
+}
+#endif
+
 static void scratch_grows_and_is_kept(void **state) {
     (void)state;
     void *small = mr_scratch(100);
@@ -385,6 +417,9 @@ int main(void) {
         cmocka_unit_test(variants_of_sums_are_equal),
         cmocka_unit_test(work_on_a_stream),
         cmocka_unit_test(scratch_grows_and_is_kept),
+#ifdef MILLRACE_CUDA_HOST
+        cmocka_unit_test(cublas_works_in_as_much_as_the_device_should_have),
+#endif
         {"vectors on sim:0", vectors_on_a_device, NULL, NULL, "sim:0"},
         {"vectors on " ON_CUDA, vectors_on_a_device, NULL, NULL, "cuda:0"},
         {"means on sim:0", means_on_a_device, NULL, NULL, "sim:0"},

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,9 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/nvidia.h"
 #include "engine/device/device.h"
 #include "engine/flow/pipeline.h"
+#include "kernels/cublas.h"
 #include "stages/list.h"
 #include "stages/model/runtime.h"
 #include "tests/support/models.h"
@@ -308,6 +313,79 @@ static void libraries_that_pip_installed_are_found(void **state) {
                    LIST("needs libcublas.so.78"));
 }
 
+/* ---- where pip puts libraries ------------------------------------------------------------------------------------ */
+
+/* What of a child of its own with that environment is found; "" for nothing. */
+static void found_in_child(const char *name, const char *value, const char *library, char *path, size_t bytes) {
+    int ends[2], outcome = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char found[PATH_MAX];
+        unsetenv("MILLRACE_ONNXRUNTIME");
+        unsetenv("VIRTUAL_ENV");
+        setenv("HOME", "/nonexistent", 1);
+        setenv(name, value, 1);
+        bool there = mr_nvidia_find(NULL, library, found);
+        _exit(there != (found[0] != 0) || write(ends[1], found, strlen(found)) < 0);
+    }
+    close(ends[1]);
+    ssize_t length = read(ends[0], path, bytes - 1);
+    path[length > 0 ? length : 0] = 0;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &outcome, 0), child);
+    assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+}
+
+static void packages_are_found_in_python_environments(void **state) {
+    (void)state;
+    static const struct {
+        const char *variable, *value, *library; /* below home */
+    } cases[] = {
+        {"VIRTUAL_ENV", "env", "env/lib/python3.99/site-packages/nvidia/cu13/lib/libmillrace-none.so.1"},
+        {"HOME", "user", "user/.local/lib/python3.99/site-packages/nvidia/cublas/lib/libmillrace-none.so.1"},
+        {"MILLRACE_ONNXRUNTIME", "site/onnxruntime/capi/libonnxruntime.so.1", "site/tensorrt_libs/libmillrace-none.so.1"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char value[512], expected[512], path[PATH_MAX];
+        snprintf(value, sizeof value, "%s/%s", home, cases[i].value);
+        snprintf(expected, sizeof expected, "%s/%s", home, cases[i].library);
+        found_in_child(cases[i].variable, value, "libmillrace-none.so.1", path, sizeof path);
+        assert_string_equal(path, "");
+        put(cases[i].library, FAKE_COMPANION);
+        found_in_child(cases[i].variable, value, "libmillrace-none.so.*", path, sizeof path);
+        assert_string_equal(path, expected);
+    }
+}
+
+static char heard[1024];
+
+static void hear(void *context, mr_log_level level, const char *line) {
+    (void)context, (void)level;
+    snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
+}
+
+/* Where the loader has it itself, that one is taken. */
+static void cublas_is_found_where_pip_puts_it(void **state) {
+    (void)state;
+    char value[512];
+    put("blas/lib/python3.99/site-packages/nvidia/cu13/lib/libcublas.so.13", FAKE_CUBLAS);
+    void *own = dlopen("libcublas.so.13", RTLD_LAZY);
+    if (own)
+        dlclose(own);
+    snprintf(value, sizeof value, "%s/blas", home);
+    setenv("VIRTUAL_ENV", value, 1);
+    mr_log_level before = mr_log_get_level();
+    mr_log_set_level(MR_LOG_INFO);
+    mr_log_to(hear, NULL);
+    bool found = mr_cublas_found();
+    mr_log_to(NULL, NULL);
+    mr_log_set_level(before);
+    unsetenv("VIRTUAL_ENV");
+    assert_true(found);
+    assert_non_null(strstr(heard, own ? "cuBLAS from " : value));
+}
+
 static void the_provider_must_suit_the_device(void **state) {
     (void)state;
     static const struct {
@@ -344,6 +422,8 @@ int main(void) {
         cmocka_unit_test(missing_libraries_are_named_with_their_remedy),
         cmocka_unit_test(another_version_is_named),
         cmocka_unit_test(libraries_that_pip_installed_are_found),
+        cmocka_unit_test(packages_are_found_in_python_environments),
+        cmocka_unit_test(cublas_is_found_where_pip_puts_it),
         cmocka_unit_test(the_provider_must_suit_the_device),
     };
     return cmocka_run_group_tests(tests, make_home, NULL);

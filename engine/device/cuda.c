@@ -205,18 +205,25 @@ static int check_code(int index, const struct cudaDeviceProp *about) {
                    about->major, about->minor);
 }
 
-int mr_cuda_probe(int index, uint64_t *memory_bytes) {
-    struct cudaDeviceProp about;
-    *memory_bytes = 0;
+static int ask(int index, struct cudaDeviceProp *about) {
     int status = find_device(index);
     if (status)
         return status;
-    cudaError_t error = cudaGetDeviceProperties(&about, index);
+    cudaError_t error = cudaGetDeviceProperties(about, index);
     cudaGetLastError();
-    if (error)
-        return mr_fail(MR_ERROR_DEVICE, "cuda:%d: cannot be asked what it is: %s", index, cudaGetErrorString(error));
+    return error ? mr_fail(MR_ERROR_DEVICE, "cuda:%d: cannot be asked what it is: %s", index, cudaGetErrorString(error))
+                 : check_code(index, about);
+}
+
+int mr_cuda_probe(int index, uint64_t *memory_bytes) {
+    struct cudaDeviceProp about = {0};
+    int status = ask(index, &about);
     *memory_bytes = about.totalGlobalMem;
-    return check_code(index, &about);
+    return status;
+}
+
+mr_cuda_facts mr_cuda_about(const mr_device *device) {
+    return ((const cuda_device *)device)->facts;
 }
 
 /* Graphs do what launches do, so this is for comparing the two, and for tools that want to see launches. */
@@ -226,9 +233,9 @@ static bool wants_graphs(void) {
 }
 
 int mr_cuda_create(mr_device **device, int index) {
-    uint64_t memory_bytes;
+    struct cudaDeviceProp about = {0};
     *device = NULL;
-    int status = mr_cuda_probe(index, &memory_bytes);
+    int status = ask(index, &about);
     if (status)
         return status;
     cuda_device *made = mr_calloc(1, sizeof *made);
@@ -236,6 +243,8 @@ int mr_cuda_create(mr_device **device, int index) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for cuda:%d", index);
     made->device = (mr_device){.type = &cuda_type, .index = index};
     snprintf(made->device.name, sizeof made->device.name, "cuda:%d", index);
+    made->facts.capability = 10 * about.major + about.minor;
+    snprintf(made->facts.model, sizeof made->facts.model, "%.63s", about.name);
     made->graphs = wants_graphs();
     made->timeline = (mr_cuda_timeline){.lock = &made->lock, .device = &made->device};
     pthread_mutex_init(&made->lock, NULL);

@@ -11,6 +11,13 @@ static inline bool mr_stream_is_cuda(const mr_stream *stream) {
     return stream->device->type->kind == MR_DEVICE_CUDA;
 }
 
+/* What a CUDA device is; all zero in a build without CUDA. */
+typedef struct mr_cuda_facts {
+    int capability; /* 90: compute capability 9.0 */
+    char model[64]; /* as its maker calls it */
+} mr_cuda_facts;
+mr_cuda_facts mr_cuda_about(const mr_device *device);
+
 /* Launches on `handle`, a cudaStream_t of the thread's current device, what follows from the arguments and from nothing
  * else, so that what was recorded once can be launched again for the same arguments: kernels, memsets and copies within
  * the device, nothing that waits or allocates. Returns 0 or a negative mr_status. */

@@ -57,6 +57,7 @@ typedef struct cuda_record {
 
 typedef struct cuda_device {
     mr_device device;
+    mr_cuda_facts facts;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;

@@ -1,16 +1,15 @@
 /* Finding and opening ONNX Runtime's library. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <glob.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/nvidia.h"
 #include "millrace/status.h"
 #include "stages/model/ort_api.h"
 
@@ -30,27 +29,10 @@ static void log_line(void *context, int severity, const char *category, const ch
     mr_log(MR_LOG_DEBUG, "onnxruntime: %s", message);
 }
 
-/* The library of the Python environment beside the running program; an empty text where there is none. */
-static void find_beside_program(char *path, size_t bytes) {
-    char pattern[PATH_MAX + 96];
-    ssize_t length = readlink("/proc/self/exe", pattern, PATH_MAX);
-    path[0] = 0;
-    if (length <= 0 || length == PATH_MAX)
-        return;
-    pattern[length] = 0;
-    char *slash = strrchr(pattern, '/');
-    snprintf(slash + 1, sizeof pattern - (size_t)(slash + 1 - pattern),
-             "venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so*");
-    glob_t found;
-    if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc)
-        snprintf(path, bytes, "%s", found.gl_pathv[0]);
-    globfree(&found);
-}
-
 static void *open_any(const char *path, char *used, size_t bytes) {
     const char *environment = getenv("MILLRACE_ONNXRUNTIME");
     char beside[PATH_MAX];
-    find_beside_program(beside, sizeof beside);
+    mr_site_find("onnxruntime/capi/libonnxruntime.so*", beside);
     if (!path && environment && environment[0])
         path = environment;
     const char *const candidates[] = {path ? path : beside, "libonnxruntime.so.1", "libonnxruntime.so"};

@@ -1,24 +1,17 @@
 #include "stages/model/ort_provider.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
+#include "engine/base/nvidia.h"
 #include "engine/device/cuda.h"
 #include "millrace/status.h"
 
-enum { MOST_LIBRARIES = 64, MOST_DEPTH = 8, NAME_BYTES = 128 };
-
-/* The folders beside the loader's, relative to that of the runtime: pip puts each of NVIDIA's packages into one. */
-static const struct {
-    bool beside;
-    const char *path;
-} folders[] = {{true, "/../../nvidia/*/lib"}, {true, "/../../tensorrt_libs"}, {false, "/usr/local/cuda/lib64"}};
+enum { MOST_LIBRARIES = 64, NAME_BYTES = MR_LIBRARY_NAME };
 
 const char *mr_ort_provider_name(mr_provider provider) {
     static const char *const names[] = {"auto", "cpu", "cuda", "tensorrt"};
@@ -27,47 +20,24 @@ const char *mr_ort_provider_name(mr_provider provider) {
 
 /* ---- libraries ------------------------------------------------------------------------------------------------- */
 
-/* The folder that the runtime was loaded from. */
-static void find_folder(const ort_runtime *runtime, char *folder) {
+typedef struct ort_places {
+    char folder[PATH_MAX];   /* that the runtime was loaded from */
+    char site[PATH_MAX + 8]; /* where its Python environment has all packages */
+} ort_places;
+
+static void find_places(const ort_runtime *runtime, ort_places *at) {
     Dl_info told;
     const char *path = runtime->path;
     void *function;
     memcpy(&function, &runtime->api.create_env, sizeof function);
     if (dladdr(function, &told) && told.dli_fname)
         path = told.dli_fname;
-    if (!realpath(path, folder))
-        snprintf(folder, PATH_MAX, "%s", path);
-    char *slash = strrchr(folder, '/');
+    if (!realpath(path, at->folder))
+        snprintf(at->folder, sizeof at->folder, "%s", path);
+    char *slash = strrchr(at->folder, '/');
     if (slash)
         *slash = 0;
-}
-
-/* The first file of that name, or pattern, in one of the folders; false, and an empty text, where there is none. */
-static bool find_beside(const char *folder, const char *name, char *found) {
-    found[0] = 0;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && !found[0]; i++) {
-        char where[PATH_MAX + 64], pattern[PATH_MAX + 64 + NAME_BYTES];
-        snprintf(where, sizeof where, "%s%s", folders[i].beside ? folder : "", folders[i].path);
-        snprintf(pattern, sizeof pattern, "%s/%s", where, name);
-        glob_t matches;
-        if (glob(pattern, 0, NULL, &matches) == 0 && matches.gl_pathc)
-            snprintf(found, PATH_MAX, "%s", matches.gl_pathv[0]);
-        globfree(&matches);
-    }
-    return found[0] != 0;
-}
-
-/* Whose name a failure to load begins with: "libcublas.so.13: cannot open shared object file", behind other words. */
-static bool find_missing(const char *words, char *name) {
-    const char *end = strstr(words, ": cannot open shared object file");
-    const char *start = end;
-    while (start && start > words && !strchr(" \t:", start[-1]))
-        start--;
-    if (!end || end == start || (size_t)(end - start) >= NAME_BYTES)
-        return false;
-    memcpy(name, start, (size_t)(end - start));
-    name[end - start] = 0;
-    return true;
+    snprintf(at->site, sizeof at->site, "%s/../..", at->folder);
 }
 
 static const char *remedy(const char *library) {
@@ -89,37 +59,18 @@ static void any_version(const char *name, char *pattern) {
     snprintf(pattern, NAME_BYTES, "%.*s.[0-9]*", suffix ? (int)(suffix - name + 3) : (int)strlen(name), name);
 }
 
-/* Loads a library from beside the runtime, and what it needs in its turn. It stays, as the provider does, and whoever
- * needs it finds it by its name. Where something is missing, `name` is then what. */
-static bool load_beside(const char *folder, char *name, int depth) {
-    char path[PATH_MAX], needed[NAME_BYTES], before[NAME_BYTES] = "";
-    if (depth == MOST_DEPTH || !find_beside(folder, name, path))
-        return false;
-    while (!dlopen(path, RTLD_LAZY | RTLD_GLOBAL)) {
-        if (!find_missing(dlerror(), needed) || strcmp(needed, before) == 0)
-            return false;
-        if (!load_beside(folder, needed, depth + 1)) {
-            memcpy(name, needed, sizeof needed);
-            return false;
-        }
-        memcpy(before, needed, sizeof needed);
-    }
-    mr_log(MR_LOG_DEBUG, "ONNX Runtime's provider takes %s", path);
-    return true;
-}
-
-static int refuse_missing(const char *folder, mr_provider provider, const char *name) {
+static int refuse_missing(const ort_places *at, mr_provider provider, const char *name) {
     const char *called = mr_ort_provider_name(provider);
     char other[PATH_MAX], pattern[NAME_BYTES];
-    if (find_beside(folder, name, other))
+    if (mr_nvidia_find(at->site, name, other))
         return mr_fail(MR_ERROR_UNAVAILABLE, "ONNX Runtime's provider %s needs %s, and %s cannot be loaded", called,
                        name, other);
     any_version(name, pattern);
-    bool has_other = find_beside(folder, pattern, other);
+    bool has_other = mr_nvidia_find(at->site, pattern, other);
     return mr_fail(MR_ERROR_UNAVAILABLE,
                    "ONNX Runtime's provider %s (libonnxruntime_providers_%s.so in %s) needs %s, which is neither on the "
                    "loader's path, nor in ../../nvidia/*/lib from there, nor in /usr/local/cuda/lib64%s%s%s; %s",
-                   called, called, folder, name, has_other ? " (" : "", other,
+                   called, called, at->folder, name, has_other ? " (" : "", other,
                    has_other ? " is of another version)" : "", remedy(name));
 }
 
@@ -170,24 +121,24 @@ static int try_to_load(const ort_runtime *runtime, mr_provider provider) {
 
 /* cuDNN is opened by the provider itself, when it is first needed: too late to tell. A provider that is linked with an
  * older one has loaded that by now. */
-static int load_cudnn(const char *folder, mr_provider provider) {
+static int load_cudnn(const ort_places *at, mr_provider provider) {
     char name[NAME_BYTES] = "libcudnn.so.9";
     if (dlopen("libcudnn.so.8", RTLD_LAZY | RTLD_NOLOAD) || dlopen(name, RTLD_LAZY | RTLD_GLOBAL) ||
-        load_beside(folder, name, 0))
+        mr_nvidia_load(at->site, name))
         return MR_OK;
-    return refuse_missing(folder, provider, name);
+    return refuse_missing(at, provider, name);
 }
 
 /* Each try names one more library that is missing. */
-static int load_provider(const ort_runtime *runtime, const char *folder, mr_provider provider) {
+static int load_provider(const ort_runtime *runtime, const ort_places *at, mr_provider provider) {
     char name[NAME_BYTES], before[NAME_BYTES] = "";
     for (int tries = 0; tries < MOST_LIBRARIES; tries++) {
         if (try_to_load(runtime, provider) == MR_OK)
             return MR_OK;
-        if (!find_missing(mr_message(), name))
+        if (!mr_nvidia_missing(mr_message(), name))
             break;
-        if (strcmp(name, before) == 0 || !load_beside(folder, name, 0))
-            return refuse_missing(folder, provider, name);
+        if (strcmp(name, before) == 0 || !mr_nvidia_load(at->site, name))
+            return refuse_missing(at, provider, name);
         memcpy(before, name, sizeof name);
     }
     return mr_fail(MR_ERROR_UNAVAILABLE, "ONNX Runtime's provider %s cannot be loaded: %s",
@@ -195,18 +146,18 @@ static int load_provider(const ort_runtime *runtime, const char *folder, mr_prov
 }
 
 int mr_ort_provider_load(const ort_runtime *runtime, mr_provider provider) {
-    char folder[PATH_MAX];
+    ort_places at;
     if (provider != MR_PROVIDER_CUDA && provider != MR_PROVIDER_TENSORRT)
         return MR_OK;
-    find_folder(runtime, folder);
+    find_places(runtime, &at);
     int status = check_built_in(runtime, provider);
     if (status)
         return status;
     /* TensorRT has no other way to be told that f32 is meant. Whoever wants TF32 sets it to 1. */
     if (provider == MR_PROVIDER_TENSORRT)
         setenv("NVIDIA_TF32_OVERRIDE", "0", 0);
-    status = load_provider(runtime, folder, provider);
-    return status ? status : load_cudnn(folder, provider);
+    status = load_provider(runtime, &at, provider);
+    return status ? status : load_cudnn(&at, provider);
 }
 
 /* ---- options of a session -------------------------------------------------------------------------------------- */
