@@ -1,11 +1,11 @@
 /* What the stages that speak ZeroMQ to programs of others share: where a socket is and who may use it.
  *
- * Only transport/zmq_socket.h opens sockets, and so only the safe way. They are used by the stage's own thread, which
+ * Only transport/zmq/socket.h opens sockets, and so only the safe way. They are used by the stage's own thread, which
  * waits in short turns, so that a run that is being stopped never waits for a peer. */
 #ifndef MILLRACE_STAGES_ZMQ_LINK_H
 #define MILLRACE_STAGES_ZMQ_LINK_H
 
-#include "engine/transport/zmq_socket.h"
+#include "engine/transport/zmq/socket.h"
 #include "millrace/stage.h"
 
 typedef struct mr_zmq_link {

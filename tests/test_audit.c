@@ -21,7 +21,7 @@
 
 #include "engine/base/log.h"
 #include "engine/observe/audit.h"
-#include "engine/transport/zmq_socket.h"
+#include "engine/transport/zmq/socket.h"
 #include "millrace/status.h"
 
 typedef struct fixture {

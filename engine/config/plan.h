@@ -46,7 +46,7 @@
 #include <stdint.h>
 
 #include "engine/config/spec.h"
-#include "engine/transport/cut.h"
+#include "engine/transport/cut/cut.h"
 #include "millrace/stage.h"
 
 /* One arrow of the graph: from an output port of one vertex to an input port of another. */

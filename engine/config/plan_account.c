@@ -101,7 +101,7 @@ enum { MESSAGE_BYTES = 1024 };
 
 /* What libzmq holds of a cut beside pools. At the giving end it is what was sent and is not settled, of all takers
  * together: one window, whose payload is copied where it is compressed or not in one piece. Payload in shared memory
- * does not come there. At the taking end it is what was granted to each giving process (transport/cut_in.c: credit for
+ * does not come there. At the taking end it is what was granted to each giving process (transport/cut/cut_in.c: credit for
  * MR_CUT_CREDIT windows) beyond the window that the pool of the cut's end has. A peer's message of which an end never
  * comes is not in this, see README. */
 static void put_queues(account *to, const mr_plan_cut *entry) {

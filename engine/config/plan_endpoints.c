@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "engine/config/plan_builder.h"
-#include "engine/transport/zmq_place.h"
+#include "engine/transport/zmq/place.h"
 #include "millrace/status.h"
 
 enum { LAST_PORT = 65535 };

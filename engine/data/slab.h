@@ -1,5 +1,5 @@
 /* Slabs: what pools of kind MR_MEMORY_SHARED are made of. A slab is a memfd with slots of one size that this
- * process writes and others may map for reading (engine/transport/shm.h).
+ * process writes and others may map for reading (engine/transport/shm/shm.h).
  *
  * The file begins with one generation a slot, 64 bits each, which rises whenever the slot is about to be filled
  * anew; slots follow, 64-byte aligned. Its size never changes and nobody else can write to it: the seals say so,

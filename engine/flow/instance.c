@@ -9,7 +9,7 @@
 #include "engine/flow/graph.h"
 #include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
-#include "engine/transport/cut_stages.h"
+#include "engine/transport/cut/cut_stages.h"
 
 /* A task that has used so much time goes behind the others, so that the stage it feeds runs while data are in the
  * cache. */

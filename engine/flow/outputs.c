@@ -7,7 +7,7 @@
 #include "engine/flow/instance.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
-#include "engine/transport/cut_stages.h"
+#include "engine/transport/cut/cut_stages.h"
 
 /* ---- filling a slot -------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/config/option.h"
-#include "engine/transport/cut.h"
+#include "engine/transport/cut/cut.h"
 
 /* ---- what cannot be continued ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Whether the run begins with this process or goes on: what mr_stage_run_state answers.
  *
- * A run goes on where there was a checkpoint, or where a node before this one says so (engine/transport/session.h). Each
+ * A run goes on where there was a checkpoint, or where a node before this one says so (engine/transport/session/session.h). Each
  * cut in tells what it has heard; every vertex goes by the cuts in that its frames come through. Any thread. */
 #ifndef MILLRACE_FLOW_RUN_STATE_H
 #define MILLRACE_FLOW_RUN_STATE_H

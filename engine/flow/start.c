@@ -16,7 +16,7 @@
 #include "engine/flow/resume.h"
 #include "engine/flow/tracing.h"
 #include "engine/flow/turns.h"
-#include "engine/transport/cut_stages.h"
+#include "engine/transport/cut/cut_stages.h"
 
 /* In the order in which they come. */
 typedef enum turn { AT_ONCE, IN_ORDER, LATE_SOURCES, SINKS } turn;

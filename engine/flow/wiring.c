@@ -4,7 +4,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/flow/graph.h"
-#include "engine/transport/cut.h"
+#include "engine/transport/cut/cut.h"
 
 static bool is_per_source(const mr_plan_vertex *vertex) {
     return !vertex->is_source && vertex->entry == MR_ENTRY_PER_SOURCE;

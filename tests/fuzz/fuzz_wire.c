@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "engine/transport/wire.h"
+#include "engine/transport/wire/wire.h"
 #include "millrace/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/transport/wire.h"
+#include "engine/transport/wire/wire.h"
 #include "millrace/status.h"
 
 enum { NOW = 1000 };

@@ -4,7 +4,7 @@
 #define MILLRACE_TESTS_CUT_ENDS_H
 
 #include "engine/data/pool.h"
-#include "engine/transport/cut_share.h"
+#include "engine/transport/cut/cut_share.h"
 
 enum { CUT_ENDS_WIDTH = 128, CUT_ENDS_HEIGHT = 96, CUT_ENDS_SLOTS = 3, CUT_ENDS_SESSION = 7 };
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "engine/transport/session.h"
+#include "engine/transport/session/session.h"
 #include "tests/support/cut_world.h"
 
 enum { SOURCES = 2, FRAMES = 24, WORKERS = 3, QUEUE = 192, BATCH = 4, ITEMS = 8, RANGES = 300, STEPS_TO_HEAL = 6000 };

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_TESTS_SESSION_PAIR_H
 #define MILLRACE_TESTS_SESSION_PAIR_H
 
-#include "engine/transport/session.h"
+#include "engine/transport/session/session.h"
 
 #define S INT64_C(1000000000) /* a second, in nanoseconds */
 

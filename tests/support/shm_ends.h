@@ -4,7 +4,7 @@
 #define MILLRACE_TESTS_SHM_ENDS_H
 
 #include "engine/data/pool.h"
-#include "engine/transport/shm.h"
+#include "engine/transport/shm/shm.h"
 
 enum { SHM_ENDS_SLOTS = 4, SHM_ENDS_BYTES = 100000 }; /* of the pool, and of each buffer */
 

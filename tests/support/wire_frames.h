@@ -2,7 +2,7 @@
 #ifndef MILLRACE_TESTS_WIRE_FRAMES_H
 #define MILLRACE_TESTS_WIRE_FRAMES_H
 
-#include "engine/transport/wire.h"
+#include "engine/transport/wire/wire.h"
 
 enum { NOW = 5000000, LATER = 7000000 };
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "engine/transport/session.h"
-#include "engine/transport/wire.h"
+#include "engine/transport/session/session.h"
+#include "engine/transport/wire/wire.h"
 #include "millrace/status.h"
 
 enum { WINDOW = 1024, BATCH = 64, FLOATS = 256 };

@@ -26,7 +26,7 @@
 #include "engine/base/thread.h"
 #include "engine/data/pool.h"
 #include "engine/device/device.h"
-#include "engine/transport/shm.h"
+#include "engine/transport/shm/shm.h"
 #include "millrace/status.h"
 
 enum { SLOTS = 16, WARM = 64, CREDIT = 8 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/print.h"
-#include "engine/transport/keys.h"
+#include "engine/transport/zmq/keys.h"
 #include "tools/millrace/command.h"
 
 enum { OUTPUT = 256 };

@@ -1,7 +1,7 @@
 /* What the tables and the JSON of `millrace plan` both tell of a plan. */
 
 #include "engine/config/option.h"
-#include "engine/transport/zmq_socket.h"
+#include "engine/transport/zmq/socket.h"
 #include "tools/millrace/plan.h"
 
 size_t mr_plan_edge_sources(const mr_plan *plan, const mr_plan_edge *edge) {

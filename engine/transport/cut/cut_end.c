@@ -1,0 +1,361 @@
+#include "engine/transport/cut/cut_end.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+
+/* ---- times ----------------------------------------------------------------------------------------------------- */
+
+static const int64_t HEARTBEAT_NS = 1000000000, RETRY_NS = 200000000, STOP_NS = 8000000000,
+                     HANDSHAKE_NS = 5000000000;
+/* Outcomes are gathered for so long, or until they are a good part of the window: each report wakes six threads on its
+ * way. */
+static const int64_t REPORT_NS = 5000000;
+/* A frame that may be what killed a taker is kept alone for so long at most. */
+static const int64_t ALONE_NS = 2000000000;
+enum { SILENT_BEATS = 3 };
+
+static int64_t or_else(int64_t given, int64_t otherwise) {
+    return given > 0 ? given : otherwise;
+}
+
+mr_cut_times mr_cut_times_of(const mr_cut *cut) {
+    int64_t beat_ns = or_else(cut->heartbeat_ns, HEARTBEAT_NS);
+    return (mr_cut_times){
+        .session = {.hello_ns = or_else(cut->retry_ns, RETRY_NS),
+                    .beat_ns = beat_ns,
+                    .silence_ns = SILENT_BEATS * beat_ns,
+                    .stall_ns = cut->lease_ns,
+                    .report_ns = REPORT_NS,
+                    .alone_ns = cut->lease_ns ? 2 * cut->lease_ns : ALONE_NS},
+        .stop_ns = or_else(cut->stop_ns, STOP_NS),
+        .handshake_ns = or_else(cut->handshake_ns, HANDSHAKE_NS),
+    };
+}
+
+/* ---- who it is ------------------------------------------------------------------------------------------------- */
+
+static int digit(char character) {
+    static const char digits[] = "0123456789abcdef";
+    const char *found = character ? strchr(digits, character | ('a' - 'A')) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+/* 64 hexadecimal digits; all zero where it is not that. */
+static void read_digest(const char *text, uint8_t digest[MR_DIGEST_BYTES]) {
+    memset(digest, 0, MR_DIGEST_BYTES);
+    if (!text || strlen(text) != 2 * MR_DIGEST_BYTES)
+        return;
+    for (size_t i = 0; i < MR_DIGEST_BYTES; i++)
+        digest[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+}
+
+static uint64_t incarnation(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+mr_session_self mr_cut_self(const mr_cut *cut, const mr_plan_vertex *vertex) {
+    mr_session_self self = {
+        .name = cut->node,
+        .incarnation = incarnation(),
+        .cut = cut->name,
+        .formats = mr_payload_name(vertex->inputs[0].set.payload),
+        .memory = "",
+        .source_count = cut->source_count,
+        .lane_count = vertex->source_count,
+        .timing = mr_cut_times_of(cut).session,
+    };
+    read_digest(cut->digest, self.digest);
+    return self;
+}
+
+static bool reads_any(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    for (size_t i = 0; i < vertex->source_count; i++)
+        if (plan->vertices[vertex->sources[i]].node == vertex->node)
+            return true;
+    return false;
+}
+
+bool mr_cut_any_is_live(const mr_plan *plan) {
+    for (size_t i = 0; i < plan->cut_count; i++)
+        if (plan->cuts[i].cut->mode == MR_CUT_LIVE)
+            return true;
+    return false;
+}
+
+uint64_t mr_cut_run(const mr_plan *plan, const mr_plan_vertex *vertex, uint64_t own) {
+    const char *given = getenv("MILLRACE_RUN");
+    uint64_t run = given ? strtoull(given, NULL, 16) : 0;
+    return run ? run : !mr_cut_is_exact(plan, vertex) && reads_any(plan, vertex) ? own : 0;
+}
+
+bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    bool exact = true, *before = mr_calloc(plan->vertex_count, sizeof *before);
+    if (!before)
+        return false;
+    mr_plan_mark_before(plan, (int)(vertex - plan->vertices), before);
+    for (size_t i = 0; i < plan->cut_count; i++)
+        exact &= plan->cuts[i].cut->mode == MR_CUT_RELIABLE ||
+                 (!before[plan->cuts[i].in] && !before[plan->cuts[i].out]);
+    mr_free(before);
+    return exact;
+}
+
+bool mr_cut_node_ended(const char *node) {
+    const char *folder = getenv("MILLRACE_ENDED");
+    char path[PATH_MAX];
+    return folder && snprintf(path, sizeof path, "%s/%s.ended", folder, node) < (int)sizeof path &&
+           access(path, F_OK) == 0;
+}
+
+bool mr_cut_ends_are_told(void) {
+    return getenv("MILLRACE_ENDED") != NULL;
+}
+
+const mr_media_codec *mr_cut_codec(const mr_plan *plan) {
+    for (size_t s = 0; s < plan->source_count; s++)
+        if (plan->vertices[s].type->media_codec)
+            return plan->vertices[s].type->media_codec;
+    return NULL;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+/* Words of other nodes: ids of stages, labels and reasons; of each process so many. */
+enum { MOST_NAMES = 65536, MOST_NAME_BYTES = 16 << 20 };
+
+static int share_names(mr_graph *graph) {
+    int status = MR_OK;
+    pthread_mutex_lock(&graph->lock);
+    if (!graph->names)
+        status = mr_names_create(&graph->names, MOST_NAMES, MOST_NAME_BYTES);
+    pthread_mutex_unlock(&graph->lock);
+    return status;
+}
+
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower,
+                  const mr_cut_reading *reading) {
+    int status = share_names(graph);
+    if (status)
+        return status;
+    const mr_wire_reader_params params = {
+        .most_bytes = cut->max_message_bytes,
+        .source_count = cut->source_count,
+        .names = graph->names,
+        .whose = reading->whose,
+        .whose_context = reading->context,
+        .most_items = reading->most_items,
+        .store = graph->store,
+        .map = borrower ? mr_cut_borrow : NULL,
+        .context = borrower,
+        .codec = mr_cut_codec(graph->plan),
+    };
+    return mr_wire_reader_create(reader, &params);
+}
+
+/* ---- sockets --------------------------------------------------------------------------------------------------- */
+
+/* Of a part that says nothing of how large frames are. */
+static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
+/* Connections to each taker that is admitted: those that have not said HELLO yet, and those that are gone but not
+ * forgotten. Beyond that strangers are cut off, and try again; so many to spare that a taker has time for its HELLO
+ * also where hundreds come in a second. */
+enum { ROUTES_PER_PEER = 4, SPARE_ROUTES = 128 };
+/* So many times as long as a handshake may take a connection may be open without a session: what libzmq gives up before
+ * is told of with its reason. */
+enum { HANDSHAKES = 2 };
+/* Messages of one peer that wait here, until TCP holds it back: it has credit for no more in good faith, or reports in
+ * vain. What is sent has credit, and needs no limit. */
+enum { RECEIVED_MESSAGES = 1000 };
+
+static size_t most_routes(const mr_cut *cut) {
+    return ROUTES_PER_PEER * (size_t)(cut->max_peers > 0 ? cut->max_peers : 1) + SPARE_ROUTES;
+}
+
+static mr_zmq_params socket_params(const mr_cut *cut, bool out, size_t index) {
+    mr_zmq_params params = {
+        .id = cut->name,
+        .type = out ? ZMQ_ROUTER : ZMQ_DEALER,
+        .endpoint = out ? cut->listen : cut->connect[index],
+        .bind = out,
+        .key = cut->key,
+        .max_message_bytes = (int64_t)(cut->max_message_bytes ? cut->max_message_bytes : MOST_MESSAGE_BYTES),
+        .handshake_ns = mr_cut_times_of(cut).handshake_ns,
+        .receive_hwm = RECEIVED_MESSAGES,
+    };
+    if (out) {
+        params.max_peers = (int)most_routes(cut);
+        params.unknown_ns = HANDSHAKES * params.handshake_ns;
+        params.allow_count = cut->allow_count;
+        params.allow = cut->allow;
+    } else if (cut->allow_count) {
+        params.server = cut->allow[index < cut->allow_count ? index : 0];
+    }
+    return params;
+}
+
+int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_carrier_params *params) {
+    mr_carrier_params filled = *params;
+    filled.id = cut->name;
+    filled.socket_count = out ? 1 : cut->connect_count;
+    filled.most_routes = most_routes(cut);
+    mr_zmq_params *sockets = mr_calloc(filled.socket_count + 1, sizeof *sockets);
+    if (!sockets)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the sockets of %s", cut->name);
+    for (size_t i = 0; i < filled.socket_count; i++)
+        sockets[i] = socket_params(cut, out, i);
+    filled.sockets = sockets;
+    int status = mr_carrier_open(carrier, &filled);
+    mr_free(sockets);
+    return status;
+}
+
+/* ---- telling --------------------------------------------------------------------------------------------------- */
+
+static const char *const changes[] = {
+    [MR_PEER_JOINED] = "joined",   [MR_PEER_BROKEN] = "connection lost", [MR_PEER_RESTARTED] = "restarted",
+    [MR_PEER_SILENT] = "silent",   [MR_PEER_STALLED] = "stalled",        [MR_PEER_LEFT] = "left",
+    [MR_PEER_REJECTED] = "refused",
+};
+
+static const int64_t ABSENCE_NS = 5000000000;
+
+mr_cut_teller mr_cut_teller_of(const mr_cut *cut) {
+    const mr_audit_allowance full = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
+    return (mr_cut_teller){.cut = cut, .peers = full, .strangers = full};
+}
+
+static void tell_never(const mr_cut_teller *teller, const char *address) {
+    const mr_cut *cut = teller->cut;
+    if (*teller->refused)
+        mr_log(MR_LOG_WARNING,
+               "%s: %s and %s do not work together (%s): this node waits until that is mended and the other "
+               "is started again, or this node is stopped (SIGTERM)",
+               cut->name, cut->from_node, cut->to_node, teller->refused);
+    else if (address)
+        mr_log(MR_LOG_WARNING, "%s: %s does not answer at %s: it does not run%s", cut->name, cut->from_node, address,
+               cut->key ? ", or does not know this node's key, or has another than is expected here" : "");
+    else
+        mr_log(MR_LOG_WARNING, "%s: %s has not come to take frames: it does not run%s", cut->name, cut->to_node,
+               cut->key ? ", or its key is not among those that may connect" : "");
+}
+
+/* Whether it comes back nobody knows here: whoever restarts it lets it go with the same words as whoever does not. */
+static void tell_gone(const mr_cut_teller *teller, const char *address) {
+    const mr_cut *cut = teller->cut;
+    if (address)
+        mr_log(MR_LOG_WARNING, "%s: %s at %s is gone (%s); this node waits for what it has not sent yet, until that is "
+               "started again, or this node is stopped (SIGTERM)", cut->name, cut->from_node, address, teller->gone);
+    else
+        mr_log(MR_LOG_WARNING, "%s: %s is gone (%s); %s, until it is started again, or this node is stopped (SIGTERM)",
+               cut->name, cut->to_node, teller->gone,
+               cut->mode == MR_CUT_LIVE ? "its frames are dropped" : "its frames wait here");
+}
+
+int64_t mr_cut_tell_absence(mr_cut_teller *teller, bool waits, const char *address, int64_t now_ns) {
+    if (!waits)
+        teller->absent_ns = 0;
+    else if (!teller->absent_ns)
+        teller->absent_ns = now_ns + ABSENCE_NS;
+    if (!waits || now_ns < teller->absent_ns)
+        return waits ? teller->absent_ns : INT64_MAX;
+    teller->absent_ns = INT64_MAX;
+    if (teller->came)
+        tell_gone(teller, address);
+    else
+        tell_never(teller, address);
+    return INT64_MAX;
+}
+
+/* Who was said to be gone is said to be back. */
+static bool note_change(mr_cut_teller *teller, const mr_action *action) {
+    bool missed = teller->absent_ns == INT64_MAX;
+    const char *text = action->of.text ? action->of.text : "";
+    if (action->of.change == MR_PEER_JOINED)
+        teller->came = true;
+    else if (action->of.change == MR_PEER_REJECTED)
+        snprintf(teller->refused, sizeof teller->refused, "%s", text);
+    else
+        snprintf(teller->gone, sizeof teller->gone, "%s%s%s", changes[action->of.change], *text ? ": " : "", text);
+    return missed;
+}
+
+/* A peer that has not said who it is: the taking side knows whom it has connected to. */
+static const char *unnamed(const mr_cut *cut) {
+    size_t length = strlen(cut->from_node);
+    bool gives = cut->node && strncmp(cut->node, cut->from_node, length) == 0 && strchr(".", cut->node[length]);
+    return gives ? "an unknown node" : cut->from_node;
+}
+
+void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
+    bool missed = note_change(teller, action), stranger = action->of.change == MR_PEER_REJECTED;
+    mr_audit_allowance *allowance = stranger ? &teller->strangers : &teller->peers;
+    if (!mr_audit_may(allowance, now_ns))
+        return;
+    const char *what = changes[action->of.change], *cut = teller->cut->name;
+    bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;
+    const char *name = action->of.name && *action->of.name ? action->of.name : unnamed(teller->cut);
+    const char *text = action->of.text ? action->of.text : "";
+    mr_log(good && !missed ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
+    mr_audit("cut peer", mr_audit_text("cut", cut), mr_audit_text("peer", name), mr_audit_text("what", what),
+             mr_audit_text("why", text), mr_audit_number("left_out", mr_audit_left_out(allowance)));
+}
+
+void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
+    const mr_identity *frame = &action->item.identity;
+    char why[512];
+    if (!mr_audit_may(&teller->peers, now_ns))
+        return;
+    snprintf(why, sizeof why, "like one before it, it had frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32
+             ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
+             frame->seq, teller->cut->source_ids[frame->source], frame->epoch, frame->sub);
+    mr_log(MR_LOG_WARNING, "%s: %s: died again: %s", teller->cut->name, action->of.name, why);
+    mr_audit("cut peer", mr_audit_text("cut", teller->cut->name), mr_audit_text("peer", action->of.name),
+             mr_audit_text("what", "died again"), mr_audit_text("why", why),
+             mr_audit_number("left_out", mr_audit_left_out(&teller->peers)));
+}
+
+void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) {
+    if (!mr_audit_may(&teller->strangers, now_ns))
+        return;
+    mr_log(MR_LOG_WARNING, "%s: a message of connection %" PRIu32 " is refused: %s", teller->cut->name, route,
+           mr_message());
+    mr_audit("cut message refused", mr_audit_text("cut", teller->cut->name), mr_audit_number("connection", route),
+             mr_audit_text("why", mr_message()), mr_audit_number("left_out", mr_audit_left_out(&teller->strangers)));
+}
+
+void mr_cut_tell_end(mr_cut_teller *teller) {
+    if (!teller->cut)
+        return; /* it was never opened */
+    mr_audit_settle(&teller->peers, "cut peer", "cut", teller->cut->name);
+    mr_audit_settle(&teller->strangers, "cut message refused", "cut", teller->cut->name);
+}
+
+/* ---- counts ---------------------------------------------------------------------------------------------------- */
+
+static void put(_Atomic uint64_t *where, uint64_t count) {
+    atomic_store_explicit(where, count, memory_order_relaxed);
+}
+
+void mr_cut_tell_counts(mr_instance *instance, mr_session_counts counts, const mr_carrier *carrier) {
+    mr_cut_tally *tally = &instance->cut;
+    put(&tally->frames, counts.frames);
+    put(&tally->again, counts.again);
+    put(&tally->set_aside, counts.set_aside);
+    put(&tally->sessions, counts.sessions);
+    put(&tally->stale, counts.stale);
+    put(&tally->malformed, counts.malformed);
+    put(&tally->rejected, counts.rejected);
+    put(&tally->refused, mr_carrier_refused(carrier));
+}

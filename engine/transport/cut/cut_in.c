@@ -1,0 +1,536 @@
+/* The taking side of a cut: frames that the carrier has pushed into the inlet (cut_lanes.h) go on to whatever
+ * takes them here, and what became of them goes back. */
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/flow/run_state.h"
+#include "engine/transport/cut/arrivals.h"
+#include "engine/transport/cut/cut_end.h"
+#include "engine/transport/cut/cut_lanes.h"
+#include "engine/transport/cut/cut_stages.h"
+
+enum { LINGER_MS = 1000 };
+/* How long a giving side that may be on its way back is waited for at the end. */
+enum { FAREWELL_SILENCES = 10 };
+/* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
+enum { REMEMBERED_WINDOWS = 4, REMEMBERED = 4096 };
+
+typedef struct cut_in {
+    mr_stage *self;
+    const mr_cut *cut;
+    mr_instance *instance;
+    mr_carrier *carrier;
+    mr_arrivals *arrivals;
+    mr_task room;              /* run by the inlet when there is room again */
+    mr_task letters;           /* run by an idle worker when letters come */
+    mr_task turn;              /* run behind it, and behind what the letters have brought */
+    atomic_bool more;          /* of them: some were left to that */
+    bool by_carrier;           /* no worker can wait for letters: the carrier's thread does */
+    bool has_tasks;
+    atomic_bool stopping, closing;
+
+    mr_receiver *receiver;     /* this and what follows is had by whoever has the carrier's duty */
+    mr_wire_writer *writer;
+    mr_wire_reader *reader;
+    mr_names_share *shares;    /* of its words, what each giving side has added */
+    uint32_t layouts;          /* of pictures that stages behind take beside those that were planned */
+    uint32_t hearing;          /* from which of them the present message comes */
+    mr_cut_borrower *borrower; /* NULL: nothing is shared */
+    mr_cut_teller teller;
+    mr_cut_lanes *lanes;
+    uint64_t progress;         /* receipts that have closed */
+    int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
+    int64_t heard_ns;          /* when anything came last */
+    int64_t look_ns;           /* when it is asked next whether the giving node has ended */
+    int64_t known_ns;          /* when all that are there have said whether the run goes on; 0: not yet */
+    mr_run_state run_state;
+    bool told_forgetting;
+    bool holding;              /* the graph's end waits for the giving side's word that it needs nothing more */
+    bool refusing;             /* what comes is not taken any more */
+} cut_in;
+
+static int64_t now(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+void mr_cut_in_end(mr_instance *instance) {
+    for (size_t i = 0; i < instance->vertex->source_count; i++) {
+        mr_item end = {.kind = MR_ITEM_END, .source = instance->vertex->sources[i]};
+        mr_link_push(instance->ports[0], &end, NULL);
+    }
+}
+
+/* ---- what has come ----------------------------------------------------------------------------------------------- */
+
+static void refuse(cut_in *in, const mr_cut_item *item, const char *reason, int64_t now_ns) {
+    mr_frame *frame = item->frame;
+    mr_frame_unref(&frame);
+    mr_receiver_take(in->receiver, item->ticket);
+    mr_receiver_settle(in->receiver, item->ticket, MR_NOTE_DROPPED, in->self->id, reason, now_ns);
+}
+
+static void take_frame(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+    mr_frame *frame = taken->frame;
+    mr_ordered thing = {.item = {.kind = MR_ITEM_FRAME,
+                                 .source = taken->identity.source,
+                                 .frame = frame,
+                                 .identity = taken->identity},
+                        .ticket = taken->ticket,
+                        .counted = true};
+    if (mr_arrivals_open(in->arrivals, in->instance->graph->ledger, &taken->identity, taken->ticket, &frame->receipt)) {
+        refuse(in, taken, "out of memory", now_ns);
+        return;
+    }
+    mr_executor_keep_polling();
+    mr_cut_lanes_put(in->lanes, giver, &thing, now_ns);
+}
+
+static void take_mark(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+    mr_ordered gone = {
+        .item = {.kind = MR_ITEM_GONE, .source = taken->identity.source, .identity = taken->identity}};
+    if (taken->kind == MR_CUT_GONE && mr_cut_lanes_open(in->lanes, taken->identity.source))
+        mr_cut_lanes_put(in->lanes, giver, &gone, now_ns);
+    if (taken->kind == MR_CUT_END)
+        mr_cut_lanes_end(in->lanes, taken->identity.source,
+                         taken->reason && strcmp(taken->reason, MR_REASON_STOPPED) == 0, now_ns);
+}
+
+/* Layouts of pictures that all stages behind a vertex take, whether planned or not. */
+static uint32_t layouts_taken(const mr_plan *plan, int from) {
+    uint32_t taken = UINT32_MAX;
+    for (size_t e = 0; e < plan->edge_count; e++) {
+        const mr_plan_edge *edge = &plan->edges[e];
+        const mr_plan_vertex *to = &plan->vertices[edge->to];
+        if (edge->from != from)
+            continue;
+        const mr_format_set *takes = to->takes ? &to->takes[edge->to_port] : NULL;
+        if (!takes)
+            taken &= layouts_taken(plan, edge->to);
+        else if (takes->payload != MR_PAYLOAD_ANY && takes->pixels)
+            taken &= takes->pixels;
+    }
+    return taken;
+}
+
+/* Whether stages behind the cut can work with it. Sizes and layouts of pictures may change while a pipeline runs, as they
+ * may where nothing is cut; but a layout that was not planned must be one that all of them take. */
+static bool fits(const cut_in *in, const mr_frame *frame) {
+    const mr_format_set *planned = &in->instance->vertex->outputs[0].set;
+    const mr_format *format = &frame->format;
+    if (planned->payload == MR_PAYLOAD_TENSOR)
+        return mr_format_set_has(planned, format);
+    if (planned->payload == MR_PAYLOAD_ANY || format->payload != planned->payload)
+        return planned->payload == MR_PAYLOAD_ANY;
+    return format->payload != MR_PAYLOAD_PICTURE || !planned->pixels ||
+           ((planned->pixels | in->layouts) & MR_IN_SET(format->pixel));
+}
+
+/* A frame that is dropped here leaves its place in the order. */
+static void drop_unfit(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+    mr_cut_item gone = {.kind = MR_CUT_GONE, .identity = taken->identity};
+    refuse(in, taken, "not as planned", now_ns);
+    take_mark(in, giver, &gone, now_ns);
+}
+
+/* One item of a message. What is not fresh is here already; what is refused will be sent to another. */
+static void take_item(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+    bool frame = taken->kind == MR_CUT_FRAME, comes = mr_cut_lanes_take(in->lanes, taken->identity.source);
+    if (taken->fresh && !in->refusing && comes) {
+        if (frame && fits(in, taken->frame))
+            take_frame(in, giver, taken, now_ns);
+        else if (frame)
+            drop_unfit(in, giver, taken, now_ns);
+        else
+            take_mark(in, giver, taken, now_ns);
+    } else if (frame && taken->fresh && !comes) {
+        refuse(in, taken, "unknown source", now_ns);
+    } else if (frame) {
+        mr_frame *gone = taken->frame;
+        mr_frame_unref(&gone);
+    }
+}
+
+static mr_names_share *whose(void *context, uint64_t session) {
+    cut_in *in = context;
+    return mr_receiver_knows(in->receiver, in->hearing, session) ? &in->shares[in->hearing] : NULL;
+}
+
+static void hear(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t count) {
+    int64_t now_ns = in->heard_ns = now();
+    mr_cut_message message;
+    in->hearing = route;
+    mr_cut_borrower_aim(in->borrower, route);
+    int status = count ? mr_wire_read(in->reader, parts, count, now_ns, &message)
+                       : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
+    if (status)
+        mr_receiver_malformed(in->receiver, route);
+    else
+        status = mr_receiver_receive(in->receiver, route, &message, now_ns);
+    if (status)
+        mr_cut_tell_refused(&in->teller, route, now_ns);
+    for (size_t i = 0; !status && message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
+        take_item(in, route, &message.items.item[i], now_ns);
+    mr_cut_lanes_tell(in->lanes);
+}
+
+/* What has come beside ZeroMQ, up to a letter that others come before, which are on their way through ZeroMQ. */
+static void hear_letters(cut_in *in, uint32_t route, int most) {
+    const mr_letter *letter;
+    for (int i = 0; i < most; i++) {
+        if (!mr_cut_borrower_next(in->borrower, route, &letter) ||
+            !mr_receiver_may_hear(in->receiver, route, letter->session, letter->number))
+            return;
+        hear(in, route, letter->parts, letter->count);
+        mr_cut_borrower_take(in->borrower, route);
+    }
+}
+
+static void hear_givers(cut_in *in, int most) {
+    for (uint32_t i = 0; i < in->cut->connect_count; i++)
+        hear_letters(in, i, most);
+}
+
+/* Letters that were sent before the message are here. */
+static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
+    cut_in *in = context;
+    hear_letters(in, route, MR_CUT_MOST_LETTERS);
+    hear(in, route, parts, count);
+}
+
+static void lost(void *context, uint32_t route) {
+    cut_in *in = context;
+    mr_receiver_lost(in->receiver, route, now());
+}
+
+/* ---- what is to be done ------------------------------------------------------------------------------------------ */
+
+/* What is dropped because the run is being ended is dropped for no fault of its own: the giving side keeps it. Where
+ * all is stopped at once that is so of whatever had not closed before. */
+static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
+    bool cancelled = atomic_load(&in->instance->graph->cancelled);
+    for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
+        bool known = arrival->note != MR_NOTE_NONE;
+        in->progress++;
+        if (!cancelled && mr_note_settles(arrival->note, arrival->reason))
+            mr_receiver_settle(in->receiver, arrival->ticket, known ? arrival->note : MR_NOTE_DROPPED,
+                               known ? arrival->stage : in->self->id, known ? arrival->reason : "unaccounted", now_ns);
+    }
+    if (first)
+        mr_arrivals_give_back(in->arrivals, first);
+}
+
+static void act(cut_in *in, int64_t now_ns) {
+    mr_action action;
+    const mr_wire_part *parts;
+    size_t count;
+    while (mr_receiver_next(in->receiver, now_ns, &action)) {
+        if (action.kind == MR_ACTION_PEER) {
+            mr_cut_borrower_note(in->borrower, &action);
+            mr_cut_lanes_disturb(in->lanes, action.peer, now_ns);
+            mr_cut_tell_peer(&in->teller, &action, now_ns);
+        } else if (action.kind == MR_ACTION_RENEW) {
+            mr_carrier_renew(in->carrier, action.peer);
+        } else if (action.kind == MR_ACTION_SEND &&
+                   !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count) &&
+                   !mr_cut_borrower_post(in->borrower, action.peer, &action.message, parts, count) &&
+                   !mr_carrier_send(in->carrier, action.peer, parts, count))
+            mr_receiver_no_line(in->receiver, action.peer);
+    }
+}
+
+/* Nothing more is taken: what is here ends. What waits still goes in before that, unless all is to stop at once. */
+static void end_all(cut_in *in, int64_t now_ns) {
+    in->refusing = true;
+    mr_receiver_withdraw(in->receiver);
+    mr_cut_lanes_end_all(in->lanes, atomic_load(&in->stopping), now_ns);
+}
+
+/* A run that is being stopped still takes what comes for some time, since the giving side may be stopping too. */
+static void watch_end(cut_in *in, int64_t now_ns) {
+    bool stopping = atomic_load(&in->stopping), cancelled = stopping && atomic_load(&in->instance->graph->cancelled);
+    if (stopping && !in->due_ns)
+        in->due_ns = now_ns + in->stop_ns;
+    if (cancelled)
+        mr_cut_lanes_drop(in->lanes, now_ns);
+    if (!in->refusing && (cancelled || (in->due_ns && now_ns >= in->due_ns)))
+        end_all(in, now_ns);
+}
+
+/* A giving node that has ended in order says nothing more to a process that was started again. */
+static void watch_giver(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    int64_t silent_ns = in->heard_ns + mr_cut_times_of(in->cut).session.silence_ns;
+    if (in->refusing || in->look_ns == INT64_MAX)
+        return;
+    if (now_ns >= in->look_ns && now_ns >= silent_ns && mr_cut_node_ended(in->cut->from_node))
+        end_all(in, now_ns);
+    if (now_ns >= in->look_ns)
+        in->look_ns = now_ns < silent_ns ? silent_ns : now_ns + MR_CUT_ENDED_NS;
+    *wake_ns = mr_earlier_ns(*wake_ns, in->look_ns);
+}
+
+/* Whether the run goes on is known once all senders have said so. One that has never been there is waited for only as long
+ * as one that is lost, where others are there or the cut is live. */
+static void watch_run(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    bool absent, live = in->cut->mode == MR_CUT_LIVE;
+    if (in->run_state != MR_RUN_UNKNOWN)
+        return;
+    in->run_state = mr_receiver_run_state(in->receiver, &absent);
+    bool excused = in->run_state == MR_RUN_UNKNOWN && (live || absent);
+    if (excused && !in->known_ns)
+        in->known_ns = now_ns;
+    int64_t until_ns = in->known_ns + mr_cut_times_of(in->cut).session.silence_ns;
+    if (excused && now_ns >= until_ns)
+        in->run_state = MR_RUN_BEGINS;
+    else if (excused)
+        *wake_ns = mr_earlier_ns(*wake_ns, until_ns);
+    if (in->run_state != MR_RUN_UNKNOWN)
+        mr_run_state_tell(in->instance->graph, (int)(in->instance->vertex - in->instance->graph->plan->vertices),
+                          in->run_state);
+}
+
+static void tell_forgetting(cut_in *in) {
+    if (in->told_forgetting || !mr_receiver_forgets(in->receiver))
+        return;
+    in->told_forgetting = true;
+    mr_stage_warn(in->self, "more gaps between frames than can be remembered: if node %s is started again, some frames "
+                  "may be taken twice", in->cut->from_node);
+}
+
+/* Once all has ended here, the giving side's last word is waited for; not for ever, since it may have been lost, and
+ * not where the run is being stopped. */
+static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    int64_t until_ns = in->heard_ns + FAREWELL_SILENCES * mr_cut_times_of(in->cut).session.silence_ns;
+    bool ended = mr_cut_lanes_ended(in->lanes) && mr_receiver_held(in->receiver) == 0;
+    if (!in->holding)
+        return;
+    if (atomic_load(&in->stopping) || in->refusing || mr_receiver_finished(in->receiver) ||
+        (ended && now_ns >= until_ns)) {
+        in->holding = false;
+        mr_graph_let_go(in->instance->graph);
+    } else if (ended) {
+        *wake_ns = mr_earlier_ns(*wake_ns, until_ns);
+    }
+}
+
+static void tell_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    uint32_t sender;
+    bool waits = mr_receiver_waits(in->receiver, &sender) && !mr_cut_lanes_ended(in->lanes);
+    const char *address = waits ? in->cut->connect[sender] : NULL;
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, waits, address, now_ns));
+}
+
+/* The first of what has come, which is often all of it. */
+static void listen(void *context) {
+    cut_in *in = context;
+    mr_arrivals_expect(in->arrivals);
+    hear_givers(in, 1);
+    in->more = !mr_cut_borrower_rest(in->borrower);
+}
+
+/* Letters that have come since they were looked for are read in another turn. */
+static void read_on(cut_in *in) {
+    if (in->by_carrier)
+        mr_carrier_wake(in->carrier);
+    else
+        mr_task_wake(&in->letters);
+}
+
+static bool work(void *context, int64_t *wake_ns) {
+    cut_in *in = context;
+    bool closing = atomic_load(&in->closing);
+    hear_givers(in, MR_CUT_MOST_LETTERS);
+    int64_t now_ns = now();
+    *wake_ns = INT64_MAX;
+    watch_end(in, now_ns);
+    mr_cut_lanes_work(in->lanes, now_ns, wake_ns);
+    settle_closed(in, now_ns, wake_ns);
+    mr_receiver_progress(in->receiver, in->progress + mr_cut_lanes_progress(in->lanes));
+    if (closing)
+        mr_receiver_close(in->receiver, "the run has ended");
+    act(in, now_ns);
+    mr_cut_tell_counts(in->instance, mr_receiver_counts(in->receiver), in->carrier);
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_receiver_wake_ns(in->receiver));
+    if (in->due_ns && !in->refusing)
+        *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
+    tell_absence(in, now_ns, wake_ns);
+    watch_giver(in, now_ns, wake_ns);
+    watch_run(in, now_ns, wake_ns);
+    tell_forgetting(in);
+    watch_farewell(in, now_ns, wake_ns);
+    if (in->by_carrier)
+        mr_cut_borrower_hush(in->borrower);
+    if (!mr_cut_borrower_rest(in->borrower))
+        read_on(in);
+    return !closing;
+}
+
+/* ---- the stage --------------------------------------------------------------------------------------------------- */
+
+static void tell_room(void *context) {
+    cut_in *in = context;
+    mr_carrier_wake(in->carrier);
+}
+
+/* Whoever has waited for letters reads them, goes on with what they bring, and only then does the rest of what the
+ * carrier's thread would do, which sleeps. Letters that come meanwhile are others' to read. */
+static void read_letters(void *context) {
+    cut_in *in = context;
+    if (mr_carrier_listen(in->carrier))
+        mr_task_wake_behind(&in->turn, !in->more);
+}
+
+static void take_turn(void *context) {
+    cut_in *in = context;
+    mr_carrier_take_turn(in->carrier);
+}
+
+static bool look_for_letters(void *context, bool last) {
+    cut_in *in = context;
+    return mr_cut_borrower_look(in->borrower, last);
+}
+
+/* Where no worker can wait for letters the carrier's thread does. */
+static void watch_letters(cut_in *in) {
+    int fd = mr_cut_borrower_fd(in->borrower);
+    if (fd < 0)
+        return;
+    in->by_carrier = mr_task_watch(&in->letters, fd);
+    if (in->by_carrier)
+        mr_carrier_watch(in->carrier, fd);
+    /* Whoever sleeps is rung for all the same. */
+    if (mr_task_poll(&in->letters, look_for_letters))
+        mr_log(MR_LOG_DEBUG, "%s: %s", in->cut->name, mr_message());
+}
+
+static void stop(mr_stage *self) {
+    cut_in *in = self->state;
+    atomic_store(&in->stopping, true);
+    if (in->carrier)
+        mr_carrier_wake(in->carrier);
+}
+
+static uint32_t half_window(const mr_cut *cut) {
+    return cut->window > 1 ? (uint32_t)cut->window / 2 : 1;
+}
+
+static uint32_t remembered(const mr_cut *cut) {
+    return REMEMBERED_WINDOWS * (uint32_t)cut->connect_count * (uint32_t)cut->window + REMEMBERED;
+}
+
+static int create_session(cut_in *in) {
+    const mr_cut *cut = in->cut;
+    uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
+    mr_session_self self = mr_cut_self(cut, in->instance->vertex);
+    self.memory = mr_cut_borrower_text(in->borrower);
+    const mr_receiver_params params = {
+        .self = self,
+        .senders = senders,
+        .credit_frames = MR_CUT_CREDIT * window,
+        .credit_bytes = cut->window_bytes ? MR_CUT_CREDIT * cut->window_bytes : UINT64_MAX,
+        .remembers_all = mr_cut_is_exact(in->instance->graph->plan, in->instance->vertex),
+        .report_items = half_window(cut),
+        .memory = remembered(cut),
+    };
+    return mr_receiver_create(&in->receiver, &params);
+}
+
+static int create_parts(cut_in *in) {
+    const mr_carrier_params carrying = {
+        .receive = receive, .lost = lost, .work = work, .listen = listen, .context = in};
+    const mr_cut_reading reading = {.whose = whose, .context = in, .most_items = remembered(in->cut)};
+    in->shares = mr_calloc(in->cut->connect_count, sizeof *in->shares);
+    if (!in->shares)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a cut");
+    mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
+    int status = mr_cut_borrower_create(&in->borrower, in->cut);
+    if (!status)
+        status = mr_arrivals_create(&in->arrivals, half_window(in->cut),
+                                    mr_cut_times_of(in->cut).session.report_ns);
+    if (!status)
+        status = create_session(in);
+    if (!status)
+        status = mr_cut_lanes_create(&in->lanes, in->instance, in->cut, in->receiver, &in->room);
+    if (!status)
+        status = mr_wire_writer_create(&in->writer, &(mr_wire_writer_params){0});
+    if (!status)
+        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut, in->borrower, &reading);
+    return status ? status : mr_cut_carrier(&in->carrier, in->cut, false, &carrying);
+}
+
+static int open(mr_stage *self) {
+    cut_in *in = self->state;
+    in->self = self;
+    in->cut = self->options;
+    in->instance = self->flow;
+    in->layouts = layouts_taken(in->instance->graph->plan,
+                                (int)(in->instance->vertex - in->instance->graph->plan->vertices));
+    in->teller = mr_cut_teller_of(in->cut);
+    in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
+    in->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
+    mr_task_init(&in->room, in->instance->graph->executor, tell_room, in);
+    mr_task_init(&in->letters, in->instance->graph->executor, read_letters, in);
+    mr_task_init(&in->turn, in->instance->graph->executor, take_turn, in);
+    mr_task_for_upkeep(&in->letters);
+    mr_task_for_upkeep(&in->turn);
+    in->has_tasks = true;
+    int status = create_parts(in);
+    if (!status) {
+        watch_letters(in);
+        mr_arrivals_attach(in->arrivals, in->carrier);
+        mr_graph_hold(in->instance->graph);
+        in->holding = true;
+        if ((status = mr_carrier_begin(in->carrier)))
+            mr_graph_let_go(in->instance->graph);
+    }
+    if (status)
+        mr_cut_in_end(in->instance);
+    return status;
+}
+
+static void close_stage(mr_stage *self) {
+    cut_in *in = self->state;
+    if (!in->has_tasks)
+        return;
+    mr_task_unwatch(&in->letters);
+    mr_task_unpoll(&in->letters);
+    atomic_store(&in->closing, true);
+    if (in->carrier)
+        mr_carrier_wake(in->carrier);
+    mr_carrier_close(&in->carrier, LINGER_MS);
+    mr_cut_tell_end(&in->teller);
+    mr_task_fini(&in->room);
+    mr_task_fini(&in->letters);
+    mr_task_fini(&in->turn);
+    mr_cut_lanes_destroy(&in->lanes);
+    mr_receiver_destroy(&in->receiver);
+    mr_wire_writer_destroy(&in->writer);
+    mr_wire_reader_destroy(&in->reader);
+    mr_free(in->shares);
+    mr_cut_borrower_destroy(&in->borrower);
+    mr_arrivals_close(&in->arrivals);
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    (void)self;
+    return mr_io_forward(io, 0);
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames that another node has sent"}, {0}};
+static const mr_port outputs[] = {{.name = "out", .help = "the same frames"}, {0}};
+
+const mr_stage_type mr_cut_in_stage = {
+    .name = "cut in",
+    .summary = "takes the frames that come over a cut; put in by the planner",
+    .inputs = inputs,
+    .outputs = outputs,
+    .options_bytes = sizeof(mr_cut),
+    .state_bytes = sizeof(cut_in),
+    .entry = MR_ENTRY_SHARED,
+    .open = open,
+    .process = process,
+    .close = close_stage,
+    .stop = stop,
+};

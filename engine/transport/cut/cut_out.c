@@ -1,0 +1,421 @@
+/* The giving side of a cut: a sink, as far as this node is concerned.
+ *
+ * The stage's entry puts frames into a list, as long as there is room in the window, and parks where there is none. The
+ * carrier feeds them to the session, sends what that says, and, when it hears what became of a frame, notes it on the
+ * receipt. Waking its thread costs more than that: at the end of a run, in which there may have been one frame or many,
+ * the entry takes its turn. The entry lets the end of the last source pass only once all is settled and the other side
+ * knows of the end, since the graph ends then. */
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/flow/run_state.h"
+#include "engine/transport/cut/cut_out.h"
+#include "engine/transport/cut/dead_letter.h"
+
+/* Of one message: enough that its own cost does not count, and little beside what a connection has on its way. */
+enum { BATCH_FRAMES = 128, BATCH_BYTES = 256 << 10 };
+/* A frame that so many takers had in hand when they died is set aside, where there is a place for it: who dies by
+ * others' hands must not cost a frame. */
+enum { DEATHS = 2 };
+enum { LINGER_MS = 1000 };
+
+static const char STOPPED[] = MR_REASON_STOPPED, DONE_BEFORE[] = MR_REASON_DONE_BEFORE;
+
+_Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each taker's connection can be known");
+
+/* ---- with the carrier's duty: what the session asks for --------------------------------------------------------- */
+
+/* The taking node has ended, and has told the process that was here before what became of this frame: if it is the
+ * same. */
+static void note_done_before(const cut_out *out, const mr_frame *frame) {
+    const mr_plan *plan = out->instance->graph->plan;
+    const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
+    bool same = source->type->repeats || !mr_plan_is_here(plan, source);
+    mr_receipt_note(frame->receipt, same ? MR_NOTE_ABSORBED : MR_NOTE_DROPPED, out->self->id,
+                    same ? DONE_BEFORE : CUT_NO_TAKER);
+}
+
+static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *settled, int64_t now_ns) {
+    mr_frame *frame = item->frame;
+    if (item->kind != MR_CUT_FRAME)
+        return;
+    if (settled->reason == DONE_BEFORE)
+        note_done_before(out, frame);
+    else
+        mr_receipt_note(frame->receipt, settled->outcome, settled->stage, settled->reason);
+    if (settled->outcome == MR_NOTE_DELIVERED)
+        mr_graph_deliver(out->instance->graph, out->instance, frame, now_ns);
+    mr_frame_unref(&frame);
+    out->settled_frames++;
+    out->settled_bytes += item->bytes;
+    if (out->of_source) {
+        pthread_mutex_lock(&out->lock);
+        out->of_source[item->identity.source]--;
+        pthread_mutex_unlock(&out->lock);
+    }
+}
+
+/* What the session has not taken. */
+static void drop(cut_out *out, const mr_cut_item *item, const char *reason, int64_t now_ns) {
+    const mr_settled dropped = {.outcome = MR_NOTE_DROPPED, .stage = out->self->id, .reason = reason};
+    settle(out, item, &dropped, now_ns);
+    if (item->kind != MR_CUT_END)
+        mr_sender_miss(out->sender, &item->identity);
+}
+
+static void set_aside(cut_out *out, const mr_action *action, int64_t now_ns) {
+    if (out->cut->dead_letters)
+        mr_dead_letter_write(out->cut, &action->item, &action->settled);
+    settle(out, &action->item, &action->settled, now_ns);
+}
+
+static void send(cut_out *out, const mr_action *action, int64_t now_ns) {
+    const mr_wire_part *parts;
+    size_t count;
+    mr_cut_lender_aim(out->lender, action->message.session);
+    if (mr_wire_write(out->writer, &action->message, now_ns, &parts, &count))
+        mr_cut_tell_refused(&out->teller, action->peer, now_ns);
+    else if (!mr_cut_lender_post(out->lender, &action->message, parts, count))
+        mr_carrier_send(out->carrier, action->peer, parts, count);
+}
+
+static void act(cut_out *out, int64_t now_ns) {
+    mr_action action;
+    while (mr_sender_next(out->sender, now_ns, &action)) {
+        if (action.kind == MR_ACTION_SEND)
+            send(out, &action, now_ns);
+        else if (action.kind == MR_ACTION_SETTLE)
+            settle(out, &action.item, &action.settled, now_ns);
+        else if (action.kind == MR_ACTION_SET_ASIDE)
+            set_aside(out, &action, now_ns);
+        else if (action.kind == MR_ACTION_SUSPECT)
+            mr_cut_tell_suspect(&out->teller, &action, now_ns);
+        else if (action.kind == MR_ACTION_ROUTE)
+            mr_carrier_know(out->carrier, action.peer, action.of.index);
+        else if (action.kind == MR_ACTION_PEER) {
+            mr_cut_lender_note(out->lender, &action);
+            mr_cut_tell_peer(&out->teller, &action, now_ns);
+        }
+    }
+}
+
+/* ---- with the carrier's duty: what the entry has given over ------------------------------------------------------ */
+
+/* Exchanges the lists, once all that was taken before is with the session. Whether the entry may go on. */
+static void take(cut_out *out) {
+    pthread_mutex_lock(&out->lock);
+    mr_cut_items empty = out->taken;
+    out->taken = out->offered;
+    out->offered = empty;
+    out->offered.count = 0;
+    bool wake = out->cut->mode == MR_CUT_LIVE && out->parked;
+    out->parked &= !wake;
+    pthread_mutex_unlock(&out->lock);
+    out->next = 0;
+    if (wake)
+        mr_task_wake(&out->instance->entries[0].task);
+}
+
+static void offer(cut_out *out, int64_t now_ns) {
+    for (;;) {
+        if (out->next == out->taken.count)
+            take(out);
+        if (out->next == out->taken.count)
+            return;
+        const mr_cut_item *item = &out->taken.item[out->next];
+        int status = out->abandoned ? MR_ERROR_CANCELLED : mr_sender_offer(out->sender, item, now_ns);
+        bool deserted = status == MR_ERROR_AGAIN && out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
+        if (status == MR_ERROR_AGAIN && !deserted)
+            return;
+        if (status)
+            drop(out, item, out->abandoned ? out->abandoned : deserted ? CUT_NO_TAKER : "too large", now_ns);
+        out->next++;
+    }
+}
+
+/* Tells the entry what is settled, and wakes it where it waits for that. What it has given over meanwhile is not. */
+static void report(cut_out *out, bool finished) {
+    pthread_mutex_lock(&out->lock);
+    finished = finished && out->offered.count == 0;
+    out->frames -= out->settled_frames;
+    out->bytes -= out->settled_bytes;
+    bool news = out->settled_frames || (finished && !out->finished);
+    out->finished |= finished;
+    bool deserted = out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
+    news |= deserted && !out->deserted;
+    out->deserted = deserted;
+    bool wake = out->parked && news;
+    out->parked &= !wake;
+    pthread_mutex_unlock(&out->lock);
+    out->settled_frames = out->settled_bytes = 0;
+    if (wake)
+        mr_task_wake(&out->instance->entries[0].task);
+}
+
+/* ---- with the carrier's duty: the end ---------------------------------------------------------------------------- */
+
+static void abandon(cut_out *out, const char *reason) {
+    if (!out->abandoned)
+        mr_sender_abandon(out->sender, reason);
+    out->abandoned = out->abandoned ? out->abandoned : reason;
+}
+
+/* Whoever has ended in order says nothing more to a process that was started again, or that was stopped meanwhile. */
+static void watch_taker(cut_out *out, int64_t now_ns) {
+    if (out->abandoned || now_ns < out->look_ns || mr_sender_has_peer(out->sender))
+        return;
+    out->look_ns = now_ns + MR_CUT_ENDED_NS;
+    if (mr_cut_node_ended(out->cut->to_node))
+        abandon(out, DONE_BEFORE);
+}
+
+/* A run that is being stopped gives the other side some time; a live cut, whose frames are of no use later, does so at
+ * its end. */
+static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, int64_t now_ns) {
+    bool cancelled = atomic_load(&out->instance->graph->cancelled);
+    if ((cancelled && stopping) || closing)
+        abandon(out, STOPPED);
+    if ((stopping || (ending && out->cut->mode == MR_CUT_LIVE)) && !out->due_ns)
+        out->due_ns = now_ns + out->stop_ns;
+    if (out->due_ns && now_ns >= out->due_ns)
+        abandon(out, stopping ? STOPPED : CUT_NO_TAKER);
+    if (closing && !out->closed) {
+        mr_sender_close(out->sender, "the run has ended");
+        out->closed = true;
+    }
+}
+
+/* ---- with the carrier's duty: what has come ---------------------------------------------------------------------- */
+
+static mr_names_share *whose(void *context, uint64_t session) {
+    cut_out *out = context;
+    uint32_t peer;
+    return mr_sender_knows(out->sender, session, &peer) ? &out->shares[peer] : NULL;
+}
+
+static void hear(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t count) {
+    int64_t now_ns = cut_out_now();
+    mr_cut_message message;
+    int status = count ? mr_wire_read(out->reader, parts, count, now_ns, &message)
+                       : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
+    if (status)
+        mr_sender_malformed(out->sender, route);
+    else
+        status = mr_sender_receive(out->sender, route, &message, now_ns);
+    if (status)
+        mr_cut_tell_refused(&out->teller, route, now_ns);
+}
+
+/* What has come beside ZeroMQ, of each taker up to a letter that others come before. */
+static void listen(cut_out *out) {
+    for (size_t place = 0; place < mr_cut_lender_places(out->lender); place++) {
+        const mr_letter *letter;
+        uint32_t route;
+        for (int i = 0; i < MR_CUT_MOST_LETTERS; i++) {
+            if (!mr_cut_lender_next(out->lender, place, &letter) ||
+                !mr_sender_may_hear(out->sender, letter->session, letter->number, &route))
+                break;
+            hear(out, route, letter->parts, letter->count);
+            mr_cut_lender_take(out->lender, place);
+        }
+    }
+}
+
+/* Letters that were sent before the message are here. */
+static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
+    cut_out *out = context;
+    listen(out);
+    hear(out, route, parts, count);
+}
+
+static void lost(void *context, uint32_t route) {
+    cut_out *out = context;
+    mr_sender_lost(out->sender, route, cut_out_now());
+}
+
+/* How often it is asked whether the run goes on, until the nodes before this one have said so. */
+static const int64_t ASK_NS = 50000000;
+
+static void tell_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
+    const mr_graph *graph = out->instance->graph;
+    if (out->run_state == MR_RUN_UNKNOWN) {
+        out->run_state = mr_run_state_of(graph, (int)(out->instance->vertex - graph->plan->vertices));
+        mr_sender_tell_run(out->sender, out->run_state);
+    }
+    if (out->run_state == MR_RUN_UNKNOWN)
+        *wake_ns = mr_earlier_ns(*wake_ns, now_ns + ASK_NS);
+}
+
+/* Frames that wait go first: nothing that has come is more urgent. */
+static bool work(void *context, int64_t *wake_ns) {
+    cut_out *out = context;
+    int64_t now_ns = cut_out_now(), asked_ns = INT64_MAX;
+    pthread_mutex_lock(&out->lock);
+    bool stopping = out->stopping, ending = out->ending, closing = out->closing;
+    pthread_mutex_unlock(&out->lock);
+    tell_run(out, now_ns, &asked_ns);
+    offer(out, now_ns);
+    act(out, now_ns);
+    listen(out);
+    now_ns = cut_out_now();
+    watch_end(out, stopping, ending, closing, now_ns);
+    watch_taker(out, now_ns);
+    act(out, now_ns);
+    offer(out, now_ns);
+    act(out, now_ns);
+    bool empty = out->next == out->taken.count && mr_sender_unsettled(out->sender) == 0;
+    mr_cut_lender_work(out->lender);
+    mr_cut_tell_counts(out->instance, mr_sender_counts(out->sender), out->carrier);
+    report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
+    *wake_ns = mr_earlier_ns(asked_ns, mr_sender_wake_ns(out->sender));
+    if (!out->abandoned && !mr_sender_has_peer(out->sender))
+        *wake_ns = mr_earlier_ns(*wake_ns, out->look_ns);
+    if (out->due_ns && !out->abandoned)
+        *wake_ns = mr_earlier_ns(*wake_ns, out->due_ns);
+    bool waits = !out->abandoned && mr_sender_waits(out->sender);
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&out->teller, waits, NULL, now_ns));
+    return !out->closed;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+
+static int create_shares(cut_out *out) {
+    if (out->cut->share == 0)
+        return MR_OK;
+    out->of_source = mr_calloc(out->cut->source_count, sizeof *out->of_source);
+    return out->of_source ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %s", out->self->id);
+}
+
+/* Where there is a live cut anywhere, what a process knew to be lost may be lost with it, whichever cuts it has.
+ * Packets are numbered otherwise than what comes of them, so that nothing behind waits for their numbers. */
+static bool tells_lost(const cut_out *out) {
+    return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->tells_gone &&
+           out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
+}
+
+static int create_session(cut_out *out) {
+    const mr_cut *cut = out->cut;
+    mr_session_self self = mr_cut_self(cut, out->instance->vertex);
+    self.memory = mr_cut_lender_text(out->lender);
+    uint32_t takers = cut->takers > 0 ? (uint32_t)cut->takers : 1;
+    uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : takers;
+    const mr_sender_params params = {
+        .self = self,
+        .run = mr_cut_run(out->instance->graph->plan, out->instance->vertex, self.incarnation),
+        .live = cut->mode == MR_CUT_LIVE,
+        .tells_lost = tells_lost(out),
+        .taker = cut->to_node,
+        .receivers = takers,
+        .most_peers = peers < MR_CUT_MOST_PEERS ? peers : MR_CUT_MOST_PEERS,
+        .window_frames = (uint32_t)cut->window,
+        .window_bytes = cut->window_bytes ? cut->window_bytes : UINT64_MAX,
+        .batch_frames = BATCH_FRAMES,
+        .batch_bytes = BATCH_BYTES,
+        .deaths = cut->dead_letters ? DEATHS : 0,
+        .stage = out->self->id,
+    };
+    return mr_sender_create(&out->sender, &params);
+}
+
+static void take_turn(void *context) {
+    cut_out *out = context;
+    mr_carrier_take_turn(out->carrier);
+}
+
+static bool look_for_reports(void *context, bool last) {
+    cut_out *out = context;
+    return mr_cut_lender_look(out->lender, last);
+}
+
+/* The carrier's thread waits for what comes through shared memory, unless a worker that polls finds it first: not where
+ * a turn may compress what has waited for it. */
+static void watch_reports(cut_out *out) {
+    if (!out->lender)
+        return;
+    mr_carrier_watch(out->carrier, mr_cut_lender_fd(out->lender));
+    /* Where nobody polls the carrier's thread is rung for all the same. */
+    if (out->cut->compression == MR_CUT_PLAIN && mr_task_poll(&out->turn, look_for_reports))
+        mr_log(MR_LOG_DEBUG, "%s: %s", out->cut->name, mr_message());
+}
+
+static int open(mr_stage *self) {
+    static const mr_compression compressions[] = {
+        [MR_CUT_PLAIN] = MR_COMPRESSION_NONE, [MR_CUT_LZ4] = MR_COMPRESSION_LZ4, [MR_CUT_ZSTD] = MR_COMPRESSION_ZSTD};
+    cut_out *out = self->state;
+    out->self = self;
+    out->cut = self->options;
+    out->instance = self->flow;
+    out->ends_left = out->instance->vertex->source_count;
+    out->teller = mr_cut_teller_of(out->cut);
+    out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
+    out->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
+    mr_lock_init(&out->lock);
+    mr_task_init(&out->turn, out->instance->graph->executor, take_turn, out);
+    mr_task_for_upkeep(&out->turn);
+    out->locking = true;
+    int status = mr_dead_letter_prepare(out->cut);
+    if (!status)
+        status = mr_cut_lender_create(&out->lender, out->cut);
+    const mr_wire_writer_params writing = {.compression = compressions[out->cut->compression],
+                                           .checksum = out->cut->checksum_payload,
+                                           .share = out->lender ? mr_cut_lend : NULL,
+                                           .context = out->lender,
+                                           .codec = mr_cut_codec(out->instance->graph->plan)};
+    const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = out};
+    if (!status)
+        status = create_shares(out);
+    if (!status)
+        status = create_session(out);
+    if (!status)
+        status = mr_wire_writer_create(&out->writer, &writing);
+    if (!status)
+        status = mr_cut_reader(&out->reader, out->instance->graph, out->cut, NULL,
+                               &(mr_cut_reading){.whose = whose, .context = out});
+    if (!status)
+        status = mr_cut_carrier(&out->carrier, out->cut, true, &carrying);
+    if (!status)
+        watch_reports(out);
+    if (!status && (status = mr_carrier_begin(out->carrier)))
+        mr_carrier_close(&out->carrier, 0);
+    return status;
+}
+
+static void close_stage(mr_stage *self) {
+    cut_out *out = self->state;
+    if (!out->locking)
+        return;
+    mr_task_unpoll(&out->turn);
+    pthread_mutex_lock(&out->lock);
+    out->closing = true;
+    pthread_mutex_unlock(&out->lock);
+    if (out->carrier)
+        mr_carrier_wake(out->carrier);
+    mr_carrier_close(&out->carrier, LINGER_MS);
+    mr_cut_tell_end(&out->teller);
+    mr_task_fini(&out->turn);
+    mr_cut_items_fini(&out->taken, out->next, self->id);
+    mr_cut_items_fini(&out->offered, 0, self->id);
+    mr_sender_destroy(&out->sender);
+    mr_wire_writer_destroy(&out->writer);
+    mr_wire_reader_destroy(&out->reader);
+    mr_cut_lender_destroy(&out->lender);
+    mr_free(out->of_source);
+    pthread_mutex_destroy(&out->lock);
+}
+
+static const mr_port inputs[] = {{.name = "in", .help = "frames for another node"}, {0}};
+
+const mr_stage_type mr_cut_out_stage = {
+    .name = "cut out",
+    .summary = "gives frames to another node; put in by the planner",
+    .inputs = inputs,
+    .options_bytes = sizeof(mr_cut),
+    .state_bytes = sizeof(cut_out),
+    .entry = MR_ENTRY_SHARED,
+    .open = open,
+    .process = cut_out_process,
+    .close = close_stage,
+    .stop = cut_out_stop,
+};

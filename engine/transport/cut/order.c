@@ -1,0 +1,179 @@
+#include "engine/transport/cut/order.h"
+
+#include "engine/base/memory.h"
+#include "millrace/status.h"
+
+typedef struct held {
+    struct held *next;
+    mr_ordered thing;
+} held;
+
+typedef struct place {
+    uint32_t epoch;
+    uint64_t seq;
+} place;
+
+/* One source. */
+typedef struct lane {
+    held *first, *last;  /* by place; those of one place as they came */
+    place next;          /* whose turn it is */
+    bool ended;
+    int64_t since_ns;    /* the first one waits since then */
+} lane;
+
+/* The place of what a process gave last; `known` where it gave anything. */
+typedef struct mark {
+    place at;
+    bool known;
+} mark;
+
+struct mr_order {
+    size_t sources, givers, count;
+    int64_t patience_ns, calm_ns; /* before calm_ns what processes have given proves nothing */
+    lane *lanes;
+    mark *marks;                  /* sources x givers */
+    bool live;                    /* who comes for the first time disturbs nothing */
+    bool *seen;                   /* by giver: it has come once */
+    held *free;
+};
+
+static bool is_before(place a, place b) {
+    return a.epoch != b.epoch ? a.epoch < b.epoch : a.seq < b.seq;
+}
+
+static place place_of(const mr_ordered *thing) {
+    return (place){thing->item.identity.epoch, thing->item.identity.seq};
+}
+
+static bool is_rest(const mr_ordered *thing) {
+    return thing->item.kind == MR_ITEM_GONE && thing->item.identity.sub == MR_SUB_REST;
+}
+
+int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t patience_ns, bool live) {
+    mr_order *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        goto fail;
+    made->sources = sources;
+    made->givers = givers;
+    made->patience_ns = patience_ns;
+    made->live = live;
+    made->lanes = mr_calloc(sources, sizeof *made->lanes);
+    made->marks = mr_calloc(sources * givers, sizeof *made->marks);
+    made->seen = mr_calloc(givers, sizeof *made->seen);
+    if (!made->lanes || !made->marks || !made->seen)
+        goto fail;
+    *order = made;
+    return MR_OK;
+fail:
+    mr_order_destroy(&made);
+    return mr_fail(MR_ERROR_MEMORY, "no memory to put frames in order");
+}
+
+void mr_order_destroy(mr_order **order) {
+    mr_order *gone = *order;
+    *order = NULL;
+    if (!gone)
+        return;
+    while (gone->free) {
+        held *next = gone->free->next;
+        mr_free(gone->free);
+        gone->free = next;
+    }
+    mr_free(gone->lanes);
+    mr_free(gone->marks);
+    mr_free(gone->seen);
+    mr_free(gone);
+}
+
+static held *new_held(mr_order *order) {
+    held *made = order->free;
+    if (!made)
+        return mr_alloc(sizeof *made);
+    order->free = made->next;
+    return made;
+}
+
+static void insert(lane *of, held *new) {
+    const place at = place_of(&new->thing);
+    held **end = &of->first;
+    if (of->last && !is_before(at, place_of(&of->last->thing)))
+        end = &of->last->next;
+    while (*end && !is_before(at, place_of(&(*end)->thing)))
+        end = &(*end)->next;
+    new->next = *end;
+    *end = new;
+    if (!new->next)
+        of->last = new;
+}
+
+int mr_order_put(mr_order *order, size_t giver, const mr_ordered *thing, int64_t now_ns) {
+    lane *of = &order->lanes[thing->item.source];
+    mark *given = &order->marks[thing->item.source * order->givers + giver];
+    held *new = new_held(order), *first = of->first;
+    if (!new)
+        return mr_fail(MR_ERROR_MEMORY, "no memory to put frames in order");
+    new->thing = *thing;
+    insert(of, new);
+    if (of->first != first)
+        of->since_ns = now_ns;
+    if (!given->known || is_before(given->at, place_of(thing)))
+        *given = (mark){place_of(thing), true};
+    order->count++;
+    return MR_OK;
+}
+
+/* Whether all have given that one or later ones. */
+static bool is_passed(const mr_order *order, uint32_t source, place at) {
+    const mark *given = &order->marks[source * order->givers];
+    for (size_t g = 0; g < order->givers; g++)
+        if (!given[g].known || is_before(given[g].at, at))
+            return false;
+    return true;
+}
+
+static bool has_turn(const mr_order *order, uint32_t source, place at, int64_t now_ns) {
+    const lane *of = &order->lanes[source];
+    return of->ended || !is_before(of->next, at) || now_ns - of->since_ns >= order->patience_ns ||
+           (now_ns >= order->calm_ns && is_passed(order, source, at));
+}
+
+bool mr_order_next(mr_order *order, uint32_t source, int64_t now_ns, mr_ordered *thing) {
+    lane *of = &order->lanes[source];
+    held *first = of->first;
+    if (!first || !has_turn(order, source, place_of(&first->thing), now_ns))
+        return false;
+    const place at = place_of(&first->thing);
+    *thing = first->thing;
+    of->first = first->next;
+    if (!of->first)
+        of->last = NULL;
+    if (!is_before(at, of->next))
+        of->next = is_rest(thing) ? (place){at.epoch + 1, 0} : (place){at.epoch, at.seq + 1};
+    of->since_ns = now_ns;
+    first->next = order->free;
+    order->free = first;
+    order->count--;
+    return true;
+}
+
+void mr_order_end(mr_order *order, uint32_t source) {
+    order->lanes[source].ended = true;
+}
+
+void mr_order_disturb(mr_order *order, size_t giver, int64_t now_ns) {
+    if (order->seen[giver] || !order->live)
+        order->calm_ns = now_ns + order->patience_ns;
+    order->seen[giver] = true;
+    for (size_t s = 0; s < order->sources; s++)
+        order->marks[s * order->givers + giver].known = false;
+}
+
+int64_t mr_order_wake_ns(const mr_order *order) {
+    int64_t wake_ns = INT64_MAX;
+    for (size_t s = 0; order->count && s < order->sources; s++) {
+        const lane *of = &order->lanes[s];
+        if (of->first && of->since_ns + order->patience_ns < wake_ns)
+            wake_ns = of->since_ns + order->patience_ns;
+    }
+    return wake_ns;
+}

@@ -1,0 +1,123 @@
+/* What the files of the receiver share; see session.h for what it does.
+ *
+ * Frames and marks that came are entries of a table: held, while the graph works on them, and then remembered with
+ * their outcome until their place is needed. An entry knows under which position each sender has sent it (a claim),
+ * and every sender is told the outcome. A frame that loses its place goes into a set of identities, if all of the run
+ * is remembered (mr_receiver_params.remembers_all). */
+#ifndef MILLRACE_TRANSPORT_RECEIVER_PARTS_H
+#define MILLRACE_TRANSPORT_RECEIVER_PARTS_H
+
+#include "engine/data/identity_set.h"
+#include "engine/transport/session/session.h"
+
+enum { RECEIVER_EVENTS = 128, RECEIVER_TEXT = 192, NOWHERE = -1 };
+
+typedef enum entry_state { ENTRY_FREE, ENTRY_HELD, ENTRY_SETTLED } entry_state;
+
+typedef struct entry {
+    entry_state state;
+    mr_cut_kind kind;
+    mr_identity identity;
+    bool taken;          /* the graph has it, its credit came back */
+    uint32_t sender;     /* that gave the copy which went to the graph */
+    uint64_t bytes;
+    uint32_t generation; /* of the place; part of tickets */
+    mr_note outcome;
+    const char *stage, *reason;
+    int32_t next;        /* in its bucket, or among the free ones */
+    int32_t later;       /* settled after it */
+} entry;
+
+typedef enum sender_state { SENDER_AWAY, SENDER_THERE, SENDER_REFUSED, SENDER_LEFT } sender_state;
+
+/* One process that sends, as it is seen here. */
+typedef struct origin {
+    sender_state state;
+    mr_reject_reason refused_for; /* REFUSED */
+    uint64_t attempt, answered; /* the last HELLO; the last one before the last session */
+    uint64_t incarnation, session;
+    uint64_t sent_number, heard_number;
+    int64_t hello_ns;      /* when HELLO may be said again */
+    int64_t heard_ns, said_ns;
+    int64_t line_ns;       /* when anything came over the connection, or that was made; 0: never */
+    int64_t renewed_ns;    /* when it was renewed last */
+    uint32_t renewals;     /* how often since anything came */
+    int64_t without_ns;    /* since when HELLO was said without a connection; 0: it was not */
+    int64_t before_ns;     /* that, before the last HELLO */
+    bool spoilt;           /* garbage goes over it */
+    uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* of the session */
+    uint64_t told_frames, told_bytes; /* of what was granted */
+    uint64_t untaken_frames, untaken_bytes; /* in the graph's queue, from any session of it */
+    mr_settled *pending;   /* to be reported */
+    size_t pending_count;
+    uint64_t pending_items;
+    int64_t pending_ns;    /* since when there is something to report */
+    bool urgent;           /* something that is not to wait */
+    bool bye;              /* to be said: the sender needs nothing more */
+    bool *ended;           /* by source: nothing more of it comes from there */
+    bool *end_heard;       /* by source: its END has come from the present process, as is reported */
+    bool ends_changed;
+    mr_run_state run_state; /* what it was first told to be; a later process changes nothing */
+} origin;
+
+typedef struct receiver_event {
+    mr_action action;
+    char text[RECEIVER_TEXT], memory[RECEIVER_TEXT];
+} receiver_event;
+
+struct mr_receiver {
+    mr_receiver_params params;
+    entry *table;
+    uint64_t *claims;     /* places x senders: positions; 0: none */
+    int32_t *bucket;
+    uint32_t places, buckets;
+    int32_t free, oldest, newest; /* the settled ones, in the order in which they were */
+    uint32_t held;        /* frames */
+    mr_identity_set settled; /* frames that have lost their place */
+    bool forgets;         /* the set is full */
+    origin *origins;
+    uint32_t *ended;      /* the list of a report */
+    receiver_event *events;
+    uint32_t event_first, event_count;
+    uint64_t run, progress, work;
+    int64_t now_ns;
+    bool withdrawn, closing;
+    char closing_text[RECEIVER_TEXT];
+    mr_session_counts counts;
+};
+
+/* Whether HELLO is said from time to time. Where one has left, or has refused it, another process may come in its
+ * place; but whoever is replaced is not to come back. */
+static inline bool receiver_asks(const origin *from) {
+    return from->state == SENDER_AWAY || from->state == SENDER_LEFT ||
+           (from->state == SENDER_REFUSED && from->refused_for != MR_REJECT_REPLACED);
+}
+
+static inline uint64_t *claim_of(mr_receiver *receiver, int32_t place, uint32_t sender) {
+    return &receiver->claims[(size_t)place * receiver->params.senders + sender];
+}
+
+/* ---- receiver_table.c ------------------------------------------------------------------------------------------ */
+
+/* The entry that an item from that sender is one more copy of; NOWHERE: it is new. */
+int32_t table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
+/* A held entry for an item; NOWHERE: all places are held. Forgets the longest settled one where none is free. */
+int32_t table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
+/* From held to settled. */
+void table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage, const char *reason);
+/* Another process sends from there: its positions are others. */
+void table_forget_claims(mr_receiver *receiver, uint32_t sender);
+/* Forgets everything: tickets mean nothing any more. */
+void table_clear(mr_receiver *receiver);
+
+/* ---- receiver.c ------------------------------------------------------------------------------------------------ */
+
+/* Has a range reported, joined to the last one where it continues it. False: there is no room for more. */
+bool receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range);
+
+/* ---- receiver_hear.c ------------------------------------------------------------------------------------------- */
+
+/* The session is over: HELLO again, at once where that was not said a moment ago. */
+void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);
+
+#endif

@@ -1,0 +1,344 @@
+/* What comes from senders. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/flow/gone.h"
+#include "engine/transport/session/receiver.h"
+#include "millrace/status.h"
+
+static receiver_event *tell(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text) {
+    if (receiver->event_count < RECEIVER_EVENTS)
+        receiver->event_count++;
+    receiver_event *e = &receiver->events[(receiver->event_first + receiver->event_count - 1) % RECEIVER_EVENTS];
+    *e = (receiver_event){.action = {.kind = MR_ACTION_PEER, .peer = (uint32_t)(from - receiver->origins)}};
+    e->action.of.change = change;
+    e->action.of.incarnation = from->incarnation;
+    snprintf(e->text, sizeof e->text, "%s", text);
+    return e;
+}
+
+void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text) {
+    if (from->state != SENDER_THERE)
+        return;
+    from->state = SENDER_AWAY;
+    from->session = 0;
+    from->pending_count = 0;
+    from->pending_items = 0;
+    from->bye = false;
+    tell(receiver, from, change, text);
+}
+
+static void begin_run(mr_receiver *receiver, uint64_t run) {
+    if (!run || run == receiver->run)
+        return;
+    if (receiver->run) {
+        table_clear(receiver);
+        for (uint32_t i = 0; i < receiver->params.senders; i++) {
+            origin *from = &receiver->origins[i];
+            from->untaken_frames = from->untaken_bytes = 0;
+            memset(from->ended, 0, receiver->params.self.source_count * sizeof *from->ended);
+        }
+        receiver_event *e = tell(receiver, receiver->origins, MR_PEER_JOINED, "");
+        e->action = (mr_action){.kind = MR_ACTION_NEW_RUN, .run = run};
+    }
+    receiver->run = run;
+}
+
+/* The first report of a session: all that is claimed, in whatever order. */
+static void report_all(mr_receiver *receiver, origin *from) {
+    uint32_t sender = (uint32_t)(from - receiver->origins);
+    from->pending_count = 0;
+    from->pending_items = 0;
+    for (uint32_t i = 0; i < receiver->places; i++) {
+        const entry *e = &receiver->table[i];
+        const mr_settled range = {*claim_of(receiver, (int32_t)i, sender), 1,
+                                  e->state == ENTRY_SETTLED ? e->outcome : MR_NOTE_NONE, e->stage, e->reason};
+        if (e->state != ENTRY_FREE && range.first)
+            receiver_report(receiver, from, &range);
+    }
+    from->urgent = from->ends_changed = true;
+}
+
+/* What was done before the run began here stays done, whatever another process of the sender knows of it. */
+static void hear_run_state(origin *from, mr_run_state state) {
+    if (from->run_state == MR_RUN_UNKNOWN)
+        from->run_state = state;
+}
+
+/* Whether that attempt was made since the last session began. It need not be the last one: an answer may take longer
+ * than the next HELLO. */
+static bool is_answer(const origin *from, uint64_t attempt) {
+    return attempt > from->answered && attempt <= from->attempt;
+}
+
+static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+    if (from->state == SENDER_THERE && message->session == from->session) {
+        from->heard_ns = receiver->now_ns; /* again, in place of a beat */
+        hear_run_state(from, message->welcome.run_state);
+    }
+    if (!receiver_asks(from) || !is_answer(from, message->welcome.attempt))
+        return MR_OK; /* late */
+    if (message->welcome.version < MR_PROTOCOL_OLDEST || message->welcome.version > MR_PROTOCOL_NEWEST ||
+        !message->session)
+        return mr_fail(MR_ERROR_PROTOCOL, "a welcome in version %u, of session %llu", message->welcome.version,
+                       (unsigned long long)message->session);
+    begin_run(receiver, message->welcome.run);
+    hear_run_state(from, message->welcome.run_state);
+    if (from->incarnation != message->welcome.incarnation) {
+        table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
+        memset(from->end_heard, 0, receiver->params.self.source_count * sizeof *from->end_heard);
+    }
+    from->state = SENDER_THERE;
+    from->answered = from->attempt;
+    from->incarnation = message->welcome.incarnation;
+    from->session = message->session;
+    from->sent_number = from->heard_number = 0;
+    from->heard_ns = from->said_ns = receiver->now_ns;
+    from->used_frames = from->used_bytes = from->told_frames = from->told_bytes = 0;
+    /* What the graph has not taken of former sessions is still in the way. */
+    uint64_t frames = receiver->params.credit_frames, bytes = receiver->params.credit_bytes;
+    from->granted_frames = frames - (from->untaken_frames < frames ? from->untaken_frames : frames);
+    from->granted_bytes = bytes - (from->untaken_bytes < bytes ? from->untaken_bytes : bytes);
+    receiver->counts.sessions++;
+    report_all(receiver, from);
+    receiver_event *e = tell(receiver, from, MR_PEER_JOINED, "");
+    snprintf(e->memory, sizeof e->memory, "%s", message->welcome.memory);
+    return MR_OK;
+}
+
+static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+    bool ours = message->session ? message->session == from->session : is_answer(from, message->reject.attempt);
+    mr_reject_reason reason = message->reject.reason;
+    bool known = from->state == SENDER_REFUSED && from->refused_for == reason;
+    if (!ours || from->state == SENDER_LEFT)
+        return MR_OK;
+    *(reason == MR_REJECT_STALE ? &receiver->counts.stale : &receiver->counts.rejected) += 1;
+    from->spoilt |= reason == MR_REJECT_MALFORMED;
+    if (reason == MR_REJECT_STALE || reason == MR_REJECT_MALFORMED) {
+        receiver_break(receiver, from, MR_PEER_BROKEN, message->reject.text);
+        return MR_OK;
+    }
+    if (known)
+        return MR_OK;
+    if (reason != MR_REJECT_FULL) {
+        from->state = SENDER_REFUSED;
+        from->refused_for = reason;
+        from->session = 0;
+    }
+    receiver_event *e = tell(receiver, from, MR_PEER_REJECTED, message->reject.text);
+    e->action.of.reason = reason;
+    return MR_OK;
+}
+
+/* ---- items ----------------------------------------------------------------------------------------------------- */
+
+static bool is_over(const mr_receiver *receiver, uint32_t source) {
+    for (uint32_t i = 0; i < receiver->params.senders; i++)
+        if (!receiver->origins[i].ended[source])
+            return false;
+    return true;
+}
+
+/* What is wrong with the items of a message; NULL: nothing. Looked at as a whole, before any of it counts. */
+static const char *find_fault(const mr_receiver *receiver, const origin *from, const mr_cut_message *message) {
+    uint64_t frames = 0, bytes = 0;
+    for (size_t i = 0; i < message->items.count; i++) {
+        const mr_cut_item *item = &message->items.item[i];
+        if (item->identity.source >= receiver->params.self.source_count)
+            return "an item of a source that there is not";
+        if ((item->kind == MR_CUT_END) != (item->position == 0))
+            return "an item without a position";
+        frames += item->kind == MR_CUT_FRAME;
+        bytes += item->kind == MR_CUT_FRAME ? item->bytes : 0;
+    }
+    /* Sums of what one message can hold do not overflow. */
+    if (frames > from->told_frames - from->used_frames || bytes > from->told_bytes - from->used_bytes)
+        return "more frames or bytes than were granted";
+    if (message->items.count > receiver->params.memory || receiver->held + frames > receiver->params.memory)
+        return "more frames than can be remembered";
+    return NULL;
+}
+
+static void report_again(mr_receiver *receiver, origin *from, const mr_settled *range) {
+    if (!receiver_report(receiver, from, range))
+        receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can say");
+}
+
+static void give_credit_back(mr_receiver *receiver, origin *from, const mr_cut_item *item) {
+    receiver->counts.again++;
+    from->granted_frames++;
+    from->granted_bytes += item->bytes;
+}
+
+/* A copy of what is here already: its credit comes back at once, its outcome when there is one. */
+static void hear_again(mr_receiver *receiver, origin *from, const mr_cut_item *item, int32_t place) {
+    const entry *e = &receiver->table[place];
+    *claim_of(receiver, place, (uint32_t)(from - receiver->origins)) = item->position;
+    if (item->kind == MR_CUT_FRAME)
+        give_credit_back(receiver, from, item);
+    from->urgent = true;
+    const mr_settled range = {item->position, 1, e->outcome, e->stage, e->reason};
+    if (e->state == ENTRY_SETTLED)
+        report_again(receiver, from, &range);
+}
+
+/* A frame of which only is known that it was settled: a sender that was started again begins at the beginning. */
+static void hear_settled(mr_receiver *receiver, origin *from, const mr_cut_item *item) {
+    const mr_settled range = {item->position, 1, MR_NOTE_ABSORBED, receiver->params.self.name, MR_REASON_DONE_BEFORE};
+    give_credit_back(receiver, from, item);
+    from->urgent = true;
+    report_again(receiver, from, &range);
+}
+
+/* Marks are settled with their coming, and so is a frame that comes behind the end. */
+static void hear_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
+    bool frame = item->kind == MR_CUT_FRAME, late = is_over(receiver, item->identity.source);
+    int32_t place = table_add(receiver, item, (uint32_t)(from - receiver->origins));
+    item->ticket = (uint64_t)receiver->table[place].generation << 32 | (uint32_t)place;
+    item->fresh = !late;
+    if (frame) {
+        from->untaken_frames++;
+        from->untaken_bytes += item->bytes;
+        receiver->counts.frames += !late;
+    }
+    if (late && frame) {
+        mr_receiver_settle(receiver, item->ticket, MR_NOTE_DROPPED, receiver->params.self.name, "after the end",
+                           receiver->now_ns);
+    } else if (!frame) {
+        table_settle(receiver, place, MR_NOTE_DELIVERED, NULL, NULL);
+        const mr_settled range = {item->position, 1, MR_NOTE_DELIVERED, NULL, NULL};
+        receiver_report(receiver, from, &range);
+    }
+}
+
+/* The end is given on once, when no sender has more. */
+static void hear_end(mr_receiver *receiver, origin *from, mr_cut_item *item) {
+    bool before = is_over(receiver, item->identity.source);
+    from->ended[item->identity.source] = from->end_heard[item->identity.source] = true;
+    from->ends_changed = from->urgent = true;
+    item->fresh = !before && is_over(receiver, item->identity.source);
+}
+
+/* What says how far a source is settled is said anew each time. */
+static bool is_lost_mark(const mr_cut_item *item) {
+    return item->kind == MR_CUT_GONE && mr_identity_is_lost(&item->identity);
+}
+
+static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *message) {
+    const char *fault = find_fault(receiver, from, message);
+    if (fault) {
+        receiver->counts.malformed++;
+        receiver_break(receiver, from, MR_PEER_BROKEN, fault);
+        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s breaks the protocol: %s", receiver->params.self.cut,
+                       fault);
+    }
+    for (size_t i = 0; i < message->items.count; i++) {
+        mr_cut_item *item = &message->items.item[i];
+        item->fresh = false;
+        if (item->kind == MR_CUT_END) {
+            hear_end(receiver, from, item);
+            continue;
+        }
+        if (item->kind == MR_CUT_FRAME) {
+            from->used_frames++;
+            from->used_bytes += item->bytes;
+        }
+        int32_t place = NOWHERE;
+        if (!is_lost_mark(item))
+            place = table_find(receiver, item, (uint32_t)(from - receiver->origins));
+        if (place != NOWHERE)
+            hear_again(receiver, from, item, place);
+        else if (item->kind == MR_CUT_FRAME && mr_identity_set_has(&receiver->settled, &item->identity))
+            hear_settled(receiver, from, item);
+        else
+            hear_new(receiver, from, item);
+    }
+    return MR_OK;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
+
+/* Whether every end that will come from there has come. */
+static bool is_done(const mr_receiver *receiver, const origin *from) {
+    size_t ends = 0;
+    for (size_t i = 0; i < receiver->params.self.source_count; i++)
+        ends += from->end_heard[i];
+    return ends == receiver->params.self.lane_count;
+}
+
+static void hear_bye(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+    if (is_done(receiver, from)) {
+        tell(receiver, from, MR_PEER_LEFT, message->bye.text);
+        from->bye = true;
+        return;
+    }
+    receiver_break(receiver, from, MR_PEER_LEFT, message->bye.text);
+    from->hello_ns = receiver->now_ns + receiver->params.self.timing.hello_ns;
+}
+
+bool mr_receiver_may_hear(const mr_receiver *receiver, uint32_t sender, uint64_t session, uint64_t number) {
+    const origin *from = &receiver->origins[sender];
+    return from->state != SENDER_THERE || session != from->session || number <= from->heard_number + 1;
+}
+
+bool mr_receiver_knows(const mr_receiver *receiver, uint32_t sender, uint64_t session) {
+    const origin *from = &receiver->origins[sender];
+    return from->state == SENDER_THERE && session == from->session;
+}
+
+int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *message, int64_t now_ns) {
+    origin *from = &receiver->origins[sender];
+    receiver->now_ns = from->line_ns = now_ns;
+    from->renewals = 0;
+    for (size_t i = 0; message->kind == MR_MESSAGE_ITEMS && i < message->items.count; i++)
+        message->items.item[i].fresh = false;
+    if (message->kind == MR_MESSAGE_WELCOME)
+        return hear_welcome(receiver, from, message);
+    if (message->kind == MR_MESSAGE_REJECT)
+        return hear_reject(receiver, from, message);
+    if (from->state != SENDER_THERE || message->session != from->session) {
+        receiver->counts.stale++;
+        return MR_OK;
+    }
+    if (message->number <= from->heard_number)
+        return MR_OK; /* It has come twice. */
+    if (message->number != from->heard_number + 1) {
+        receiver_break(receiver, from, MR_PEER_BROKEN, "messages were lost");
+        return MR_OK;
+    }
+    from->heard_number = message->number;
+    from->heard_ns = now_ns;
+    if (message->kind == MR_MESSAGE_ITEMS)
+        return hear_items(receiver, from, message);
+    if (message->kind == MR_MESSAGE_BYE) {
+        hear_bye(receiver, from, message);
+    } else if (message->kind == MR_MESSAGE_BEAT) {
+        hear_run_state(from, message->beat.run_state);
+    } else {
+        receiver->counts.malformed++;
+        receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");
+        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends what only receivers send",
+                       receiver->params.self.cut);
+    }
+    return MR_OK;
+}
+
+void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender) {
+    origin *from = &receiver->origins[sender];
+    receiver->counts.malformed++;
+    from->spoilt = true;
+    receiver_break(receiver, from, MR_PEER_BROKEN, "what has come is no message");
+}
+
+void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {
+    receiver->now_ns = now_ns;
+    receiver_break(receiver, &receiver->origins[sender], MR_PEER_BROKEN, "the connection was closed");
+}
+
+void mr_receiver_no_line(mr_receiver *receiver, uint32_t sender) {
+    origin *from = &receiver->origins[sender];
+    if (!receiver_asks(from))
+        return;
+    from->line_ns = from->hello_ns;
+    from->without_ns = from->before_ns ? from->before_ns : receiver->now_ns;
+}

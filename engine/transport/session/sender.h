@@ -1,0 +1,177 @@
+/* What the files of the sender share; see session.h for what it does.
+ *
+ * Items lie in a ring by position: [base, next). One is queued (to be sent), leased (sent to a peer, or held by
+ * it) or settled; the ring moves on over settled ones whose action was taken. Peers are kept by name, also while
+ * they are away, since what they had in hand is theirs until they are buried. */
+#ifndef MILLRACE_TRANSPORT_SENDER_PARTS_H
+#define MILLRACE_TRANSPORT_SENDER_PARTS_H
+
+#include "engine/transport/session/session.h"
+
+enum { SENDER_EVENTS = 256, SENDER_TEXT = 192 };
+
+typedef enum slot_state { SLOT_SETTLED, SLOT_QUEUED, SLOT_LEASED } slot_state;
+
+typedef struct slot {
+    mr_cut_item item;
+    mr_settled settled;
+    slot_state state;
+    bool sent;       /* once at least */
+    bool vouched;    /* in a first report: its peer has it */
+    bool set_aside;
+    uint32_t deaths; /* of processes that had it in hand; above 0 it goes alone */
+    uint32_t fatal;  /* where nothing is set aside: of processes that had it first in hand */
+    uint32_t peer;   /* LEASED */
+    uint64_t had;    /* bit n: peer n has been sent it */
+    uint64_t blamed; /* bit n: of `deaths`, one is that of peer n as it is known now */
+} slot;
+
+typedef struct peer {
+    bool used;
+    char name[MR_PEER_NAME];
+    uint32_t route;
+    uint64_t incarnation, attempt;
+    uint64_t session;  /* 0: away */
+    bool resumed;      /* its first report has come */
+    bool withdrawn;
+    bool bye_said;     /* in this session: nothing more is wanted of it */
+    bool left;         /* it has answered that */
+    bool closed;       /* while away: the transport saw the connection close */
+    uint64_t sent_number, heard_number;
+    int64_t heard_ns, said_ns;
+    uint64_t granted_frames, granted_bytes, used_frames, used_bytes; /* of the session */
+    uint32_t leased;        /* frames and marks in hand */
+    uint32_t suspects;      /* of them, frames under suspicion */
+    int64_t alone_until_ns; /* while it has suspects, and nothing else may follow */
+    bool stalled;           /* it gets nothing more before it makes progress, */
+    uint64_t stalled_at;    /* from here on */
+    uint64_t progress;
+    int64_t progress_ns;    /* when it last made any, or began to owe */
+    uint32_t *lane_leased;  /* by source */
+    bool *end_told, *end_confirmed; /* by source; of this incarnation */
+    size_t ends_confirmed;
+    mr_run_state told; /* in this session */
+} peer;
+
+/* What processes of one name have delivered, of several replicas each its own. */
+typedef struct served {
+    uint64_t incarnation; /* of the last process that has delivered anything; 0: none has */
+    bool earlier;         /* another one before it had */
+} served;
+
+typedef struct lane {
+    bool ended;
+    const char *reason;
+    uint32_t queued, unsettled; /* items */
+    bool waits_for_key;         /* live: packets are of no use before the next key frame */
+    mr_identity gone;           /* the last of what is settled, as a mark `lost` (sender_lost.c) */
+    bool known, owes;           /* there is that; it may be news to receivers */
+    bool away;                  /* the last that was offered says that nothing comes for now */
+    uint32_t taker;             /* who was sent its last item, by place among the peers */
+} lane;
+
+/* An action that waits to be taken, where it is not found by looking: PEER, and all messages but items and beats. */
+typedef struct event {
+    mr_action action;
+    char name[MR_PEER_NAME], memory[SENDER_TEXT], text[SENDER_TEXT];
+} event;
+
+/* Processes whose refusal was told. */
+enum { SENDER_REFUSED_KEPT = 16 };
+typedef struct refusal {
+    uint64_t incarnation;
+    mr_reject_reason reason;
+} refusal;
+
+struct mr_sender {
+    mr_sender_params params;
+    slot *ring;
+    uint64_t room, base, next; /* room: a power of two */
+    uint64_t first_queued;     /* nothing before it is queued */
+    uint32_t frames, queued_frames;   /* not settled; of them queued */
+    uint64_t bytes, queued_bytes;
+    uint64_t *settled;         /* positions whose action was not yet taken; a ring of `room` */
+    uint64_t settled_first, settled_count;
+    peer *peers;
+    lane *lanes;
+    size_t lanes_ended;
+    uint32_t owing;            /* lanes that owe */
+    event *events;
+    uint32_t event_first, event_count;
+    refusal refused[SENDER_REFUSED_KEPT];
+    uint32_t refused_turn;
+    mr_cut_item *batch;
+    uint64_t last_session;
+    mr_run_state before; /* how it stands with what comes to this process */
+    served *served;      /* by replica of the receiving node */
+    int64_t suspect_since_ns;  /* the first queued frame goes alone and waits for an idle peer since then; 0: none */
+    int64_t now_ns;            /* as last told */
+    bool closing;
+    mr_session_counts counts;
+};
+
+static inline slot *slot_at(const mr_sender *sender, uint64_t position) {
+    return &sender->ring[position & (sender->room - 1)];
+}
+
+static inline bool is_there(const peer *p) {
+    return p->used && p->session && p->resumed;
+}
+
+/* How long a peer is waited for when all is done: it may be lost and on its way back. */
+static inline int64_t patience_ends_ns(const mr_sender *sender, const peer *p) {
+    return p->heard_ns + 3 * sender->params.self.timing.silence_ns;
+}
+
+static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
+    return (uint32_t)(p - sender->peers);
+}
+
+/* ---- sender_ring.c: what becomes of items ---------------------------------------------------------------------- */
+
+/* Takes an item in, behind the others; there is room for it in the ring. */
+void sender_enqueue(mr_sender *sender, const mr_cut_item *item);
+/* Every source has ended, everything is settled, and as many receivers as are planned know. */
+bool sender_is_done(const mr_sender *sender);
+/* Settles an item that is not; a suspicion goes with it. */
+void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const char *stage, const char *reason);
+/* Leases a queued item to a peer. */
+void sender_lease(mr_sender *sender, uint64_t position, peer *p);
+/* Takes an item from its peer, to be sent again; a live cut drops it. */
+void sender_take_back(mr_sender *sender, uint64_t position);
+/* All that a peer has in hand goes back. With `died`, those that are under suspicion, or else all, are suspected once
+ * more, and set aside where that was once too often. */
+void sender_bury(mr_sender *sender, peer *p, bool died);
+
+/* A process that was taken for dead is back: what it had in hand has not killed it. */
+void sender_exonerate(mr_sender *sender, const peer *p);
+
+/* ---- sender_lost.c: what is gone unseen; nothing where nobody wants to know ------------------------------------ */
+
+/* That frame, or what that mark says, is settled. */
+void sender_note_gone(mr_sender *sender, const mr_identity *gone);
+/* Receivers may not know what is gone of that source; of all of them. */
+void sender_owe(mr_sender *sender, uint32_t source);
+void sender_owe_all(mr_sender *sender);
+/* Queues the marks that are owed, as far as somebody is there. */
+void sender_pay(mr_sender *sender);
+
+/* ---- sender_next.c --------------------------------------------------------------------------------------------- */
+
+/* Whether a peer is there that has not been told that the source has ended. */
+bool sender_anybody_open(const mr_sender *sender, size_t source);
+
+/* ---- sender_peers.c: sessions ---------------------------------------------------------------------------------- */
+
+/* Looks at the clock: who is silent or stalled, who will not come back. */
+void sender_look_at_peers(mr_sender *sender, int64_t now_ns);
+/* A new event with this kind and peer; never NULL: with no room for more, the last one is overwritten. */
+event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route);
+/* Whether the run begins or goes on for that peer. */
+mr_run_state sender_run_state(const mr_sender *sender, const peer *p);
+/* A WELCOME to the present session. */
+void sender_welcome(mr_sender *sender, peer *p, mr_action *action);
+/* The header of a numbered message to a peer. */
+void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action);
+
+#endif

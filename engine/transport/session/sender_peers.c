@@ -1,0 +1,496 @@
+/* Sessions of a sender with its peers: what comes from them, and who is lost. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/transport/session/sender.h"
+#include "millrace/status.h"
+
+/* A frame may be settled so many times in one report. */
+enum { REPORTED_TIMES = 4 };
+
+event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route) {
+    if (sender->event_count < SENDER_EVENTS)
+        sender->event_count++;
+    event *e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
+    *e = (event){.action = {.kind = kind, .peer = route}};
+    return e;
+}
+
+void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action *action) {
+    action->kind = MR_ACTION_SEND;
+    action->peer = p->route;
+    action->message = (mr_cut_message){
+        .kind = kind, .version = MR_PROTOCOL_NEWEST, .session = p->session, .number = ++p->sent_number};
+    p->said_ns = sender->now_ns;
+}
+
+static void copy_text(char *to, size_t room, const char *from) {
+    size_t bytes = strnlen(from, room - 1);
+    memcpy(to, from, bytes);
+    to[bytes] = 0;
+}
+
+static void tell(mr_sender *sender, const peer *p, mr_peer_change change, const char *text) {
+    event *e = sender_event(sender, MR_ACTION_PEER, p->route);
+    e->action.of.change = change;
+    e->action.of.incarnation = p->incarnation;
+    e->action.of.session = p->session;
+    copy_text(e->name, sizeof e->name, p->name);
+    copy_text(e->text, sizeof e->text, text);
+}
+
+static void reject(mr_sender *sender, uint32_t route, uint64_t session, uint64_t attempt, mr_reject_reason reason,
+                   const char *text) {
+    event *e = sender_event(sender, MR_ACTION_SEND, route);
+    e->action.message = (mr_cut_message){.kind = MR_MESSAGE_REJECT, .version = MR_PROTOCOL_NEWEST, .session = session};
+    e->action.message.reject.reason = reason;
+    e->action.message.reject.attempt = attempt;
+    copy_text(e->text, sizeof e->text, text);
+}
+
+/* The peer is spoken to over that connection from now on, which is the one that is known as its own. */
+static void lead_to(mr_sender *sender, peer *p, uint32_t route) {
+    p->route = route;
+    sender_event(sender, MR_ACTION_ROUTE, route)->action.of.index = index_of(sender, p);
+}
+
+/* A transport that makes a connection anew by itself says no word of it: messages just come over another one. */
+static void follow(mr_sender *sender, peer *p, uint32_t route) {
+    if (p->route != route)
+        lead_to(sender, p, route);
+}
+
+/* The session is over; what the peer has in hand stays with it until it is back or buried. */
+static void end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text) {
+    if (!p->session)
+        return;
+    tell(sender, p, change, text);
+    p->session = 0;
+    p->resumed = false;
+}
+
+/* ---- hello ----------------------------------------------------------------------------------------------------- */
+
+static peer *peer_by_name(mr_sender *sender, const char *name) {
+    for (uint32_t i = 0; i < sender->params.most_peers; i++)
+        if (sender->peers[i].used && strcmp(sender->peers[i].name, name) == 0)
+            return &sender->peers[i];
+    return NULL;
+}
+
+static peer *peer_by_session(const mr_sender *sender, uint64_t session) {
+    for (uint32_t i = 0; session && i < sender->params.most_peers; i++)
+        if (sender->peers[i].used && sender->peers[i].session == session)
+            return &sender->peers[i];
+    return NULL;
+}
+
+/* Makes a record another process's: what the former one had been told and had been sent is nothing to it. */
+static void take_record(mr_sender *sender, peer *p, const mr_cut_message *hello) {
+    peer kept = *p;
+    size_t sources = sender->params.self.source_count;
+    memset(kept.end_told, 0, sources * sizeof *kept.end_told);
+    memset(kept.end_confirmed, 0, sources * sizeof *kept.end_confirmed);
+    *p = (peer){.used = true, .incarnation = hello->hello.incarnation, .lane_leased = kept.lane_leased,
+                .end_told = kept.end_told, .end_confirmed = kept.end_confirmed};
+    copy_text(p->name, sizeof p->name, hello->hello.name);
+    for (uint64_t position = sender->base; position != sender->next; position++) {
+        slot *s = slot_at(sender, position);
+        s->had &= ~(UINT64_C(1) << index_of(sender, p));
+        s->blamed &= ~(UINT64_C(1) << index_of(sender, p));
+    }
+    /* Whoever begins in the middle of packets can decode none before a key frame. */
+    for (size_t i = 0; sender->params.live && i < sources; i++)
+        sender->lanes[i].waits_for_key = true;
+}
+
+static peer *free_record(mr_sender *sender) {
+    peer *away = NULL;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (!p->used)
+            return p;
+        if (!p->session && !p->leased && !away)
+            away = p;
+    }
+    return away;
+}
+
+/* ---- whether the run goes on ----------------------------------------------------------------------------------- */
+
+/* The replica of the receiving node that has this name; 0 of a node that has one process. */
+static uint32_t replica_of(const mr_sender *sender, const char *name) {
+    const char *dot = strrchr(name, '.');
+    unsigned long replica = dot ? strtoul(dot + 1, NULL, 10) : 0;
+    return replica < sender->params.receivers ? (uint32_t)replica : 0;
+}
+
+static void note_delivered(mr_sender *sender, const peer *p) {
+    served *by = &sender->served[replica_of(sender, p->name)];
+    by->earlier |= by->incarnation && by->incarnation != p->incarnation;
+    by->incarnation = p->incarnation;
+}
+
+mr_run_state sender_run_state(const mr_sender *sender, const peer *p) {
+    const served *by = &sender->served[replica_of(sender, p->name)];
+    bool earlier = by->earlier || (by->incarnation && by->incarnation != p->incarnation);
+    return earlier ? MR_RUN_GOES_ON : sender->before;
+}
+
+void mr_sender_tell_run(mr_sender *sender, mr_run_state before) {
+    sender->before = before;
+}
+
+/* ---- hello, continued ------------------------------------------------------------------------------------------ */
+
+static void begin_session(mr_sender *sender, peer *p) {
+    p->session = ++sender->last_session;
+    p->resumed = p->withdrawn = p->bye_said = false;
+    p->sent_number = p->heard_number = 0;
+    p->granted_frames = p->granted_bytes = p->used_frames = p->used_bytes = 0;
+    p->progress_ns = sender->now_ns;
+    p->progress = 0;
+    sender->counts.sessions++;
+    for (uint64_t position = sender->base; p->leased && position != sender->next; position++)
+        slot_at(sender, position)->vouched = false;
+}
+
+void sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
+    action->kind = MR_ACTION_SEND;
+    action->peer = p->route;
+    action->message =
+        (mr_cut_message){.kind = MR_MESSAGE_WELCOME, .version = MR_PROTOCOL_NEWEST, .session = p->session};
+    action->message.welcome.version = MR_PROTOCOL_NEWEST;
+    action->message.welcome.attempt = p->attempt;
+    action->message.welcome.incarnation = sender->params.self.incarnation;
+    action->message.welcome.run = sender->params.run;
+    action->message.welcome.beat_ns = sender->params.self.timing.beat_ns;
+    action->message.welcome.live = sender->params.live;
+    p->told = action->message.welcome.run_state = sender_run_state(sender, p);
+    action->message.welcome.memory = sender->params.self.memory;
+    p->said_ns = sender->now_ns;
+}
+
+/* The answer to a HELLO: a session begins. Where one has that the peer has not answered yet, its HELLO may have been
+ * said before it heard of that: of the session nothing else has been said, so that it is the one which is meant, and
+ * the peer may go by whichever WELCOME it hears first. */
+static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
+    bool again = p->session;
+    p->attempt = hello->hello.attempt;
+    p->closed = false;
+    p->heard_ns = sender->now_ns;
+    if (!again)
+        begin_session(sender, p);
+    lead_to(sender, p, route);
+    sender_welcome(sender, p, &sender_event(sender, MR_ACTION_SEND, route)->action);
+    if (again)
+        return;
+    tell(sender, p, MR_PEER_JOINED, "");
+    event *e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
+    e->action.of.index = index_of(sender, p);
+    copy_text(e->memory, sizeof e->memory, hello->hello.memory);
+}
+
+/* Whether a process of the taking node has this name: "worker", or of several "worker.0" and so on. */
+static bool is_planned(const mr_sender *sender, const char *name) {
+    const char *taker = sender->params.taker;
+    size_t length = taker ? strlen(taker) : 0;
+    char *end = NULL;
+    if (!taker || strcmp(name, taker) == 0)
+        return true;
+    if (strncmp(name, taker, length) != 0 || name[length] != '.')
+        return false;
+    const char *number = name + length + 1;
+    if (*number < '0' || *number > '9' || (*number == '0' && number[1]))
+        return false;
+    return strtoul(number, &end, 10) < sender->params.receivers && !*end;
+}
+
+/* Why a HELLO is not for this cut; MR_REJECT_UNKNOWN where it is. */
+static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *message, char *text, size_t bytes) {
+    const mr_session_self *self = &sender->params.self;
+    text[0] = 0;
+    if (message->hello.oldest_version > MR_PROTOCOL_NEWEST || message->hello.newest_version < MR_PROTOCOL_OLDEST) {
+        snprintf(text, bytes, "it speaks versions %u to %u, here are %d to %d", message->hello.oldest_version,
+                 message->hello.newest_version, MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST);
+        return MR_REJECT_VERSION;
+    }
+    if (strcmp(message->hello.cut, self->cut) != 0) {
+        snprintf(text, bytes, "this is the cut %s, not %s", self->cut, message->hello.cut);
+        return MR_REJECT_CUT;
+    }
+    if (memcmp(message->hello.digest, self->digest, MR_DIGEST_BYTES) != 0) {
+        snprintf(text, bytes, "node %s runs another pipeline, or another version of it: all nodes need the same file, "
+                 "variables and overrides", message->hello.name);
+        return MR_REJECT_DIGEST;
+    }
+    if (strcmp(message->hello.formats, self->formats) != 0) {
+        snprintf(text, bytes, "it takes %s, here is %s", message->hello.formats, self->formats);
+        return MR_REJECT_FORMATS;
+    }
+    if (!message->hello.incarnation || !*message->hello.name || strlen(message->hello.name) >= MR_PEER_NAME) {
+        snprintf(text, bytes, "a name of 1 to %d bytes and an incarnation are needed", MR_PEER_NAME - 1);
+        return MR_REJECT_MALFORMED;
+    }
+    if (!is_planned(sender, message->hello.name)) {
+        snprintf(text, bytes, "this cut is for %s, of which %s is no process", sender->params.taker,
+                 message->hello.name);
+        return MR_REJECT_CUT;
+    }
+    return MR_REJECT_UNKNOWN;
+}
+
+/* Who is refused asks again. Whether that was told already, as it is now. */
+static bool is_told(mr_sender *sender, uint64_t incarnation, mr_reject_reason reason) {
+    for (int i = 0; i < SENDER_REFUSED_KEPT; i++)
+        if (sender->refused[i].incarnation == incarnation && sender->refused[i].reason == reason)
+            return true;
+    sender->refused[sender->refused_turn++ % SENDER_REFUSED_KEPT] = (refusal){incarnation, reason};
+    return false;
+}
+
+static int refuse(mr_sender *sender, uint32_t route, const mr_cut_message *hello, mr_reject_reason reason,
+                  const char *text) {
+    sender->counts.rejected++;
+    reject(sender, route, 0, hello->hello.attempt, reason, text);
+    if (is_told(sender, hello->hello.incarnation, reason))
+        return MR_OK;
+    peer stranger = {.route = route, .incarnation = hello->hello.incarnation};
+    copy_text(stranger.name, sizeof stranger.name, hello->hello.name);
+    tell(sender, &stranger, MR_PEER_REJECTED, text);
+    sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS].action.of.reason = reason;
+    return MR_OK;
+}
+
+static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *message) {
+    char text[SENDER_TEXT];
+    mr_reject_reason reason = judge(sender, message, text, sizeof text);
+    if (reason)
+        return refuse(sender, route, message, reason, text);
+    if (sender->closing)
+        return refuse(sender, route, message, MR_REJECT_FULL, "this node is about to end");
+    peer *p = peer_by_name(sender, message->hello.name);
+    if (p && p->incarnation == message->hello.incarnation) {
+        if (message->hello.attempt <= p->attempt)
+            return MR_OK; /* It has come twice, or late. */
+        if (p->left) {
+            p->attempt = message->hello.attempt;
+            follow(sender, p, route);
+            return MR_OK; /* It asks whether there is another process here. */
+        }
+        if (p->resumed)
+            end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
+        if (!p->stalled)
+            sender_exonerate(sender, p);
+    } else if (p) {
+        if (p->session && message->hello.incarnation < p->incarnation)
+            return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is here");
+        end_session(sender, p, MR_PEER_RESTARTED, "another process has come in its place");
+        sender_bury(sender, p, true);
+        take_record(sender, p, message);
+    } else {
+        p = free_record(sender);
+        if (!p)
+            return refuse(sender, route, message, MR_REJECT_FULL, "as many receivers as may come are here");
+        take_record(sender, p, message);
+    }
+    welcome(sender, p, route, message);
+    return MR_OK;
+}
+
+/* ---- reports --------------------------------------------------------------------------------------------------- */
+
+/* A frame that was taken from a peer that is back, and that nobody else has been sent since, is its again. */
+static void vouch(mr_sender *sender, peer *p, uint64_t position) {
+    slot *s = slot_at(sender, position);
+    if (s->state == SLOT_QUEUED && !p->stalled)
+        sender_lease(sender, position, p);
+    s->vouched = s->vouched || s->peer == index_of(sender, p);
+}
+
+static void settle_range(mr_sender *sender, peer *p, const mr_settled *range, bool first_report) {
+    uint64_t from = range->first < sender->base ? sender->base : range->first;
+    for (uint64_t position = from; position < range->first + range->count; position++) {
+        slot *s = slot_at(sender, position);
+        if (s->state == SLOT_SETTLED || !(s->had >> index_of(sender, p) & 1))
+            continue;
+        if (range->outcome == MR_NOTE_DELIVERED && s->item.kind == MR_CUT_FRAME)
+            note_delivered(sender, p);
+        if (range->outcome != MR_NOTE_NONE)
+            sender_settle(sender, position, range->outcome, range->stage, range->reason);
+        else if (first_report)
+            vouch(sender, p, position);
+    }
+}
+
+/* What a peer that is back does not have, it has not got. */
+static void resume(mr_sender *sender, peer *p) {
+    uint32_t index = index_of(sender, p);
+    for (uint64_t position = sender->base; position != sender->next && p->leased; position++) {
+        slot *s = slot_at(sender, position);
+        if (s->state == SLOT_LEASED && s->peer == index && !s->vouched)
+            sender_take_back(sender, position);
+    }
+    memcpy(p->end_told, p->end_confirmed, sender->params.self.source_count * sizeof *p->end_told);
+    p->resumed = true;
+    sender_owe_all(sender);
+}
+
+/* How many frames of the window a report goes over. An honest one says each of them once, or once more if it came again;
+ * a hostile one could have the whole window walked over for each of half a million ranges. */
+static uint64_t count_settled(const mr_sender *sender, const mr_cut_message *message) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < message->report.settled_count; i++) {
+        const mr_settled *range = &message->report.settled[i];
+        uint64_t end = range->first + range->count, from = range->first < sender->base ? sender->base : range->first;
+        count += end > from ? end - from : 0;
+    }
+    return count;
+}
+
+static bool is_sound(const mr_sender *sender, const peer *p, const mr_cut_message *message) {
+    if (message->report.granted_frames < p->granted_frames || message->report.granted_bytes < p->granted_bytes)
+        return false;
+    for (size_t i = 0; i < message->report.settled_count; i++) {
+        const mr_settled *range = &message->report.settled[i];
+        if (!range->first || !range->count || range->first >= sender->next ||
+            range->count > sender->next - range->first)
+            return false;
+    }
+    for (size_t i = 0; i < message->report.ended_count; i++)
+        if (message->report.ended[i] >= sender->params.self.source_count)
+            return false;
+    return count_settled(sender, message) <= REPORTED_TIMES * (sender->next - sender->base);
+}
+
+static void confirm_end(peer *p, uint32_t source) {
+    p->ends_confirmed += !p->end_confirmed[source];
+    p->end_confirmed[source] = true;
+}
+
+static int break_protocol(mr_sender *sender, peer *p, const char *what) {
+    sender->counts.malformed++;
+    reject(sender, p->route, p->session, 0, MR_REJECT_MALFORMED, what);
+    end_session(sender, p, MR_PEER_BROKEN, what);
+    return mr_fail(MR_ERROR_PROTOCOL, "node %s breaks the protocol: %s", p->name, what);
+}
+
+static int hear_report(mr_sender *sender, peer *p, const mr_cut_message *message) {
+    if (!is_sound(sender, p, message))
+        return break_protocol(sender, p, "its report takes back credit, or settles what was never sent, or the same many times");
+    bool first = !p->resumed;
+    p->stalled = p->stalled && message->report.progress == p->stalled_at;
+    for (size_t i = 0; i < message->report.settled_count; i++)
+        settle_range(sender, p, &message->report.settled[i], first);
+    for (size_t i = 0; i < message->report.ended_count; i++)
+        if (p->end_told[message->report.ended[i]])
+            confirm_end(p, message->report.ended[i]);
+    if (first)
+        resume(sender, p);
+    p->granted_frames = message->report.granted_frames;
+    p->granted_bytes = message->report.granted_bytes;
+    p->withdrawn = message->report.withdrawn;
+    if (message->report.progress != p->progress)
+        p->progress_ns = sender->now_ns;
+    p->progress = message->report.progress;
+    return MR_OK;
+}
+
+static int hear_bye(mr_sender *sender, peer *p, const mr_cut_message *message) {
+    p->left = p->bye_said;
+    end_session(sender, p, MR_PEER_LEFT, message->bye.text);
+    sender_bury(sender, p, false);
+    return MR_OK;
+}
+
+bool mr_sender_may_hear(const mr_sender *sender, uint64_t session, uint64_t number, uint32_t *route) {
+    const peer *p = peer_by_session(sender, session);
+    if (!p || number > p->heard_number + 1)
+        return false;
+    *route = p->route;
+    return true;
+}
+
+bool mr_sender_knows(const mr_sender *sender, uint64_t session, uint32_t *index) {
+    const peer *p = peer_by_session(sender, session);
+    *index = p ? index_of(sender, p) : 0;
+    return p != NULL;
+}
+
+int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns) {
+    sender->now_ns = now_ns;
+    if (message->kind == MR_MESSAGE_HELLO)
+        return hear_hello(sender, route, message);
+    peer *p = peer_by_session(sender, message->session);
+    if (!p) {
+        sender->counts.stale++;
+        if (message->kind != MR_MESSAGE_REJECT)
+            reject(sender, route, message->session, 0, MR_REJECT_STALE, "it was restarted");
+        return MR_OK;
+    }
+    if (message->kind == MR_MESSAGE_REJECT) {
+        sender->counts.rejected++;
+        end_session(sender, p, MR_PEER_BROKEN, message->reject.text);
+        return MR_OK;
+    }
+    if (message->number <= p->heard_number)
+        return MR_OK;
+    if (message->number != p->heard_number + 1) {
+        reject(sender, route, p->session, 0, MR_REJECT_STALE, "messages were lost");
+        end_session(sender, p, MR_PEER_BROKEN, "messages were lost");
+        return MR_OK;
+    }
+    p->heard_number = message->number;
+    p->heard_ns = now_ns;
+    follow(sender, p, route);
+    if (message->kind == MR_MESSAGE_REPORT)
+        return hear_report(sender, p, message);
+    if (message->kind == MR_MESSAGE_BYE)
+        return hear_bye(sender, p, message);
+    return break_protocol(sender, p, "a receiver sends hellos, reports and byes, and nothing else");
+}
+
+void mr_sender_malformed(mr_sender *sender, uint32_t route) {
+    sender->counts.malformed++;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (p->used && p->session && p->route == route) {
+            reject(sender, route, p->session, 0, MR_REJECT_MALFORMED, "what has come is no message");
+            end_session(sender, p, MR_PEER_BROKEN, "what has come is no message");
+            return;
+        }
+    }
+}
+
+/* ---- who is lost ----------------------------------------------------------------------------------------------- */
+
+void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns) {
+    sender->now_ns = now_ns;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (!p->used || p->route != route)
+            continue;
+        p->closed = true;
+        end_session(sender, p, MR_PEER_BROKEN, "the connection was closed");
+    }
+}
+
+void sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
+    const mr_session_timing *timing = &sender->params.self.timing;
+    for (uint32_t i = 0; i < sender->params.most_peers; i++) {
+        peer *p = &sender->peers[i];
+        if (!p->used || (!p->session && !p->leased))
+            continue;
+        if (now_ns - p->heard_ns >= timing->silence_ns) {
+            end_session(sender, p, MR_PEER_SILENT, "nothing was heard of it");
+            sender_bury(sender, p, p->closed);
+        } else if (p->session && p->leased && timing->stall_ns && now_ns - p->progress_ns >= timing->stall_ns) {
+            reject(sender, p->route, p->session, 0, MR_REJECT_STALE, "no progress was made");
+            p->stalled = true;
+            p->stalled_at = p->progress;
+            end_session(sender, p, MR_PEER_STALLED, "it has frames and makes no progress");
+            sender_bury(sender, p, true);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+/* The memory that the two ends of a link both have mapped and both write: a memfd of its own for each peer, sealed
+ * against shrinking and growing, so that neither end can make the other's accesses fail. In it lie the ring of leases
+ * that come back, and the notes of either direction. */
+#ifndef MILLRACE_TRANSPORT_SHM_AREA_H
+#define MILLRACE_TRANSPORT_SHM_AREA_H
+
+#include "engine/transport/shm/shm_notes.h"
+#include "engine/transport/shm/shm_ring.h"
+
+/* Of the ring each way: down to the consumer, with all that is given, and up, with reports. */
+enum { MR_SHM_DOWN_BYTES = 1 << 20, MR_SHM_UP_BYTES = 1 << 18 };
+
+/* What the file begins with; behind it, at a multiple of any size of pages, the bytes of the rings. */
+typedef struct mr_shm_head {
+    mr_shm_ring leases;
+    mr_shm_channel down, up;
+} mr_shm_head;
+
+/* One end's. */
+typedef struct mr_shm_area {
+    mr_shm_head *head;
+    mr_shm_notes down, up;
+} mr_shm_area;
+
+/* Bytes of the file. */
+size_t mr_shm_area_bytes(void);
+/* The producer's: makes the file and maps it. MR_ERROR_UNAVAILABLE, MR_ERROR_MEMORY. */
+int mr_shm_area_create(mr_shm_area **area, int *fd);
+/* The consumer's: checks the file and maps it. The descriptor stays the caller's. MR_ERROR_PROTOCOL too. */
+int mr_shm_area_map(mr_shm_area **area, int fd);
+/* NULL is allowed. */
+void mr_shm_area_unmap(mr_shm_area **area);
+
+/* Of any memfd from the other end: whether it has these seals and that size. MR_ERROR_PROTOCOL. */
+int mr_shm_check_file(int fd, int seals, uint64_t bytes);
+/* Whether a descriptor from the other end is an eventfd: whatever else it were, who writes to it might have to wait, or
+ * be sent a signal. MR_ERROR_PROTOCOL. */
+int mr_shm_check_bell(int fd);
+/* Wakes whoever waits for it. Any thread. */
+void mr_shm_ring_bell(int fd);
+
+#endif

@@ -1,0 +1,355 @@
+/* The consumer's end: which pools it has mapped, what it holds, and giving it back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/thread.h"
+#include "engine/data/slab.h"
+#include "engine/transport/shm/shm.h"
+#include "engine/transport/shm/shm_area.h"
+#include "engine/transport/shm/shm_socket.h"
+#include "millrace/status.h"
+
+/* A slab of the producer's. The import refers to it until the producer says that it is gone; so does each buffer. */
+typedef struct mapping {
+    int references; /* guarded by the import's lock */
+    uint32_t number, slots;
+    size_t slot_bytes;
+    mr_slab_layout layout;
+    const uint8_t *base;
+} mapping;
+
+/* A lease that is held here: what the release of its buffer is told. */
+typedef struct holding {
+    mr_shm_import *owner;
+    mapping *from; /* NULL: not held */
+} holding;
+
+struct mr_shm_import {
+    pthread_mutex_t lock; /* guards all below */
+    int references;       /* the opener's and one for each holding */
+    int fd, bell;         /* the bell is the producer's */
+    mr_shm_area *area;    /* NULL: the producer has not said yet that it knows who has come */
+    size_t withdrawn;     /* pools, whose empty notes have not come yet */
+    mapping *mapped[MR_SHM_POOLS];
+    holding held[MR_SHM_LEASES];
+};
+
+/* ---- ends ------------------------------------------------------------------------------------------------------ */
+
+/* With the lock held. */
+static void unmap(mapping **from) {
+    mapping *gone = *from;
+    *from = NULL;
+    if (!gone || --gone->references > 0)
+        return;
+    munmap((void *)(uintptr_t)gone->base, gone->layout.total);
+    mr_free(gone);
+}
+
+/* With the lock held, which it lets go of. */
+static void drop(mr_shm_import *self) {
+    bool last = --self->references == 0;
+    pthread_mutex_unlock(&self->lock);
+    if (!last)
+        return;
+    mr_shm_area_unmap(&self->area);
+    if (self->bell >= 0)
+        close(self->bell);
+    pthread_mutex_destroy(&self->lock);
+    mr_free(self);
+}
+
+static void put_back(mr_shm_import *self, uint32_t lease) {
+    if (mr_shm_ring_put(&self->area->head->leases, lease))
+        mr_shm_ring_bell(self->bell);
+}
+
+static void release(void *context) {
+    holding *held = context;
+    mr_shm_import *self = held->owner;
+    pthread_mutex_lock(&self->lock);
+    unmap(&held->from);
+    put_back(self, (uint32_t)(held - self->held));
+    drop(self);
+}
+
+/* ---- what the producer says ------------------------------------------------------------------------------------ */
+
+static int map_slab(const mr_shm_received *got, mapping *made) {
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+    if (got->fds[0] < 0 || got->message.a > MR_SLAB_SLOTS || got->message.b > SIZE_MAX / 2 ||
+        !mr_slab_lay_out((size_t)got->message.b, got->message.a, &made->layout))
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes a pool that there cannot be");
+    int status = mr_shm_check_file(got->fds[0], seals, made->layout.total);
+    if (status)
+        return status;
+    void *base = mmap(NULL, made->layout.total, PROT_READ, MAP_SHARED, got->fds[0], 0);
+    if (base == MAP_FAILED)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: cannot map %zu bytes: %s", made->layout.total,
+                       strerror(errno));
+    made->base = base;
+    made->references = 1;
+    made->number = got->message.number;
+    made->slots = (uint32_t)got->message.a;
+    made->slot_bytes = (size_t)got->message.b;
+    return MR_OK;
+}
+
+static int add_pool(mr_shm_import *self, const mr_shm_received *got) {
+    mapping **place = &self->mapped[got->message.number % MR_SHM_POOLS];
+    if (*place)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes a pool in the place of another");
+    mapping *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a pool");
+    int status = map_slab(got, made);
+    if (status)
+        mr_free(made);
+    else
+        *place = made;
+    return status;
+}
+
+static int remove_pool(mr_shm_import *self, uint32_t number) {
+    mapping **place = &self->mapped[number % MR_SHM_POOLS];
+    if (!*place || (*place)->number != number)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool that there is not");
+    unmap(place);
+    self->withdrawn++;
+    return MR_OK;
+}
+
+static int take_rings(mr_shm_import *self, mr_shm_received *got) {
+    if (self->area || got->fds[0] < 0 || got->fds[1] < 0)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes no rings, or twice");
+    int status = mr_shm_check_bell(got->fds[1]);
+    if (!status)
+        status = mr_shm_area_map(&self->area, got->fds[0]);
+    if (!status) {
+        self->bell = got->fds[1];
+        got->fds[1] = -1;
+    }
+    return status;
+}
+
+static int heed(mr_shm_import *self, mr_shm_received *got) {
+    switch (got->message.kind) {
+    case MR_SHM_RINGS:
+        return take_rings(self, got);
+    case MR_SHM_POOL:
+        return add_pool(self, got);
+    case MR_SHM_GONE:
+        return remove_pool(self, got->message.number);
+    default:
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer says what this version does not know");
+    }
+}
+
+/* What this end cannot follow it ends, so that the producer sends copies from then on. */
+static int hang_up(mr_shm_import *self, int status) {
+    if (status && status != MR_ERROR_AGAIN)
+        shutdown(self->fd, SHUT_RDWR);
+    return status;
+}
+
+/* Takes in one message. */
+static int hear(mr_shm_import *self) {
+    mr_shm_received got;
+    int status = mr_shm_receive(self->fd, &got, NULL, 0);
+    if (!status)
+        status = heed(self, &got);
+    mr_shm_close_received(&got);
+    return hang_up(self, status);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
+static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int bell, int *fd) {
+    if (!memchr(offer->path, 0, sizeof offer->path) || strncmp(guest->host, offer->host, sizeof offer->host) != 0)
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is on another host");
+    int status = mr_shm_connect(offer->path, fd);
+    if (status)
+        return status;
+    const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
+    status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, &bell, 1);
+    if (status)
+        close(*fd);
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room for a greeting") : status;
+}
+
+int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int bell) {
+    int fd = -1;
+    *import = NULL;
+    int status = greet(offer, guest, bell, &fd);
+    if (status)
+        return status;
+    mr_shm_import *made = mr_calloc(1, sizeof *made);
+    if (!made) {
+        close(fd);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for sharing");
+    }
+    mr_lock_init(&made->lock);
+    made->references = 1;
+    made->fd = fd;
+    made->bell = -1;
+    for (size_t i = 0; i < MR_SHM_LEASES; i++)
+        made->held[i].owner = made;
+    *import = made;
+    return MR_OK;
+}
+
+void mr_shm_import_close(mr_shm_import **import) {
+    mr_shm_import *gone = *import;
+    *import = NULL;
+    if (!gone)
+        return;
+    pthread_mutex_lock(&gone->lock);
+    close(gone->fd);
+    gone->fd = -1;
+    if (gone->area)
+        mr_shm_notes_close(&gone->area->down);
+    for (size_t i = 0; i < MR_SHM_POOLS; i++)
+        unmap(&gone->mapped[i]);
+    drop(gone);
+}
+
+/* ---- references ------------------------------------------------------------------------------------------------ */
+
+/* The pool of that number; what the producer has said since may have brought it. */
+static int find_pool(mr_shm_import *self, uint32_t number, mapping **found) {
+    int status = MR_OK;
+    do {
+        *found = self->mapped[number % MR_SHM_POOLS];
+    } while ((!*found || (*found)->number != number) && !(status = hear(self)));
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference to no pool") : status;
+}
+
+static int check(const mr_shm_import *self, const mapping *pool, const mr_shm_reference *reference) {
+    if (!self->area || reference->lease >= MR_SHM_LEASES || self->held[reference->lease].from)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference on a lease that is none");
+    if (reference->slot >= pool->slots || reference->offset > pool->slot_bytes ||
+        reference->bytes > pool->slot_bytes - reference->offset)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference beyond its pool");
+    const _Atomic uint64_t *generations = (const void *)pool->base;
+    if (atomic_load_explicit(&generations[reference->slot], memory_order_acquire) != reference->generation)
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference of former times");
+    return MR_OK;
+}
+
+/* With the lock held. */
+static int find(mr_shm_import *self, const mr_shm_reference *reference, mapping **pool) {
+    int status = find_pool(self, reference->pool, pool);
+    return status ? status : check(self, *pool, reference);
+}
+
+static int hold(mr_shm_import *self, const mr_shm_reference *reference, mr_buffer **buffer) {
+    mapping *pool = NULL;
+    int status = find(self, reference, &pool);
+    if (status)
+        return status;
+    holding *held = &self->held[reference->lease];
+    size_t offset = pool->layout.first + reference->slot * pool->layout.stride + (size_t)reference->offset;
+    mr_buffer *made =
+        mr_buffer_wrap((void *)(uintptr_t)(pool->base + offset), (size_t)reference->bytes, release, held);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer");
+    made->memory = MR_MEMORY_SHARED;
+    held->from = pool;
+    pool->references++;
+    self->references++;
+    *buffer = made;
+    return MR_OK;
+}
+
+int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference, mr_buffer **buffer) {
+    pthread_mutex_lock(&import->lock);
+    int status = hold(import, reference, buffer);
+    pthread_mutex_unlock(&import->lock);
+    return status;
+}
+
+/* ---- notes ----------------------------------------------------------------------------------------------------- */
+
+/* The rings are what the producer says first, once it knows who has come. */
+static int await_rings(mr_shm_import *self) {
+    int status = MR_OK;
+    while (!status && !self->area)
+        status = hear(self);
+    return status;
+}
+
+/* An empty note stands for a pool that is no more, which is told by the socket: it may have been heard already. */
+static int hear_withdrawal(mr_shm_import *self) {
+    int status = MR_OK;
+    while (!status && self->withdrawn == 0)
+        status = hear(self);
+    if (status == MR_ERROR_AGAIN)
+        return hang_up(self, mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool without a word"));
+    self->withdrawn -= !status;
+    return status;
+}
+
+static int fetch(mr_shm_import *self, void *data, size_t room, size_t *bytes) {
+    int status = await_rings(self);
+    *bytes = 0;
+    while (!status && *bytes == 0) {
+        status = hang_up(self, mr_shm_notes_fetch(&self->area->down, data, room, bytes));
+        if (!status && *bytes == 0)
+            status = hear_withdrawal(self);
+    }
+    return status;
+}
+
+int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes) {
+    pthread_mutex_lock(&import->lock);
+    int status = fetch(import, data, room, bytes);
+    pthread_mutex_unlock(&import->lock);
+    return status;
+}
+
+bool mr_shm_import_gone(const mr_shm_import *import) {
+    struct pollfd socket = {.fd = import->fd};
+    return poll(&socket, 1, 0) > 0 && socket.revents & POLLHUP;
+}
+
+/* Where the rings may have come since they were looked for, the bell may have been rung for a note in them. */
+static bool may_have_rings(const mr_shm_import *self) {
+    return poll(&(struct pollfd){.fd = self->fd, .events = POLLIN}, 1, 0) != 0;
+}
+
+bool mr_shm_import_rest(mr_shm_import *import) {
+    pthread_mutex_lock(&import->lock);
+    bool quiet = import->area ? mr_shm_notes_rest(&import->area->down) : !may_have_rings(import);
+    pthread_mutex_unlock(&import->lock);
+    return quiet;
+}
+
+bool mr_shm_import_look(mr_shm_import *import, bool last) {
+    pthread_mutex_lock(&import->lock);
+    bool found = import->area && mr_shm_notes_look(&import->area->down, last);
+    pthread_mutex_unlock(&import->lock);
+    return found;
+}
+
+size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place) {
+    size_t bytes = 0;
+    pthread_mutex_lock(&import->lock);
+    if (import->area)
+        hang_up(import, mr_shm_notes_room(&import->area->up, place, &bytes));
+    pthread_mutex_unlock(&import->lock);
+    return bytes;
+}
+
+void mr_shm_import_post(mr_shm_import *import, size_t bytes) {
+    pthread_mutex_lock(&import->lock);
+    if (mr_shm_notes_post(&import->area->up, bytes))
+        mr_shm_ring_bell(import->bell);
+    pthread_mutex_unlock(&import->lock);
+}

@@ -1,0 +1,67 @@
+#include "engine/transport/shm/shm_letter.h"
+
+#include <string.h>
+
+#include "millrace/status.h"
+
+/* Both ends are on one machine: fields are as the processor has them. Behind it come the sizes of the parts, 8 bytes
+ * each, and then these. */
+typedef struct head {
+    uint64_t session, number, count;
+} head;
+
+enum { ALIGNMENT = 8 };
+
+static size_t padded(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+int mr_letter_write(uint8_t *data, size_t room, const mr_cut_message *message, const mr_wire_part *parts, size_t count,
+                    size_t *bytes) {
+    const head begin = {.session = message->session, .number = message->number, .count = count};
+    size_t at = sizeof begin + count * sizeof(uint64_t);
+    if (at > room)
+        return MR_ERROR_AGAIN;
+    memcpy(data, &begin, sizeof begin);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t size = parts[i].bytes;
+        if (size > room || padded(size) > room - at)
+            return MR_ERROR_AGAIN;
+        memcpy(data + sizeof begin + i * sizeof size, &size, sizeof size);
+        if (size)
+            memcpy(data + at, parts[i].data, size);
+        memset(data + at + size, 0, padded(size) - size);
+        at += padded(size);
+    }
+    *bytes = at;
+    return MR_OK;
+}
+
+static int refuse(void) {
+    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end sends a note that is no message");
+}
+
+int mr_letter_read(const uint8_t *data, size_t bytes, mr_letter *letter) {
+    head begin;
+    if (bytes < sizeof begin)
+        return refuse();
+    memcpy(&begin, data, sizeof begin);
+    if (begin.count < 1 || begin.count > MR_WIRE_BLOCKS + 1 ||
+        bytes - sizeof begin < begin.count * sizeof(uint64_t))
+        return refuse();
+    size_t at = sizeof begin + begin.count * sizeof(uint64_t);
+    for (size_t i = 0; i < begin.count; i++) {
+        uint64_t size;
+        memcpy(&size, data + sizeof begin + i * sizeof size, sizeof size);
+        if (size > bytes - at || padded(size) > bytes - at)
+            return refuse();
+        letter->parts[i] = (mr_wire_part){.data = data + at, .bytes = size};
+        at += padded(size);
+    }
+    if (at != bytes)
+        return refuse();
+    letter->session = begin.session;
+    letter->number = begin.number;
+    letter->count = begin.count;
+    return MR_OK;
+}

@@ -1,0 +1,154 @@
+/* What the files of the wire share; see wire.h for what it does. */
+#ifndef MILLRACE_TRANSPORT_WIRE_PARTS_H
+#define MILLRACE_TRANSPORT_WIRE_PARTS_H
+
+#include <proto/millrace.pb-c.h>
+
+#include "engine/transport/wire/wire.h"
+
+/* Memory for one message: given out piece by piece, taken back all at once. It keeps as much as it ever needed. */
+typedef struct arena_block {
+    struct arena_block *next;
+    size_t bytes, used;
+} arena_block;
+
+typedef struct wire_arena {
+    arena_block *blocks; /* the one in use first */
+    size_t given, limit; /* bytes of this message */
+} wire_arena;
+
+/* Aligned to 16, not cleared. NULL: no memory, or more than the limit. */
+void *wire_arena_give(wire_arena *arena, size_t bytes);
+void wire_arena_reset(wire_arena *arena, size_t limit);
+void wire_arena_fini(wire_arena *arena);
+
+/* An array of `count` of a type, not cleared. */
+#define WIRE_NEW(arena, type, count) ((type *)wire_arena_array(arena, (count), sizeof(type)))
+void *wire_arena_array(wire_arena *arena, size_t count, size_t bytes);
+
+/* An envelope ends with its checksum as a field of its own: one byte of tag, eight of value, the least first. */
+enum { WIRE_TAG = 15 << 3 | 1, WIRE_TAIL = 9 };
+/* Zero bytes behind a packet, as readers of bit streams need them. */
+enum { WIRE_PADDING = 64 };
+
+/* ---- writing --------------------------------------------------------------------------------------------------- */
+
+/* Bytes that become a block: a range of a buffer, or, with none, what was gathered. */
+typedef struct wire_block {
+    mr_buffer *buffer;
+    const uint8_t *data;
+    size_t bytes;
+} wire_block;
+
+typedef struct name_slot {
+    const char *name; /* by pointer: ids, labels and reasons are kept once */
+    uint32_t number;
+    uint64_t message; /* that it is of; else the slot is free */
+} name_slot;
+
+/* Messages whose small payloads lie in memory of their own: while they are sent the next ones are written. */
+enum { WIRE_GATHERED = 8 };
+
+enum { WIRE_MEDIA_KEPT = 8 };
+typedef struct packed_media {
+    mr_media *media; /* a reference, so that the pointer stays this one's */
+    uint8_t *data;
+    size_t bytes, room;
+} packed_media;
+
+struct mr_wire_writer {
+    mr_wire_writer_params params;
+    wire_arena arena;
+    uint8_t *envelope;
+    size_t envelope_room;
+    mr_buffer *gathered[WIRE_GATHERED]; /* NULL: not needed yet, or not kept */
+    uint32_t gathered_turn;  /* of the present message's */
+    size_t gathered_bytes;
+    uint32_t gathered_block; /* its number among the blocks; 0: there is none */
+    wire_block block[MR_WIRE_BLOCKS];
+    uint32_t block_count;
+    mr_wire_part part[MR_WIRE_BLOCKS + 1];
+    name_slot *slot;         /* a power of two */
+    size_t slot_count;
+    char **name;             /* of this message, in the arena of the writer */
+    size_t name_count, name_room;
+    const mr_format **format_of; /* of this message: what is asked for, and how it is written, in the arena */
+    Millrace__V1__Format **format;
+    size_t format_count, format_room;
+    uint64_t message;
+    packed_media media[WIRE_MEDIA_KEPT];
+    uint32_t media_turn;
+    const mr_media **used_media; /* of this message */
+    ProtobufCBinaryData *packed; /* of the same */
+    size_t used_media_count;
+    void *zstd;
+    int64_t now_ns;
+};
+
+int wire_write_items(mr_wire_writer *writer, const mr_cut_message *message, Millrace__V1__Items *items);
+/* The number of a name in this message; 0 for NULL. */
+int wire_write_name(mr_wire_writer *writer, const char *name, uint32_t *number);
+/* The number of a media in this message; 0 for NULL. */
+int wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number);
+void wire_forget_media(mr_wire_writer *writer);
+
+/* Where bytes are: numbers of blocks from 1, 0: nowhere. */
+typedef struct wire_spot {
+    uint32_t block;
+    uint64_t offset;
+} wire_spot;
+/* Puts bytes of a buffer into the message, followed by `padding` zero bytes. */
+int wire_put(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, size_t bytes, size_t padding,
+             wire_spot *spot);
+/* Room for bytes that are copied; valid until the next call. */
+int wire_gather(mr_wire_writer *writer, size_t bytes, uint8_t **data, wire_spot *spot);
+void wire_forget_gathered(mr_wire_writer *writer);
+/* Describes the blocks, compresses and sums them up as is asked for, and makes parts of them. */
+int wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_t *parts);
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+typedef struct known_media {
+    mr_media *media;
+    uint64_t hash;
+    uint8_t *data;
+    size_t bytes;
+} known_media;
+
+struct mr_wire_reader {
+    mr_wire_reader_params params;
+    wire_arena arena;
+    known_media *known;
+    size_t known_count, known_turn;
+    size_t known_bytes;      /* of what is known, in all */
+    mr_names_share *share;   /* of whom the present message comes from */
+    void *zstd;
+    int64_t now_ns;
+    mr_buffer *block[MR_WIRE_BLOCKS]; /* of the present message */
+    uint8_t *block_data[MR_WIRE_BLOCKS];
+    size_t block_bytes[MR_WIRE_BLOCKS];
+    size_t block_count;
+    const char **name;
+    size_t name_count;
+    mr_format *format;
+    size_t format_count;
+    mr_media **media; /* references */
+    size_t media_count;
+};
+
+int wire_read_items(mr_wire_reader *reader, const Millrace__V1__Items *items, const mr_wire_part *parts, size_t count,
+                    mr_cut_message *message);
+int wire_read_names(mr_wire_reader *reader, char *const *names, size_t count);
+/* The name of that number; NULL for 0. */
+int wire_read_name(const mr_wire_reader *reader, uint32_t number, const char **name);
+/* The blocks of a message: from its parts, or from shared memory. */
+int wire_read_blocks(mr_wire_reader *reader, Millrace__V1__Block *const *blocks, size_t count,
+                     const mr_wire_part *parts, size_t part_count);
+/* A reference to the media of those bytes. */
+int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
+ProtobufCAllocator wire_allocator(wire_arena *arena);
+
+/* A buffer of plain memory, not cleared; with 0 bytes it has an address, too. MR_ERROR_MEMORY. */
+int wire_new_buffer(size_t bytes, mr_buffer **buffer);
+
+#endif

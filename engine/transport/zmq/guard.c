@@ -1,0 +1,283 @@
+#include "engine/transport/zmq/guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/observe/audit.h"
+#include "engine/transport/zmq/peers.h"
+#include "millrace/status.h"
+
+enum { PART_BYTES = 256, ID_BYTES = 256, WHY_BYTES = 64 };
+static const int64_t NS_PER_MS = 1000000;
+
+struct mr_zmq_guard {
+    void *requests, *events; /* sockets of the guard's thread */
+    char id[ID_BYTES];
+    mr_allow_list allow;
+    _Atomic uint64_t refused;
+    mr_zmq_peers peers;
+    bool failed;      /* libzmq has given up a connection, and says next which one it has closed */
+    char why[WHY_BYTES]; /* it did so; "": that was told of by the answer */
+    /* A peer that is refused tries again ten times a second, and one that is let in may come and go as often. */
+    mr_audit_allowance refusals, welcomes;
+    pthread_t thread;
+    bool running;
+};
+
+/* ---- who connects (https://rfc.zeromq.org/spec/27) -------------------------------------------------------------- */
+
+/* In the order of a request; the credentials of CURVE are one key. */
+enum { VERSION, REQUEST, DOMAIN, ADDRESS, ROUTING, MECHANISM, CREDENTIALS, PARTS };
+
+typedef struct part {
+    size_t bytes; /* as sent, which may be more than is kept */
+    char data[PART_BYTES];
+} part;
+
+/* Reads all parts of a message, of which the first PARTS are kept. Their number, or -1. */
+static int receive(void *socket, part parts[PARTS], int flags) {
+    part beyond;
+    int count = 0, more = 1;
+    for (size_t size = sizeof more; more; count++) {
+        part *to = count < PARTS ? &parts[count] : &beyond;
+        int bytes = zmq_recv(socket, to->data, PART_BYTES - 1, flags);
+        if (bytes < 0)
+            return -1;
+        to->bytes = (size_t)bytes;
+        to->data[to->bytes < PART_BYTES ? to->bytes : PART_BYTES - 1] = '\0';
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size);
+    }
+    return count;
+}
+
+static const char crowded[] = "too many peers";
+
+/* 300 is for a while: the peer tries again. 400 is for good. */
+static void reply(void *socket, const part *request, const char *why, const char *user) {
+    zmq_send(socket, "1.0", 3, ZMQ_SNDMORE);
+    zmq_send(socket, request->data, request->bytes < PART_BYTES ? request->bytes : 0, ZMQ_SNDMORE);
+    zmq_send(socket, !why ? "200" : why == crowded ? "300" : "400", 3, ZMQ_SNDMORE);
+    zmq_send(socket, why ? why : "OK", why ? strlen(why) : 2, ZMQ_SNDMORE);
+    zmq_send(socket, user, strlen(user), ZMQ_SNDMORE);
+    zmq_send(socket, "", 0, 0);
+}
+
+/* Why the peer is refused; NULL where it may connect. */
+static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int count) {
+    if (count < CREDENTIALS || strcmp(parts[VERSION].data, "1.0") != 0)
+        return "the request is none";
+    bool curve = strcmp(parts[MECHANISM].data, "CURVE") == 0;
+    if (guard->allow.count == 0 && strcmp(parts[MECHANISM].data, "NULL") != 0)
+        return "no such mechanism";
+    if (guard->allow.count && (!curve || count != PARTS || parts[CREDENTIALS].bytes != MR_KEY_BYTES))
+        return "no key";
+    if (guard->allow.count && !mr_allow_list_has(&guard->allow, (const uint8_t *)parts[CREDENTIALS].data))
+        return "key not allowed";
+    return mr_zmq_peers_ask(&guard->peers, mr_clock_now_ns(mr_clock_real())) ? crowded : NULL;
+}
+
+static void note_refused(mr_zmq_guard *guard, const char *address, const char *key, const char *why) {
+    uint64_t before = atomic_fetch_add(&guard->refused, 1);
+    mr_log(before ? MR_LOG_DEBUG : MR_LOG_WARNING, "%s: a peer was refused%s%s: %s", guard->id,
+           *address ? " at " : "", address, why);
+    if (mr_audit_may(&guard->refusals, mr_clock_now_ns(mr_clock_real())))
+        mr_audit("peer refused", mr_audit_text("stage", guard->id), mr_audit_text("address", *address ? address : NULL),
+                 mr_audit_text("key", *key ? key : NULL), mr_audit_text("reason", why),
+                 mr_audit_number("refused", before + 1), mr_audit_number("left_out", mr_audit_left_out(&guard->refusals)));
+}
+
+static void note_accepted(mr_zmq_guard *guard, const char *address, const char *key) {
+    if (mr_audit_may(&guard->welcomes, mr_clock_now_ns(mr_clock_real())))
+        mr_audit("peer accepted", mr_audit_text("stage", guard->id),
+                 mr_audit_text("address", *address ? address : NULL), mr_audit_text("key", *key ? key : NULL),
+                 mr_audit_number("left_out", mr_audit_left_out(&guard->welcomes)));
+}
+
+/* ---- connections that come and go ------------------------------------------------------------------------------- */
+
+/* Peers that failed ZAP were told of by its answer. */
+static void note_failure(mr_zmq_guard *guard, uint16_t what, uint32_t how) {
+    guard->failed = true;
+    guard->why[0] = '\0';
+    if (what == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        snprintf(guard->why, WHY_BYTES, "handshake failed: protocol error 0x%x", (unsigned)how);
+    else if (what == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+        snprintf(guard->why, WHY_BYTES, "handshake failed: %s", how ? zmq_strerror((int)how) : "no detail");
+}
+
+static void note_end(mr_zmq_guard *guard, int fd, const char *address) {
+    bool news = mr_zmq_peers_go(&guard->peers, fd, guard->failed);
+    if (guard->failed && guard->why[0] && news)
+        note_refused(guard, address, "", guard->why);
+    guard->failed = false;
+}
+
+/* An event is 16 bits of what and 32 of how, which of one that comes or goes is its descriptor, and behind it the
+ * address. */
+static int hear(mr_zmq_guard *guard, int flags) {
+    part parts[PARTS] = {0};
+    uint16_t what = 0;
+    uint32_t how = 0;
+    if (receive(guard->events, parts, flags) < 0)
+        return -1;
+    memcpy(&what, parts[0].data, sizeof what);
+    memcpy(&how, parts[0].data + sizeof what, sizeof how);
+    if (what == ZMQ_EVENT_ACCEPTED)
+        mr_zmq_peers_come(&guard->peers, (int)how, mr_clock_now_ns(mr_clock_real()));
+    else if (what == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+        mr_zmq_peers_made(&guard->peers);
+    else if (what == ZMQ_EVENT_DISCONNECTED)
+        note_end(guard, (int)how, parts[1].data);
+    else
+        note_failure(guard, what, how);
+    return 0;
+}
+
+/* All that libzmq has told so far. */
+static int hear_all(mr_zmq_guard *guard) {
+    int heard;
+    do
+        heard = hear(guard, ZMQ_DONTWAIT);
+    while (heard == 0);
+    return heard;
+}
+
+static void cut_strangers(mr_zmq_guard *guard) {
+    char address[MR_ZMQ_ADDRESS];
+    bool stranger;
+    const char *why;
+    while ((why = mr_zmq_peers_cut(&guard->peers, mr_clock_now_ns(mr_clock_real()), address, &stranger)))
+        if (stranger)
+            note_refused(guard, address, "", why);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------------------------ */
+
+static int answer(mr_zmq_guard *guard) {
+    part parts[PARTS] = {0};
+    char key[MR_KEY_TEXT] = "";
+    int count = receive(guard->requests, parts, 0);
+    if (count < 0)
+        return -1;
+    /* What has connected, or gone, before it asks is to be counted with it. */
+    hear_all(guard);
+    const char *why = refusal(guard, parts, count);
+    if (count == PARTS && parts[CREDENTIALS].bytes == MR_KEY_BYTES)
+        mr_key_encode((const uint8_t *)parts[CREDENTIALS].data, key);
+    if (why)
+        note_refused(guard, parts[ADDRESS].data, key, why);
+    else
+        note_accepted(guard, parts[ADDRESS].data, key);
+    reply(guard->requests, &parts[REQUEST], why, key);
+    return 0;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------------ */
+
+/* Rounded up, so that it is time when the thread wakes. */
+static long wait_ms(const mr_zmq_guard *guard) {
+    int64_t wake_ns = mr_zmq_peers_wake_ns(&guard->peers), now_ns = mr_clock_now_ns(mr_clock_real());
+    if (wake_ns == INT64_MAX)
+        return -1;
+    return wake_ns > now_ns ? (long)((wake_ns - now_ns) / NS_PER_MS + 1) : 0;
+}
+
+static void *watch(void *context) {
+    mr_zmq_guard *guard = context;
+    zmq_pollitem_t items[] = {{guard->requests, 0, ZMQ_POLLIN, 0}, {guard->events, 0, ZMQ_POLLIN, 0}};
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    for (bool ended = false; !ended;) {
+        if (zmq_poll(items, 2, wait_ms(guard)) < 0) {
+            ended = errno != EINTR;
+            continue;
+        }
+        if (items[0].revents)
+            ended = answer(guard) && errno == ETERM;
+        if (!ended)
+            ended = hear_all(guard) && errno == ETERM;
+        if (!ended)
+            cut_strangers(guard);
+    }
+    zmq_close(guard->requests);
+    zmq_close(guard->events);
+    return NULL;
+}
+
+enum {
+    EVENTS = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+             ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_ACCEPTED |
+             ZMQ_EVENT_DISCONNECTED
+};
+
+static int start(mr_zmq_guard *guard, void *context, void *socket) {
+    static const char events[] = "inproc://events";
+    guard->requests = zmq_socket(context, ZMQ_REP);
+    guard->events = zmq_socket(context, ZMQ_PAIR);
+    if (!guard->requests || !guard->events || zmq_bind(guard->requests, "inproc://zeromq.zap.01") ||
+        zmq_socket_monitor(socket, events, EVENTS) || zmq_connect(guard->events, events))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "ZeroMQ gives no sockets: %s", zmq_strerror(errno));
+    int error = pthread_create(&guard->thread, NULL, watch, guard);
+    if (error)
+        return mr_fail(MR_ERROR_MEMORY, "no thread: %s", strerror(error));
+    guard->running = true;
+    pthread_setname_np(guard->thread, "mr-zmq-guard");
+    return MR_OK;
+}
+
+int mr_zmq_guard_begin(mr_zmq_guard **guard, void *context, void *socket, const mr_zmq_guard_params *params,
+                       mr_allow_list *allow) {
+    mr_zmq_guard *made = mr_calloc(1, sizeof *made);
+    if (!made)
+        return mr_fail(MR_ERROR_MEMORY, "no memory");
+    snprintf(made->id, sizeof made->id, "%s", params->id);
+    made->allow = *allow;
+    mr_zmq_peers_init(&made->peers, params->most, params->handshake_ns, params->unknown_ns);
+    made->refusals = made->welcomes = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
+    int status = start(made, context, socket);
+    if (status) {
+        made->allow = (mr_allow_list){0};
+        mr_zmq_guard_end(&made);
+        return status;
+    }
+    *allow = (mr_allow_list){0};
+    *guard = made;
+    return MR_OK;
+}
+
+void mr_zmq_guard_know(mr_zmq_guard *guard, uint32_t peer, int fd) {
+    mr_zmq_peers_know(&guard->peers, peer, fd);
+}
+
+uint64_t mr_zmq_guard_refused(const mr_zmq_guard *guard) {
+    return atomic_load(&guard->refused);
+}
+
+void mr_zmq_guard_end(mr_zmq_guard **guard) {
+    mr_zmq_guard *gone = *guard;
+    if (!gone)
+        return;
+    if (gone->running) {
+        pthread_join(gone->thread, NULL);
+    } else {
+        if (gone->requests)
+            zmq_close(gone->requests);
+        if (gone->events)
+            zmq_close(gone->events);
+    }
+    mr_audit_settle(&gone->refusals, "peer refused", "stage", gone->id);
+    mr_audit_settle(&gone->welcomes, "peer accepted", "stage", gone->id);
+    mr_zmq_peers_fini(&gone->peers);
+    mr_allow_list_fini(&gone->allow);
+    mr_free(gone);
+    *guard = NULL;
+}

@@ -1,0 +1,284 @@
+#include "engine/transport/zmq/keys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "engine/base/file.h"
+#include "engine/base/memory.h"
+#include "engine/base/utf8.h"
+#include "millrace/status.h"
+
+enum { PATH_BYTES = 4096, LINE_BYTES = 1024 };
+
+/* ---- keys as text ---------------------------------------------------------------------------------------------- */
+
+bool mr_key_decode(const char *text, uint8_t key[MR_KEY_BYTES]) {
+    /* libzmq's decoder takes any characters, and what is no code of Z85 for some value. */
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
+    if (strlen(text) != MR_KEY_TEXT - 1 || strspn(text, letters) != MR_KEY_TEXT - 1)
+        return false;
+    return zmq_z85_decode(key, text) != NULL;
+}
+
+void mr_key_encode(const uint8_t key[MR_KEY_BYTES], char text[MR_KEY_TEXT]) {
+    zmq_z85_encode(text, key, MR_KEY_BYTES);
+}
+
+int mr_key_pair_generate(mr_key_pair *pair) {
+    /* Others may take a line that begins with # for a comment: such a key would be a trap in a list. */
+    do {
+        if (zmq_curve_keypair(pair->public_key, pair->secret_key))
+            return mr_fail(MR_ERROR_UNAVAILABLE, "libzmq makes no keys here: %s", zmq_strerror(errno));
+    } while (*pair->public_key == '#');
+    return MR_OK;
+}
+
+void mr_key_pair_forget(mr_key_pair *pair) {
+    explicit_bzero(pair, sizeof *pair);
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------------- */
+
+/* Opens a file to read; as mr_file_fail, but a file that is not there is an input that is missing. What is no file,
+ * such as a FIFO that nobody writes to, is not waited for. */
+static int open_file(const char *path, FILE **file) {
+    struct stat found;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return mr_fail(MR_ERROR_NO_INPUT,
+                       "there is no key file %s: `millrace keygen` makes one, with its public key beside it", path);
+    if (fd < 0)
+        return mr_file_fail("read", path);
+    *file = !fstat(fd, &found) && S_ISREG(found.st_mode) ? fdopen(fd, "r") : NULL;
+    if (*file)
+        return MR_OK;
+    close(fd);
+    return mr_fail(MR_ERROR_DATA, "%s is no regular file, as keys are", path);
+}
+
+/* The next line without blanks around it and without its comment; NULL behind the last. Keys may hold a #, even as
+ * their first character: a comment stands behind a blank, or is a line that is no key. */
+static char *next_line(FILE *file, char line[LINE_BYTES], int *number) {
+    uint8_t key[MR_KEY_BYTES];
+    if (!fgets(line, LINE_BYTES, file))
+        return NULL;
+    ++*number;
+    char *at = line + (*number == 1 ? mr_utf8_mark(line, strlen(line)) : 0);
+    at += strspn(at, " \t");
+    at[strcspn(at, "\r\n")] = '\0';
+    for (char *sign = at; (sign = strchr(sign, '#')); sign++)
+        if (sign > at && strchr(" \t", sign[-1]))
+            *sign = '\0';
+    for (size_t length = strlen(at); length && strchr(" \t", at[length - 1]); length--)
+        at[length - 1] = '\0';
+    if (*at == '#' && !mr_key_decode(at, key))
+        *at = '\0';
+    return at;
+}
+
+/* Whether the line is `name = "value"`, with or without quotes. *value ends with the line. */
+static bool take_field(char *line, const char *name, char **value) {
+    size_t length = strlen(name);
+    if (strncmp(line, name, length) != 0)
+        return false;
+    char *at = line + length + strspn(line + length, " \t");
+    if (*at++ != '=')
+        return false;
+    at += strspn(at, " \t\"'");
+    at[strcspn(at, "\"'")] = '\0';
+    *value = at;
+    return true;
+}
+
+static int check_private(FILE *file, const char *path) {
+    struct stat found;
+    if (fstat(fileno(file), &found))
+        return mr_file_fail("look at", path);
+    if (found.st_mode & 077)
+        return mr_fail(MR_ERROR_PERMISSION, "%s holds a secret, and others may read or change it (mode %03o): "
+                       "make it yours alone (chmod 600), or make a new pair if others had it", path,
+                       (unsigned)(found.st_mode & 0777));
+    return MR_OK;
+}
+
+static int take_key(char to[MR_KEY_TEXT], const char *value, const char *path, int number) {
+    uint8_t key[MR_KEY_BYTES];
+    if (!mr_key_decode(value, key))
+        return mr_fail(MR_ERROR_DATA, "%s:%d: this is no key: 40 characters of Z85 were expected", path, number);
+    memcpy(to, value, MR_KEY_TEXT);
+    explicit_bzero(key, sizeof key);
+    return MR_OK;
+}
+
+/* Peers would be refused as strangers, with no word of why. */
+static int check_pair(const mr_key_pair *pair, const char *path) {
+    char derived[MR_KEY_TEXT];
+    if (zmq_curve_public(derived, pair->secret_key))
+        return mr_fail(MR_ERROR_UNAVAILABLE, "libzmq has no CURVE here: %s", zmq_strerror(errno));
+    if (strcmp(derived, pair->public_key) == 0)
+        return MR_OK;
+    return mr_fail(
+        MR_ERROR_DATA,
+        "%s: the public key is that of another secret key, so the file was put together of two: take the one "
+        "that `millrace keygen` has made",
+        path);
+}
+
+int mr_key_pair_read(mr_key_pair *pair, const char *path) {
+    char line[LINE_BYTES], *at, *value;
+    int number = 0;
+    FILE *file;
+    int status = open_file(path, &file);
+    if (status)
+        return status;
+    *pair = (mr_key_pair){0};
+    status = check_private(file, path);
+    while (!status && (at = next_line(file, line, &number))) {
+        if (take_field(at, "public-key", &value))
+            status = take_key(pair->public_key, value, path, number);
+        else if (take_field(at, "secret-key", &value))
+            status = take_key(pair->secret_key, value, path, number);
+    }
+    fclose(file);
+    explicit_bzero(line, sizeof line);
+    if (!status && (!*pair->public_key || !*pair->secret_key))
+        status = mr_fail(MR_ERROR_DATA, "%s has no %s line: it must be a private file as `millrace keygen` makes it",
+                         path, *pair->secret_key ? "public-key" : "secret-key");
+    if (!status)
+        status = check_pair(pair, path);
+    if (status)
+        mr_key_pair_forget(pair);
+    return status;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------------------------- */
+
+static int add_key(mr_allow_list *list, const uint8_t key[MR_KEY_BYTES]) {
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 8;
+        void *wider = mr_realloc(list->keys, room * sizeof *list->keys);
+        if (!wider)
+            return mr_fail(MR_ERROR_MEMORY, "no memory for a list of keys");
+        list->keys = wider;
+        list->room = room;
+    }
+    memcpy(list->keys[list->count++], key, MR_KEY_BYTES);
+    return MR_OK;
+}
+
+/* One line of a list or of a certificate, whose other lines are passed over. */
+static int add_line(mr_allow_list *list, char *line, const char *path, int number) {
+    uint8_t key[MR_KEY_BYTES];
+    char *value = line;
+    bool other = !*line || strcmp(line, "metadata") == 0 || strcmp(line, "curve") == 0 || strstr(line, " = ");
+    if (!take_field(line, "public-key", &value) && other)
+        return MR_OK;
+    if (!mr_key_decode(value, key))
+        return mr_fail(MR_ERROR_DATA, "%s:%d: \"%.60s\" is no public key: 40 characters of Z85 were expected", path,
+                       number, value);
+    return add_key(list, key);
+}
+
+static int add_file(mr_allow_list *list, const char *path) {
+    char line[LINE_BYTES], *at;
+    int number = 0;
+    FILE *file;
+    size_t before = list->count;
+    int status = open_file(path, &file);
+    if (status)
+        return status;
+    while (!status && (at = next_line(file, line, &number)))
+        status = add_line(list, at, path, number);
+    fclose(file);
+    if (!status && list->count == before)
+        status = mr_fail(MR_ERROR_DATA, "%s holds no public key: one a line was expected", path);
+    return status;
+}
+
+int mr_allow_list_add(mr_allow_list *list, const char *key_or_path) {
+    uint8_t key[MR_KEY_BYTES];
+    /* Paths may look like keys; what is there is a file. */
+    if (access(key_or_path, F_OK) && mr_key_decode(key_or_path, key))
+        return add_key(list, key);
+    return add_file(list, key_or_path);
+}
+
+bool mr_allow_list_has(const mr_allow_list *list, const uint8_t key[MR_KEY_BYTES]) {
+    for (size_t i = 0; i < list->count; i++)
+        if (memcmp(list->keys[i], key, MR_KEY_BYTES) == 0)
+            return true;
+    return false;
+}
+
+void mr_allow_list_fini(mr_allow_list *list) {
+    mr_free(list->keys);
+    *list = (mr_allow_list){0};
+}
+
+int mr_key_public(const char *text, char key[MR_KEY_TEXT]) {
+    mr_allow_list list = {0};
+    int status = mr_allow_list_add(&list, text);
+    if (!status && list.count > 1)
+        status = mr_fail(MR_ERROR_DATA, "%s holds %zu public keys, and one was expected", text, list.count);
+    if (!status)
+        mr_key_encode(list.keys[0], key);
+    mr_allow_list_fini(&list);
+    return status;
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------------- */
+
+/* A file that must not be there yet. */
+static int write_new(const char *path, mode_t mode, const char *text) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0 && errno == EEXIST)
+        return mr_fail(MR_ERROR_IO, "%s is there already, and keys are not written over: take another name, or remove "
+                       "it where no peer trusts it any more", path);
+    if (fd < 0)
+        return mr_file_fail("write to", path);
+    size_t bytes = strlen(text);
+    bool whole = write(fd, text, bytes) == (ssize_t)bytes && fsync(fd) == 0;
+    int status = whole ? MR_OK : mr_file_fail("write to", path);
+    close(fd);
+    if (status)
+        unlink(path);
+    return status;
+}
+
+static int write_private(const mr_key_pair *pair, const char *path) {
+    char text[LINE_BYTES];
+    snprintf(text, sizeof text, "# A private key of CURVE: whoever has it is taken for its owner.\nmetadata\ncurve\n"
+             "    public-key = \"%s\"\n    secret-key = \"%s\"\n", pair->public_key, pair->secret_key);
+    int status = write_new(path, 0600, text);
+    explicit_bzero(text, sizeof text);
+    return status;
+}
+
+static int write_public(const mr_key_pair *pair, const char *path) {
+    char text[LINE_BYTES];
+    snprintf(text, sizeof text, "# A public key of CURVE: give it to those that shall know the owner of the private "
+             "one.\nmetadata\ncurve\n    public-key = \"%s\"\n", pair->public_key);
+    return write_new(path, 0644, text);
+}
+
+int mr_key_pair_write(const mr_key_pair *pair, const char *folder, const char *name) {
+    char private_path[PATH_BYTES], public_path[PATH_BYTES];
+    int length = snprintf(private_path, sizeof private_path, "%s/%s.key", folder, name);
+    snprintf(public_path, sizeof public_path, "%s/%s.pub", folder, name);
+    if (length < 0 || (size_t)length >= sizeof private_path)
+        return mr_fail(MR_ERROR_IO, "%s: the path is too long", folder);
+    if (mkdir(folder, 0700) && errno != EEXIST)
+        return mr_file_fail("make the folder", folder);
+    int status = write_private(pair, private_path);
+    if (status)
+        return status;
+    status = write_public(pair, public_path);
+    if (status)
+        unlink(private_path);
+    return status;
+}

@@ -1,0 +1,106 @@
+#include "engine/transport/zmq/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "millrace/status.h"
+
+static const char ipc[] = "ipc://";
+
+/* ---- the path of an ipc socket --------------------------------------------------------------------------------- */
+
+/* Whoever may enter the folder can connect. */
+static int check_owner(const mr_zmq_params *params, const char *folder, const struct stat *found) {
+    if (!S_ISDIR(found->st_mode))
+        return mr_fail(MR_ERROR_IO, "%s is no folder, and %s would lie in it: name another path", folder,
+                       params->endpoint);
+    if (found->st_uid != geteuid() && !params->key)
+        return mr_fail(MR_ERROR_PERMISSION,
+                       "%s belongs to another user (%u), who may connect to %s: take a folder of your own (chmod 700), "
+                       "or give both ends keys (millrace keygen)", folder, (unsigned)found->st_uid, params->endpoint);
+    if (found->st_mode & 077 && !params->key)
+        return mr_fail(MR_ERROR_PERMISSION,
+                       "others may enter %s (mode %03o), and so connect to %s: take a folder of your own (chmod 700), "
+                       "or give both ends keys (millrace keygen)",
+                       folder, (unsigned)(found->st_mode & 0777), params->endpoint);
+    return MR_OK;
+}
+
+static int check_folder(const mr_zmq_params *params, const char *path) {
+    char folder[512];
+    struct stat found;
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    const char *named = slash ? folder : ".";
+    if (mkdir(named, 0700) && errno != EEXIST)
+        return mr_file_fail("make the folder", named);
+    if (stat(named, &found))
+        return mr_file_fail("look at", named);
+    return check_owner(params, named, &found);
+}
+
+/* Whether somebody listens there; a path that is too long is for libzmq to refuse. */
+static bool is_taken(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return false;
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool taken = fd >= 0 && (!connect(fd, (struct sockaddr *)&address, sizeof address) || errno == EAGAIN);
+    if (fd >= 0)
+        close(fd);
+    return taken;
+}
+
+int mr_zmq_place_check(const mr_zmq_params *params) {
+    if (strncmp(params->endpoint, ipc, strlen(ipc)) != 0)
+        return MR_OK;
+    const char *path = params->endpoint + strlen(ipc);
+    int status = check_folder(params, path);
+    if (!status && is_taken(path))
+        status = mr_fail(MR_ERROR_UNAVAILABLE,
+                         "cannot bind %s: another process listens there, maybe an earlier run: end it, or name another "
+                         "path", params->endpoint);
+    return status;
+}
+
+const char *mr_zmq_place_localhost(const char *endpoint) {
+    static const char name[] = "tcp://localhost:";
+    return strncmp(endpoint, name, strlen(name)) == 0 ? endpoint + strlen(name) : NULL;
+}
+
+void mr_zmq_place_leave(const char *endpoint) {
+    if (strncmp(endpoint, ipc, strlen(ipc)) == 0)
+        unlink(endpoint + strlen(ipc));
+}
+
+/* ---- file descriptors ------------------------------------------------------------------------------------------ */
+
+/* A context, a socket, a listener and a guard take eleven with libzmq 4.3; a few more for what a peer brings along. */
+enum { DESCRIPTORS = 16 };
+
+int mr_zmq_room_check(const mr_zmq_params *params) {
+    struct rlimit limit;
+    rlim_t wanted = DESCRIPTORS + (params->bind && params->max_peers > 0 ? (rlim_t)params->max_peers : 1), room = 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return mr_fail(MR_ERROR_INTERNAL, "cannot tell how many files may be open: %s", strerror(errno));
+    for (rlim_t fd = 0; fd < limit.rlim_cur && room < wanted; fd++)
+        room += fcntl((int)fd, F_GETFD) < 0;
+    if (room >= wanted)
+        return MR_OK;
+    return mr_fail(
+        MR_ERROR_UNAVAILABLE,
+        "a socket and its peers may take %llu file descriptors, and of the %llu that this process may have only "
+        "%llu are free: raise the limit (ulimit -n, LimitNOFILE= of systemd)",
+        (unsigned long long)wanted, (unsigned long long)limit.rlim_cur, (unsigned long long)room);
+}

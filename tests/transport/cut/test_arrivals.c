@@ -1,0 +1,126 @@
+/* When outcomes of what came over a cut are to be reported: by themselves where they come one by one, together where
+ * they come thick. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/transport/cut/arrivals.h"
+#include "millrace/status.h"
+
+enum { MANY = 4, GATHER_NS = 100, SOURCES = 1 };
+
+typedef struct fixture {
+    mr_ledger *ledger;
+    mr_arrivals *arrivals;
+    uint64_t seq;
+} fixture;
+
+static int set_up(void **state) {
+    static fixture f;
+    f = (fixture){0};
+    *state = &f;
+    return mr_ledger_create(&f.ledger, SOURCES) || mr_arrivals_create(&f.arrivals, MANY, GATHER_NS);
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    mr_arrivals_close(&f->arrivals);
+    mr_ledger_release(&f->ledger);
+    return 0;
+}
+
+static mr_receipt *arrive(fixture *f) {
+    mr_receipt *receipt = NULL;
+    const mr_identity frame = {.seq = f->seq};
+    assert_int_equal(mr_arrivals_open(f->arrivals, f->ledger, &frame, f->seq++, &receipt), MR_OK);
+    return receipt;
+}
+
+static void settle(fixture *f, int count) {
+    for (int i = 0; i < count; i++) {
+        mr_receipt *receipt = arrive(f);
+        mr_receipt_note(receipt, MR_NOTE_DELIVERED, NULL, NULL);
+        mr_receipt_unref(&receipt);
+    }
+}
+
+/* How many there are to be reported then, and until when the rest waits; INT64_MAX: there is none. */
+static void expect_taken(fixture *f, int64_t now_ns, int count, int64_t wake_ns) {
+    int64_t wakes_ns = INT64_MAX;
+    int taken = 0;
+    mr_arrival *first = mr_arrivals_take(f->arrivals, false, now_ns, &wakes_ns);
+    for (const mr_arrival *arrival = first; arrival; arrival = arrival->next, taken++)
+        assert_int_equal(arrival->note, MR_NOTE_DELIVERED);
+    if (first)
+        mr_arrivals_give_back(f->arrivals, first);
+    assert_int_equal(taken, count);
+    assert_int_equal(wakes_ns, wake_ns);
+}
+
+static void one_by_one_they_wait_for_nothing(void **state) {
+    fixture *f = *state;
+    for (int64_t now_ns = 1000; now_ns < 2000; now_ns += GATHER_NS) {
+        settle(f, 1);
+        expect_taken(f, now_ns, 1, INT64_MAX);
+    }
+}
+
+static void thick_ones_are_gathered(void **state) {
+    fixture *f = *state;
+    mr_receipt *open = arrive(f);
+    settle(f, 1);
+    expect_taken(f, 1000, 1, INT64_MAX);
+    settle(f, 1);
+    expect_taken(f, 1001, 1, 1101);
+    settle(f, 2);
+    expect_taken(f, 1050, 0, 1101);
+    expect_taken(f, 1101, 2, 1201);
+    settle(f, MANY - 1);
+    expect_taken(f, 1102, 0, 1201);
+    settle(f, 1);
+    expect_taken(f, 1103, MANY, 1203);
+    /* Nothing has come for so long: what comes next is by itself again. */
+    expect_taken(f, 1203, 0, INT64_MAX);
+    settle(f, 1);
+    expect_taken(f, 1400, 1, INT64_MAX);
+    mr_receipt_unref(&open);
+}
+
+/* Who was woken for many may be late, and finds more. */
+static void more_than_many_wait_no_longer_than_many(void **state) {
+    fixture *f = *state;
+    mr_receipt *open = arrive(f);
+    settle(f, 2);
+    expect_taken(f, 1000, 2, 1100);
+    settle(f, MANY + 1);
+    expect_taken(f, 1001, MANY + 1, 1101);
+    mr_receipt_note(open, MR_NOTE_DELIVERED, NULL, NULL);
+    mr_receipt_unref(&open);
+}
+
+/* Half of many is enough where nothing else is open. */
+static void what_is_last_waits_for_nothing(void **state) {
+    fixture *f = *state;
+    settle(f, 2);
+    expect_taken(f, 1000, 2, 1100);
+    settle(f, 1);
+    expect_taken(f, 1001, 0, 1100);
+    mr_receipt *open = arrive(f);
+    settle(f, 1);
+    expect_taken(f, 1002, 0, 1100);
+    mr_receipt_note(open, MR_NOTE_DELIVERED, NULL, NULL);
+    mr_receipt_unref(&open);
+    expect_taken(f, 1003, 3, 1103);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_by_one_they_wait_for_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(thick_ones_are_gathered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(more_than_many_wait_no_longer_than_many, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_last_waits_for_nothing, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,470 @@
+/* Messages of a cut that go through shared memory, beside ZeroMQ: there, back, and in whose name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/data/pool.h"
+#include "engine/device/device.h"
+#include "engine/transport/cut/cut_share.h"
+#include "engine/transport/shm/shm.h"
+#include "engine/transport/shm/shm_area.h"
+#include "engine/transport/shm/shm_socket.h"
+#include "millrace/status.h"
+#include "tests/support/cut_ends.h"
+
+enum { MOST_PARTS = MR_WIRE_BLOCKS + 1 };
+
+static mr_cut_message message_of(uint64_t number) {
+    return (mr_cut_message){.kind = MR_MESSAGE_BEAT, .version = MR_PROTOCOL_NEWEST,
+                            .session = CUT_ENDS_SESSION, .number = number};
+}
+
+/* Parts of 0, 1, 2, ... bytes that are all their own number. */
+static void make_parts(mr_wire_part *parts, size_t count) {
+    static uint8_t bytes[MOST_PARTS][MOST_PARTS];
+    for (size_t i = 0; i < count; i++) {
+        memset(bytes[i], (int)i, i);
+        parts[i] = (mr_wire_part){.data = bytes[i], .bytes = i};
+    }
+}
+
+static void a_letter_is_read_as_it_was_written(void **state) {
+    static _Alignas(8) uint8_t note[MR_SHM_NOTE_BYTES];
+    static mr_wire_part parts[MOST_PARTS];
+    static mr_letter letter;
+    const mr_cut_message message = message_of(UINT64_MAX);
+    (void)state;
+    make_parts(parts, MOST_PARTS);
+    for (size_t count = 1; count <= MOST_PARTS; count++) {
+        size_t bytes = 0, again = 0;
+        assert_int_equal(mr_letter_write(note, sizeof note, &message, parts, count, &bytes), MR_OK);
+        assert_int_equal(mr_letter_write(note, bytes, &message, parts, count, &again), MR_OK);
+        assert_int_equal(again, bytes);
+        assert_int_equal(mr_letter_write(note, bytes - 1, &message, parts, count, &again), MR_ERROR_AGAIN);
+        assert_int_equal(mr_letter_write(note, bytes, &message, parts, count, &again), MR_OK);
+        assert_int_equal(mr_letter_read(note, bytes, &letter), MR_OK);
+        assert_int_equal(letter.session, CUT_ENDS_SESSION);
+        assert_int_equal(letter.number, UINT64_MAX);
+        assert_int_equal(letter.count, count);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(letter.parts[i].bytes, i);
+            assert_int_equal((uintptr_t)letter.parts[i].data % 8, 0);
+            assert_memory_equal(letter.parts[i].data, parts[i].data, i);
+        }
+    }
+}
+
+/* Notes of every length in blocks of their own, so that a sanitizer sees who reads beyond; and with each of their sizes
+ * and their count beyond what there is. */
+static void what_is_no_letter_is_refused(void **state) {
+    static uint8_t note[4096];
+    static mr_wire_part parts[MOST_PARTS];
+    static mr_letter letter;
+    const mr_cut_message message = message_of(1);
+    size_t bytes;
+    (void)state;
+    make_parts(parts, 20);
+    assert_int_equal(mr_letter_write(note, sizeof note, &message, parts, 20, &bytes), MR_OK);
+    for (size_t length = 0; length < bytes; length++) {
+        uint8_t *cut = malloc(length + 1);
+        memcpy(cut, note, length);
+        assert_int_equal(mr_letter_read(cut, length, &letter), MR_ERROR_PROTOCOL);
+        free(cut);
+    }
+    static const uint64_t wrong[] = {0, MOST_PARTS + 1, 1 << 20, UINT64_MAX / 8 + 1, UINT64_MAX - 6, UINT64_MAX};
+    for (size_t at = 2 * sizeof(uint64_t); at < (3 + 20) * sizeof(uint64_t); at += sizeof(uint64_t))
+        for (size_t i = at > 2 * sizeof(uint64_t); i < sizeof wrong / sizeof *wrong; i++) {
+            uint8_t *damaged = malloc(bytes);
+            memcpy(damaged, note, bytes);
+            memcpy(damaged + at, &wrong[i], sizeof wrong[i]);
+            assert_int_equal(mr_letter_read(damaged, bytes, &letter), MR_ERROR_PROTOCOL);
+            free(damaged);
+        }
+    assert_int_equal(mr_letter_read(note, bytes + 8, &letter), MR_ERROR_PROTOCOL);
+    assert_string_equal(mr_message(), "shared memory: the other end sends a note that is no message");
+}
+
+static bool rests(const cut_ends *f) {
+    mr_cut_borrower_hush(f->borrower);
+    return mr_cut_borrower_rest(f->borrower);
+}
+
+static bool is_ringing(const cut_ends *f) {
+    return poll(&(struct pollfd){.fd = mr_cut_borrower_fd(f->borrower), .events = POLLIN}, 1, 0) == 1;
+}
+
+static bool post(cut_ends *f, uint64_t number, size_t bytes) {
+    static uint8_t payload[2 * MR_SHM_NOTE_BYTES];
+    const mr_cut_message message = message_of(number);
+    const mr_wire_part parts[] = {{.data = payload, .bytes = 100}, {.data = payload, .bytes = bytes}};
+    mr_cut_lender_aim(f->lender, CUT_ENDS_SESSION);
+    return mr_cut_lender_post(f->lender, &message, parts, 2);
+}
+
+static void expect_letter(cut_ends *f, uint64_t number, size_t bytes) {
+    const mr_letter *letter = NULL;
+    for (int again = 0; again < 2; again++) {
+        assert_true(mr_cut_borrower_next(f->borrower, 0, &letter));
+        assert_int_equal(letter->session, CUT_ENDS_SESSION);
+        assert_int_equal(letter->number, number);
+        assert_int_equal(letter->count, 2);
+        assert_int_equal(letter->parts[1].bytes, bytes);
+    }
+    mr_cut_borrower_take(f->borrower, 0);
+}
+
+static void letters_go_to_a_peer_that_is_attached(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    assert_false(post(&f, 1, 1));
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    cut_ends_join(&f);
+    /* The rings have come, and there may be something in them. */
+    assert_false(rests(&f));
+    /* What is said to begin with is of the other way: a handshake, and the rings that come before all letters. */
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(is_ringing(&f));
+    assert_false(post(&f, 0, 1));
+    assert_false(post(&f, 1, MR_SHM_NOTE_BYTES));
+    assert_false(is_ringing(&f));
+    assert_true(post(&f, 1, 7));
+    assert_true(is_ringing(&f));
+    expect_letter(&f, 1, 7);
+    assert_true(rests(&f));
+    assert_false(is_ringing(&f));
+    /* One that waits for its turn keeps nobody awake. */
+    assert_true(post(&f, 3, 8));
+    assert_true(post(&f, 4, 9));
+    assert_true(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_true(rests(&f));
+    assert_false(is_ringing(&f));
+    assert_true(post(&f, 5, 10));
+    assert_false(is_ringing(&f));
+    expect_letter(&f, 3, 8);
+    assert_false(rests(&f));
+    expect_letter(&f, 4, 9);
+    expect_letter(&f, 5, 10);
+    assert_true(rests(&f));
+    assert_false(is_ringing(&f));
+    cut_ends_end(&f);
+}
+
+/* Either side: told from memory while somebody looks, and by the descriptor before and afterwards. */
+static void who_looks_is_not_rung_for(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    assert_false(mr_cut_borrower_look(f.borrower, false));
+    assert_false(mr_cut_lender_look(f.lender, false));
+    cut_ends_join(&f);
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    for (uint64_t number = 1; number < 10; number += 3) {
+        assert_true(rests(&f));
+        assert_false(mr_cut_borrower_look(f.borrower, false));
+        assert_true(post(&f, number, 5));
+        assert_true(mr_cut_borrower_look(f.borrower, false));
+        assert_false(mr_cut_borrower_look(f.borrower, false)); /* It has been told. */
+        assert_false(is_ringing(&f));
+        expect_letter(&f, number, 5);
+        assert_false(mr_cut_borrower_look(f.borrower, false)); /* It does not rest. */
+        assert_true(rests(&f));
+        assert_false(mr_cut_borrower_look(f.borrower, false));
+        assert_false(mr_cut_borrower_look(f.borrower, true));
+        assert_true(post(&f, number + 1, 5));
+        assert_true(is_ringing(&f));
+        expect_letter(&f, number + 1, 5);
+        /* One that waits for its turn is nothing to look for, nor is what comes behind it. */
+        assert_true(post(&f, number + 2, 5));
+        assert_true(mr_cut_borrower_next(f.borrower, 0, &letter));
+        assert_true(rests(&f));
+        assert_false(mr_cut_borrower_look(f.borrower, false));
+        expect_letter(&f, number + 2, 5);
+    }
+    cut_ends_end(&f);
+}
+
+static int crowded;
+
+static void count_crowded(void *context, mr_log_level level, const char *line) {
+    (void)context;
+    crowded += level == MR_LOG_INFO && strstr(line, "a->b: the ring beside ZeroMQ is full") != NULL;
+}
+
+/* A taker that reads nothing fills the ring; what then goes the other way is not lost, and what is there stays. */
+static void a_full_ring_sends_letters_the_other_way(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    cut_ends_join(&f);
+    crowded = 0;
+    mr_log_set_level(MR_LOG_INFO);
+    mr_log_to(count_crowded, NULL);
+    for (int turn = 1; turn <= 2; turn++) {
+        uint64_t count = 0;
+        while (post(&f, count + 1, 1000))
+            assert_in_range(++count, 1, 100000);
+        assert_false(post(&f, count + 1, 1000));
+        for (uint64_t i = 1; i <= count; i++)
+            expect_letter(&f, i, 1000);
+        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    }
+    mr_log_to(NULL, NULL);
+    mr_log_set_level(MR_LOG_WARNING);
+    assert_int_equal(crowded, 1);
+    cut_ends_end(&f);
+}
+
+/* What has arrived before the giving side ended is still there; its end keeps nobody awake. */
+static void letters_outlive_their_sender(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    cut_ends_join(&f);
+    assert_true(post(&f, 1, 5));
+    assert_true(post(&f, 2, 6));
+    mr_cut_lender_destroy(&f.lender);
+    expect_letter(&f, 1, 5);
+    expect_letter(&f, 2, 6);
+    for (int i = 0; i < 2; i++)
+        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_true(rests(&f));
+    assert_false(is_ringing(&f));
+    cut_ends_end(&f);
+}
+
+/* ---- letters back ------------------------------------------------------------------------------------------------ */
+
+static bool post_back(cut_ends *f, uint64_t session, uint64_t number, size_t bytes) {
+    static uint8_t payload[2 * MR_SHM_NOTE_BYTES];
+    mr_cut_message message = message_of(number);
+    const mr_wire_part part = {.data = payload, .bytes = bytes};
+    message.session = session;
+    return mr_cut_borrower_post(f->borrower, 0, &message, &part, 1);
+}
+
+/* The place of the one taker. */
+static size_t place_of_it(cut_ends *f) {
+    const mr_letter *letter;
+    size_t place = 0;
+    while (place < mr_cut_lender_places(f->lender) && !mr_cut_lender_next(f->lender, place, &letter))
+        place++;
+    return place;
+}
+
+static void expect_letter_back(cut_ends *f, uint64_t number, size_t bytes) {
+    const mr_letter *letter = NULL;
+    size_t place = place_of_it(f);
+    assert_true(place < mr_cut_lender_places(f->lender));
+    for (int again = 0; again < 2; again++) {
+        assert_true(mr_cut_lender_next(f->lender, place, &letter));
+        assert_int_equal(letter->session, CUT_ENDS_SESSION);
+        assert_int_equal(letter->number, number);
+        assert_int_equal(letter->count, 1);
+        assert_int_equal(letter->parts[0].bytes, bytes);
+    }
+    mr_cut_lender_take(f->lender, place);
+}
+
+static bool is_called(const cut_ends *f) {
+    return poll(&(struct pollfd){.fd = mr_cut_lender_fd(f->lender), .events = POLLIN}, 1, 0) == 1;
+}
+
+static bool calls(cut_ends *f) {
+    mr_cut_lender_work(f->lender);
+    return is_called(f);
+}
+
+static void letters_come_back(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
+    cut_ends_join(&f);
+    /* The giving side has not said yet that it knows this one; what it says is taken in with its letters. */
+    assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(post_back(&f, CUT_ENDS_SESSION, 0, 1));
+    assert_false(post_back(&f, CUT_ENDS_SESSION, 1, MR_SHM_NOTE_BYTES));
+    assert_false(calls(&f));
+    assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 7));
+    assert_true(calls(&f));
+    expect_letter_back(&f, 1, 7);
+    assert_false(calls(&f));
+    /* One that waits for its turn keeps nobody awake. */
+    assert_true(post_back(&f, CUT_ENDS_SESSION, 3, 8));
+    assert_true(post_back(&f, CUT_ENDS_SESSION, 4, 9));
+    assert_int_not_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    assert_false(calls(&f));
+    expect_letter_back(&f, 3, 8);
+    assert_true(calls(&f));
+    expect_letter_back(&f, 4, 9);
+    assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    cut_ends_end(&f);
+}
+
+static void who_looks_is_not_called(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    cut_ends_join(&f);
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    for (uint64_t number = 1; number < 7; number += 2) {
+        assert_false(calls(&f));
+        assert_false(mr_cut_lender_look(f.lender, false));
+        assert_true(post_back(&f, CUT_ENDS_SESSION, number, 5));
+        assert_true(mr_cut_lender_look(f.lender, false));
+        assert_false(mr_cut_lender_look(f.lender, false));
+        assert_false(is_called(&f));
+        expect_letter_back(&f, number, 5);
+        assert_false(calls(&f));
+        assert_false(mr_cut_lender_look(f.lender, false));
+        assert_false(mr_cut_lender_look(f.lender, true));
+        assert_true(post_back(&f, CUT_ENDS_SESSION, number + 1, 5));
+        assert_true(is_called(&f));
+        expect_letter_back(&f, number + 1, 5);
+    }
+    cut_ends_end(&f);
+}
+
+/* A taker speaks of its own session only; one that does not is not listened to before it comes again. */
+static void a_taker_that_speaks_for_others_is_not_heard(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    for (int turn = 0; turn < 2; turn++) {
+        cut_ends_join(&f);
+        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+        assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 3));
+        expect_letter_back(&f, 1, 3);
+        assert_true(post_back(&f, CUT_ENDS_SESSION + 1, 2, 3));
+        assert_true(post_back(&f, CUT_ENDS_SESSION, 2, 3));
+        assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+        assert_false(calls(&f));
+        assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    }
+    cut_ends_end(&f);
+}
+
+static void letters_outlive_the_taker(void **state) {
+    (void)state;
+    cut_ends f;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    cut_ends_join(&f);
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_true(post(&f, 1, 5));
+    assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 6));
+    assert_true(post_back(&f, CUT_ENDS_SESSION, 2, 7));
+    mr_cut_borrower_destroy(&f.borrower);
+    assert_true(calls(&f));
+    expect_letter_back(&f, 1, 6);
+    expect_letter_back(&f, 2, 7);
+    assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    assert_false(calls(&f));
+    assert_false(post(&f, 2, 5));
+    cut_ends_end(&f);
+}
+
+/* ---- what is none ------------------------------------------------------------------------------------------------ */
+
+/* A giving side that is none, and what it sends. */
+/* A giver that is played. */
+typedef struct giver {
+    mr_shm_listener listener;
+    mr_shm_area *area;
+    int fd, file;
+} giver;
+
+static void begin_giver(giver *g, cut_ends *f) {
+    char text[MR_SHM_TEXT];
+    mr_shm_offer offer = {.path = ""};
+    assert_int_equal(mr_shm_listen(&g->listener, "/tmp"), MR_OK);
+    memcpy(offer.path, g->listener.path, sizeof offer.path);
+    mr_shm_host(offer.host);
+    const mr_action welcome = cut_ends_change(0, MR_PEER_JOINED, mr_shm_offer_print(&offer, text));
+    mr_cut_borrower_note(f->borrower, &welcome);
+    assert_int_equal(mr_shm_accept(&g->listener, &g->fd), MR_OK);
+    assert_int_equal(mr_shm_area_create(&g->area, &g->file), MR_OK);
+    const mr_shm_message rings = {.kind = MR_SHM_RINGS};
+    const int passed[] = {g->file, mr_cut_borrower_fd(f->borrower)};
+    assert_int_equal(mr_shm_send(g->fd, &rings, NULL, 0, passed, 2), MR_OK);
+}
+
+static void end_giver(giver *g) {
+    mr_shm_area_unmap(&g->area);
+    close(g->file);
+    close(g->fd);
+    mr_shm_unlisten(&g->listener);
+}
+
+static void a_note_that_is_no_letter_ends_them(void **state) {
+    (void)state;
+    cut_ends f;
+    giver g;
+    const mr_letter *letter;
+    uint8_t *place;
+    size_t room;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    begin_giver(&g, &f);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mr_shm_notes_room(&g.area->down, &place, &room), MR_OK);
+        memcpy(place, "garbage", 7);
+        mr_shm_notes_post(&g.area->down, 7);
+    }
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_true(rests(&f));
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    end_giver(&g);
+    cut_ends_end(&f);
+}
+
+/* Its ring is still there, and nobody reads it: whoever has come in its place can only be asked through ZeroMQ. */
+static void a_killed_giver_is_not_told_that_one_is_there(void **state) {
+    (void)state;
+    cut_ends f;
+    giver g;
+    const mr_letter *letter;
+    cut_ends_begin(&f, MR_MEMORY_SHARED);
+    begin_giver(&g, &f);
+    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 1));
+    assert_int_equal(shutdown(g.fd, SHUT_RDWR), 0);
+    assert_false(post_back(&f, CUT_ENDS_SESSION, 2, 1));
+    end_giver(&g);
+    cut_ends_end(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_letter_is_read_as_it_was_written),
+        cmocka_unit_test(what_is_no_letter_is_refused),
+        cmocka_unit_test(letters_go_to_a_peer_that_is_attached),
+        cmocka_unit_test(who_looks_is_not_rung_for),
+        cmocka_unit_test(a_full_ring_sends_letters_the_other_way),
+        cmocka_unit_test(letters_outlive_their_sender),
+        cmocka_unit_test(letters_come_back),
+        cmocka_unit_test(who_looks_is_not_called),
+        cmocka_unit_test(a_taker_that_speaks_for_others_is_not_heard),
+        cmocka_unit_test(letters_outlive_the_taker),
+        cmocka_unit_test(a_note_that_is_no_letter_ends_them),
+        cmocka_unit_test(a_killed_giver_is_not_told_that_one_is_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/* What several processes give back, in order again: against a shuffle of what one process would give. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "engine/transport/cut/order.h"
+#include "millrace/status.h"
+
+enum { GIVERS = 3, FRAMES = 2000, ROUNDS = 100, PATIENCE = 1000 };
+
+static mr_ordered thing_of(uint32_t source, uint32_t epoch, uint64_t seq) {
+    return (mr_ordered){.item = {.kind = MR_ITEM_GONE,
+                                 .source = source,
+                                 .identity = {.source = source, .epoch = epoch, .seq = seq}}};
+}
+
+static void put(mr_order *order, size_t giver, uint32_t epoch, uint64_t seq, int64_t now_ns) {
+    const mr_ordered thing = thing_of(0, epoch, seq);
+    assert_int_equal(mr_order_put(order, giver, &thing, now_ns), MR_OK);
+}
+
+static void expect(mr_order *order, int64_t now_ns, uint32_t epoch, uint64_t seq) {
+    mr_ordered thing;
+    assert_true(mr_order_next(order, 0, now_ns, &thing));
+    assert_int_equal(thing.item.identity.epoch, epoch);
+    assert_int_equal(thing.item.identity.seq, seq);
+}
+
+static void expect_none(mr_order *order, int64_t now_ns) {
+    mr_ordered thing;
+    assert_false(mr_order_next(order, 0, now_ns, &thing));
+}
+
+static mr_order *make(size_t sources) {
+    mr_order *order;
+    assert_int_equal(mr_order_create(&order, sources, GIVERS, PATIENCE, false), MR_OK);
+    return order;
+}
+
+static void test_what_is_early_waits(void **state) {
+    (void)state;
+    mr_order *order = make(1);
+    put(order, 1, 0, 1, 0);
+    expect_none(order, 0);
+    assert_int_equal(mr_order_wake_ns(order), PATIENCE);
+    put(order, 0, 0, 0, 10);
+    expect(order, 10, 0, 0);
+    expect(order, 10, 0, 1);
+    expect_none(order, 10);
+    assert_int_equal(mr_order_wake_ns(order), INT64_MAX);
+    /* Too late for its place: a frame that was given up, or one more of the same number. */
+    put(order, 2, 0, 0, 20);
+    expect(order, 20, 0, 0);
+    put(order, 0, 0, 2, 20);
+    expect(order, 20, 0, 2);
+    mr_order_destroy(&order);
+}
+
+static void test_an_epoch_ends_where_it_is_said(void **state) {
+    (void)state;
+    mr_order *order = make(1);
+    mr_ordered rest = thing_of(0, 0, 2);
+    rest.item.identity.sub = MR_SUB_REST;
+    put(order, 0, 1, 0, 0);
+    assert_int_equal(mr_order_put(order, 1, &rest, 0), MR_OK);
+    put(order, 2, 0, 0, 0);
+    expect(order, 0, 0, 0);
+    expect_none(order, 0);
+    put(order, 2, 0, 1, 0);
+    expect(order, 0, 0, 1);
+    expect(order, 0, 0, 2);
+    expect(order, 0, 1, 0); /* Though the others may still be at the epoch before. */
+    mr_order_destroy(&order);
+}
+
+static void test_gaps_end(void **state) {
+    (void)state;
+    mr_order *order = make(1);
+    put(order, 0, 0, 5, 0);
+    put(order, 1, 0, 6, 0);
+    expect_none(order, PATIENCE - 1);
+    put(order, 2, 0, 7, PATIENCE - 1); /* All have given that or later ones: nothing earlier will come. */
+    for (uint64_t seq = 5; seq <= 7; seq++)
+        expect(order, PATIENCE - 1, 0, seq);
+    put(order, 0, 1, 0, PATIENCE); /* The next epoch may have begun, or not yet for others. */
+    expect_none(order, 2 * PATIENCE - 1);
+    expect(order, 2 * PATIENCE, 1, 0);
+    put(order, 0, 1, 1, 2 * PATIENCE);
+    expect(order, 2 * PATIENCE, 1, 1);
+    mr_order_destroy(&order);
+}
+
+/* What one had in hand when it died comes from another. */
+static void test_nothing_is_proven_after_a_death(void **state) {
+    (void)state;
+    mr_order *order = make(1);
+    mr_order_disturb(order, 0, 0);
+    for (size_t g = 0; g < GIVERS; g++)
+        put(order, g, 0, 1 + g, 0);
+    expect_none(order, PATIENCE - 1);
+    put(order, 1, 0, 0, PATIENCE - 1);
+    for (uint64_t seq = 0; seq <= 3; seq++)
+        expect(order, PATIENCE - 1, 0, seq);
+    mr_order_destroy(&order);
+}
+
+/* Nobody could take the first ones when they were given: those that come first are not held for that. */
+static void test_who_comes_first_proves_something(void **state) {
+    mr_order *order;
+    (void)state;
+    assert_int_equal(mr_order_create(&order, 1, 2, PATIENCE, true), MR_OK);
+    mr_order_disturb(order, 0, 0);
+    mr_order_disturb(order, 1, 5);
+    put(order, 0, 0, 10, 10);
+    expect_none(order, 10);
+    put(order, 1, 0, 9, 11);
+    expect(order, 11, 0, 9);
+    expect(order, 11, 0, 10);
+    mr_order_disturb(order, 1, 12);
+    put(order, 0, 0, 13, 13);
+    put(order, 1, 0, 14, 13);
+    expect_none(order, 14);
+    mr_order_end(order, 0);
+    expect(order, 15, 0, 13);
+    expect(order, 15, 0, 14);
+    mr_order_destroy(&order);
+}
+
+static void test_ends_let_go(void **state) {
+    (void)state;
+    mr_order *order = make(2);
+    put(order, 0, 0, 9, 0);
+    put(order, 0, 0, 7, 0);
+    mr_order_end(order, 1);
+    expect_none(order, 0);
+    mr_order_end(order, 0);
+    expect(order, 0, 0, 7);
+    expect(order, 0, 0, 9);
+    mr_order_destroy(&order);
+}
+
+/* Each gives its share in order, in any interleaving: all comes out in order, at once when its turn has come. */
+static void test_random_shares(void **state) {
+    unsigned seed = 12345;
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        static uint64_t share[GIVERS][FRAMES];
+        size_t count[GIVERS] = {0}, given[GIVERS] = {0};
+        uint64_t next = 0;
+        mr_ordered thing;
+        mr_order *order = make(1);
+        for (uint64_t seq = 0; seq < FRAMES; seq++) {
+            size_t g = (size_t)rand_r(&seed) % GIVERS;
+            share[g][count[g]++] = seq;
+        }
+        for (size_t put_count = 0; put_count < FRAMES;) {
+            size_t g = (size_t)rand_r(&seed) % GIVERS;
+            if (given[g] == count[g])
+                continue;
+            put(order, g, 0, share[g][given[g]++], 0);
+            put_count++;
+            while (mr_order_next(order, 0, 0, &thing))
+                assert_int_equal(thing.item.identity.seq, next++);
+        }
+        assert_int_equal(next, FRAMES);
+        mr_order_destroy(&order);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_early_waits),
+        cmocka_unit_test(test_an_epoch_ends_where_it_is_said),
+        cmocka_unit_test(test_gaps_end),
+        cmocka_unit_test(test_nothing_is_proven_after_a_death),
+        cmocka_unit_test(test_who_comes_first_proves_something),
+        cmocka_unit_test(test_ends_let_go),
+        cmocka_unit_test(test_random_shares),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* What ends of cuts tell the audit log: not of everything where much comes at once; of peers, whatever strangers do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/observe/audit.h"
+#include "engine/transport/cut/cut_end.h"
+#include "millrace/status.h"
+
+enum { AT_ONCE = 20, MANY = 100 };
+static const int64_t S = 1000000000;
+
+/* How many lines of the audit log say that. */
+static int count_lines(const char *path, const char *event, const char *what) {
+    char line[1024];
+    int count = 0;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        count += strstr(line, event) && strstr(line, what);
+    fclose(file);
+    return count;
+}
+
+static void test_so_many_at_once(void **state) {
+    mr_audit_allowance allowance = mr_audit_allowance_at(0);
+    int count = 0;
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        count += mr_audit_may(&allowance, 0);
+    assert_int_equal(count, AT_ONCE);
+    assert_false(mr_audit_may(&allowance, S - S / 10));
+    assert_true(mr_audit_may(&allowance, S + S / 10));
+    assert_false(mr_audit_may(&allowance, S + S / 10));
+    assert_int_equal(mr_audit_left_out(&allowance), MANY - AT_ONCE + 2);
+    assert_int_equal(mr_audit_left_out(&allowance), 0);
+    for (int i = count = 0; i < MANY; i++)
+        count += mr_audit_may(&allowance, 1000 * S);
+    assert_int_equal(count, AT_ONCE);
+}
+
+static void test_strangers_keep_nothing_from_being_told(void **state) {
+    const mr_cut cut = {.name = "a->b", .node = "a", .from_node = "a", .to_node = "b"};
+    mr_action refused = {.kind = MR_ACTION_PEER}, gone = {.kind = MR_ACTION_PEER};
+    char path[] = "/tmp/millrace-telling-XXXXXX";
+    int made = mkstemp(path);
+    (void)state;
+    assert_true(made >= 0);
+    close(made);
+    assert_int_equal(mr_audit_open(path), MR_OK);
+    mr_log_set_level(MR_LOG_ERROR);
+    mr_cut_teller teller = mr_cut_teller_of(&cut);
+    int64_t now_ns = teller.strangers.counted_ns;
+    refused.of.change = MR_PEER_REJECTED;
+    refused.of.name = "stranger";
+    gone.of.change = MR_PEER_SILENT;
+    gone.of.name = "b";
+    for (int i = 0; i < MANY; i++) {
+        mr_fail(MR_ERROR_PROTOCOL, "nonsense");
+        mr_cut_tell_refused(&teller, 1, now_ns);
+        mr_cut_tell_peer(&teller, &refused, now_ns);
+    }
+    mr_cut_tell_peer(&teller, &gone, now_ns);
+    mr_cut_tell_end(&teller);
+    mr_cut_tell_end(&teller);
+    mr_audit_close();
+    /* Each is entered, or counted. */
+    assert_int_equal(count_lines(path, "\"left out\",\"cut\":\"a->b\"", "\"left_out\":180}"), 1);
+    assert_int_equal(count_lines(path, "\"left out\"", ""), 1);
+    assert_int_equal(count_lines(path, "cut message refused", "\"left_out\":0}"), AT_ONCE / 2);
+    assert_int_equal(count_lines(path, "cut message refused", "nonsense"), AT_ONCE / 2);
+    assert_int_equal(count_lines(path, "cut peer", "stranger"), AT_ONCE / 2);
+    assert_int_equal(count_lines(path, "cut peer", "silent"), 1);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_so_many_at_once),
+        cmocka_unit_test(test_strangers_keep_nothing_from_being_told),
+    };
+    return cmocka_run_group_tests_name("telling", tests, NULL, NULL);
+}

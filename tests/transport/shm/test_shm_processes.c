@@ -1,0 +1,428 @@
+/* Shared memory between processes, either of which is killed at any moment, hundreds of times. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/data/pool.h"
+#include "engine/device/device.h"
+#include "engine/transport/shm/shm.h"
+#include "engine/transport/shm/shm_socket.h"
+#include "millrace/status.h"
+#include "tests/support/shm_ends.h"
+
+enum { SLOTS = 8, BYTES = 65536, KILLS = 200, PATIENCE_MS = 60000 };
+
+/* What crosses beside the memory: what ZeroMQ would carry. */
+typedef struct letter {
+    mr_shm_reference reference;
+    uint64_t number; /* with which the whole slot is filled */
+} letter;
+
+static void wait_for(int fd) {
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, PATIENCE_MS), 1);
+}
+
+/* In a child no assertion of cmocka's is heard: it ends with a status that its parent looks at. */
+static void must(bool so, int code) {
+    if (!so)
+        _exit(code);
+}
+
+/* A child goes with its parent, also where that fails. */
+static pid_t fork_child(void) {
+    pid_t child = fork();
+    if (child == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return child;
+}
+
+/* ---- the consumer ---------------------------------------------------------------------------------------------- */
+
+static bool is_filled(const mr_buffer *buffer, uint64_t number) {
+    const uint64_t *words = (const void *)buffer->data;
+    return words[0] == number && words[buffer->bytes / 16] == number && words[buffer->bytes / 8 - 1] == number;
+}
+
+/* Takes letters, holds the last few buffers, and ends when the letters do. Returns how many it took. */
+static uint64_t consume(int letters, mr_shm_import *import) {
+    mr_buffer *held[4] = {0};
+    uint64_t count = 0;
+    letter got;
+    for (ssize_t bytes; (bytes = recv(letters, &got, sizeof got, 0)) == sizeof got; count++) {
+        mr_buffer **place = &held[count % 4];
+        mr_buffer_unref(place);
+        must(mr_shm_import_take(import, &got.reference, place) == MR_OK, 3);
+        must(is_filled(*place, got.number), 4);
+    }
+    for (int i = 0; i < 4; i++)
+        mr_buffer_unref(&held[i]);
+    return count;
+}
+
+static pid_t start_consumer(const mr_shm_offer *offer, const mr_shm_guest *guest, int letters, int other_end) {
+    pid_t child = fork_child();
+    if (child)
+        return child;
+    mr_shm_import *import;
+    int bell;
+    close(other_end);
+    must(mr_shm_bell(&bell) == MR_OK && mr_shm_import_open(&import, offer, guest, bell) == MR_OK, 2);
+    consume(letters, import);
+    mr_shm_import_close(&import);
+    _exit(0);
+}
+
+/* ---- the producer ---------------------------------------------------------------------------------------------- */
+
+static void fill(mr_buffer *buffer, uint64_t number) {
+    uint64_t *words = (void *)buffer->data;
+    for (size_t i = 0; i < buffer->bytes / 8; i++)
+        words[i] = number;
+}
+
+/* One frame, as far as there is a buffer. MR_ERROR_AGAIN: there is none; MR_ERROR_IO: nobody reads
+ * letters. */
+static int produce(mr_shm_export *export, mr_shm_peer *peer, mr_pool *pool, int letters, uint64_t number) {
+    mr_buffer *buffer = NULL;
+    letter sent = {.number = number};
+    mr_shm_export_drive(export, true);
+    int status = mr_pool_acquire(pool, &buffer);
+    if (status)
+        return status;
+    fill(buffer, number);
+    status = mr_shm_export_lend(export, peer, buffer, 0, buffer->bytes, &sent.reference);
+    mr_buffer_unref(&buffer);
+    if (!status && send(letters, &sent, sizeof sent, MSG_NOSIGNAL) != sizeof sent)
+        status = MR_ERROR_IO;
+    return status;
+}
+
+static void await_peer(mr_shm_export *export, mr_shm_peer *peer) {
+    while (!mr_shm_export_attached(export, peer)) {
+        wait_for(mr_shm_export_fd(export));
+        mr_shm_export_drive(export, true);
+    }
+}
+
+static void invite(mr_shm_export *export, mr_shm_peer **peer, mr_shm_offer *offer, mr_shm_guest *guest) {
+    mr_shm_export_offer(export, offer);
+    assert_int_equal(mr_shm_guest_make(guest), MR_OK);
+    assert_int_equal(mr_shm_export_invite(export, guest, peer), MR_OK);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------------------------- */
+
+static void every_frame_is_seen_as_it_was_sent(void **state) {
+    (void)state;
+    mr_pool *pool;
+    mr_shm_export *export;
+    mr_shm_peer *peer;
+    mr_shm_offer offer;
+    mr_shm_guest guest;
+    int letters[2], ended;
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
+    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
+    invite(export, &peer, &offer, &guest);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
+    pid_t child = start_consumer(&offer, &guest, letters[1], letters[0]);
+    close(letters[1]);
+    await_peer(export, peer);
+    for (uint64_t i = 0; i < 2000;) {
+        int status = produce(export, peer, pool, letters[0], i);
+        assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
+        i += status == MR_OK;
+        if (status) /* All slots are out, so one comes back. */
+            wait_for(mr_shm_export_fd(export));
+    }
+    close(letters[0]);
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    mr_shm_export_drive(export, false);
+    assert_int_equal(mr_pool_free_count(pool), SLOTS);
+    mr_shm_export_destroy(&export);
+    mr_pool_release(&pool);
+}
+
+enum { NOTES = 5000 };
+
+static void pause_now_and_then(unsigned *seed) {
+    if (rand_r(seed) % 64 == 0)
+        nanosleep(&(struct timespec){.tv_nsec = rand_r(seed) % 200000}, NULL);
+}
+
+/* Sleeps whenever there is no note, and answers each of them. */
+static pid_t start_listener(const mr_shm_offer *offer, const mr_shm_guest *guest, unsigned seed) {
+    pid_t child = fork_child();
+    if (child)
+        return child;
+    mr_shm_import *import;
+    uint8_t *place;
+    uint64_t rings, number;
+    size_t bytes;
+    int bell;
+    must(mr_shm_bell(&bell) == MR_OK && mr_shm_import_open(&import, offer, guest, bell) == MR_OK, 2);
+    for (uint64_t i = 0; i < NOTES;) {
+        int status = mr_shm_import_fetch(import, &number, sizeof number, &bytes);
+        if (status == MR_ERROR_AGAIN && mr_shm_import_rest(import)) {
+            must(poll(&(struct pollfd){.fd = bell, .events = POLLIN}, 1, PATIENCE_MS) == 1, 3);
+            must(read(bell, &rings, sizeof rings) == sizeof rings, 4);
+        } else if (status != MR_ERROR_AGAIN) {
+            must(status == MR_OK && bytes == sizeof number && number == i, 5);
+            must(mr_shm_import_room(import, &place) >= sizeof number, 6);
+            memcpy(place, &number, sizeof number);
+            mr_shm_import_post(import, sizeof number);
+            i++;
+        }
+        pause_now_and_then(&seed);
+    }
+    mr_shm_import_close(&import);
+    _exit(0);
+}
+
+/* Both sleep whenever they have nothing to do: a wake-up that were lost would stop them for ever. */
+static void notes_wake_who_sleeps(void **state) {
+    (void)state;
+    mr_shm_export *export;
+    mr_shm_peer *peer;
+    mr_shm_offer offer;
+    mr_shm_guest guest;
+    uint8_t *place;
+    uint64_t number;
+    size_t bytes;
+    int ended;
+    unsigned seed = (unsigned)getpid();
+    print_message("seed %u\n", seed);
+    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
+    invite(export, &peer, &offer, &guest);
+    pid_t child = start_listener(&offer, &guest, seed + 1);
+    await_peer(export, peer);
+    for (uint64_t sent = 0, answered = 0; answered < NOTES;) {
+        pause_now_and_then(&seed);
+        if (sent < NOTES && sent - answered < 1 + seed % 100 &&
+            mr_shm_export_room(export, peer, &place) >= sizeof sent) {
+            memcpy(place, &sent, sizeof sent);
+            mr_shm_export_post(export, peer, sizeof sent);
+            sent++;
+            continue;
+        }
+        int status = mr_shm_export_fetch(export, peer, &number, sizeof number, &bytes);
+        assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
+        if (status) {
+            mr_shm_export_drive(export, true);
+            wait_for(mr_shm_export_fd(export));
+        } else {
+            assert_int_equal(number, answered++);
+        }
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    mr_shm_export_destroy(&export);
+}
+
+/* One consumer after the other is killed while it takes, reads and gives back; the pool is whole again each time. */
+static void a_killed_consumer_pins_nothing(void **state) {
+    (void)state;
+    mr_pool *pool;
+    mr_shm_export *export;
+    assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
+    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
+    unsigned seed = (unsigned)getpid();
+    print_message("seed %u\n", seed);
+    uint64_t number = 0;
+    for (int round = 0; round < KILLS; round++) {
+        mr_shm_peer *peer;
+        mr_shm_offer offer;
+        mr_shm_guest guest;
+        int letters[2], ended;
+        invite(export, &peer, &offer, &guest);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
+        pid_t child = start_consumer(&offer, &guest, letters[1], letters[0]);
+        close(letters[1]);
+        await_peer(export, peer);
+        for (int tries = rand_r(&seed) % 200; tries > 0; tries--) {
+            int status = produce(export, peer, pool, letters[0], number++);
+            assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
+        }
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+        /* The system has closed its socket by now; who drops a peer that is stopped does not wait for that. */
+        if (round % 2)
+            mr_shm_export_drive(export, false);
+        else
+            mr_shm_export_drop(export, &peer);
+        assert_int_equal(mr_pool_free_count(pool), SLOTS);
+        mr_shm_export_drop(export, &peer);
+        close(letters[0]);
+    }
+    mr_shm_export_destroy(&export);
+    mr_pool_release(&pool);
+}
+
+/* The consumer holds one buffer while it waits for the next. */
+static void be_producer(const mr_shm_guest *guest, int letters, unsigned seed) {
+    mr_pool *pool;
+    mr_shm_export *export;
+    mr_shm_peer *peer;
+    mr_shm_offer offer;
+    must(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, 2 + (int)(seed % SLOTS)) == MR_OK, 2);
+    must(mr_shm_export_create(&export, "/tmp") == MR_OK, 3);
+    mr_shm_export_offer(export, &offer);
+    must(mr_shm_export_invite(export, guest, &peer) == MR_OK, 4);
+    must(send(letters, &offer, sizeof offer, 0) == sizeof offer, 5);
+    while (!mr_shm_export_attached(export, peer)) {
+        poll(&(struct pollfd){.fd = mr_shm_export_fd(export), .events = POLLIN}, 1, PATIENCE_MS);
+        mr_shm_export_drive(export, true);
+    }
+    for (uint64_t number = 0;; number++)
+        must(produce(export, peer, pool, letters, number) != MR_ERROR_IO, 6);
+}
+
+/* What a killed producer has left behind goes when the next one comes. */
+static void expect_removed(const mr_shm_offer *offer) {
+    mr_shm_export *next;
+    assert_int_equal(mr_shm_export_create(&next, "/tmp"), MR_OK);
+    assert_int_equal(access(offer->path, F_OK), -1);
+    mr_shm_export_destroy(&next);
+}
+
+/* The consumer sees every frame whole up to the last, and what it holds stays readable. */
+static void a_killed_producer_harms_nobody(void **state) {
+    (void)state;
+    unsigned seed = (unsigned)getpid();
+    print_message("seed %u\n", seed);
+    for (int round = 0; round < KILLS; round++) {
+        int letters[2], bell, ended;
+        mr_shm_offer offer;
+        mr_shm_guest guest;
+        mr_shm_import *import;
+        mr_buffer *held = NULL;
+        letter got, last = {0};
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
+        unsigned more = (unsigned)rand_r(&seed);
+        assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
+        pid_t child = fork_child();
+        if (child == 0) {
+            close(letters[0]);
+            be_producer(&guest, letters[1], more);
+        }
+        close(letters[1]);
+        wait_for(letters[0]);
+        assert_int_equal(recv(letters[0], &offer, sizeof offer, 0), sizeof offer);
+        assert_int_equal(mr_shm_bell(&bell), MR_OK);
+        assert_int_equal(mr_shm_import_open(&import, &offer, &guest, bell), MR_OK);
+        int until = rand_r(&seed) % 100;
+        for (int i = 0;; i++) {
+            if (i == until)
+                assert_int_equal(kill(child, SIGKILL), 0);
+            if (i < until)
+                wait_for(letters[0]);
+            if (recv(letters[0], &got, sizeof got, 0) != sizeof got)
+                break;
+            mr_buffer_unref(&held);
+            assert_int_equal(mr_shm_import_take(import, &got.reference, &held), MR_OK);
+            assert_true(is_filled(held, got.number));
+            last = got;
+        }
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+        mr_shm_import_close(&import);
+        close(bell);
+        if (held)
+            assert_true(is_filled(held, last.number));
+        mr_buffer_unref(&held);
+        close(letters[0]);
+        expect_removed(&offer);
+    }
+}
+
+/* What is mapped from another process cannot be written, and no file that it could shorten is read. */
+static void a_frame_of_another_process_can_only_be_read(void **state) {
+    (void)state;
+    shm_ends ends;
+    mr_buffer *taken = NULL;
+    int ended;
+    shm_ends_begin(&ends);
+    mr_buffer *sent = shm_ends_acquire(ends.pool);
+    fill(sent, 1);
+    mr_shm_reference reference = shm_ends_lend(&ends, sent);
+    mr_buffer_unref(&sent);
+    assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken), MR_OK);
+    pid_t child = fork_child();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        *(volatile uint8_t *)taken->data = 5;
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSEGV);
+    assert_true(is_filled(taken, 1));
+    mr_buffer_unref(&taken);
+    shm_ends_end(&ends);
+}
+
+enum { NOBODY = 65534 };
+
+static int open_as_another_user(const mr_shm_offer *offer, const mr_shm_guest *guest) {
+    int ended = 0;
+    pid_t child = fork_child();
+    if (child == 0) {
+        mr_shm_import *import;
+        int bell;
+        must(setresuid(NOBODY, NOBODY, NOBODY) == 0, 9);
+        must(mr_shm_bell(&bell) == MR_OK, 10);
+        _exit(mr_shm_import_open(&import, offer, guest, bell) == MR_ERROR_PERMISSION ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    return ended;
+}
+
+/* The folder keeps other users out; and where it did not, who they are would. */
+static void another_user_is_refused(void **state) {
+    (void)state;
+    mr_shm_export *export;
+    mr_shm_peer *peer;
+    mr_shm_offer offer;
+    mr_shm_guest guest;
+    char folder[108];
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
+    invite(export, &peer, &offer, &guest);
+    assert_int_equal(open_as_another_user(&offer, &guest), 0);
+    snprintf(folder, sizeof folder, "%s", offer.path);
+    *strrchr(folder, '/') = 0;
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(chmod(offer.path, 0777), 0);
+    assert_int_equal(open_as_another_user(&offer, &guest), 0);
+    mr_shm_export_drive(export, false);
+    mr_shm_export_drive(export, false);
+    assert_false(mr_shm_export_attached(export, peer));
+    mr_shm_export_destroy(&export);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_frame_is_seen_as_it_was_sent),
+        cmocka_unit_test(notes_wake_who_sleeps),
+        cmocka_unit_test(a_killed_consumer_pins_nothing),
+        cmocka_unit_test(a_killed_producer_harms_nobody),
+        cmocka_unit_test(a_frame_of_another_process_can_only_be_read),
+        cmocka_unit_test(another_user_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,507 @@
+/* Carriers: whole messages between a ROUTER and DEALERs on threads of their own, wake-ups, routes, and what cannot be a
+ * message. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "engine/transport/zmq/io_thread.h"
+#include "engine/transport/zmq/routes.h"
+#include "millrace/status.h"
+
+enum { PATIENCE = 24000, LARGE = 100000, MESSAGES = 1000 };
+static const int64_t UNKNOWN_NS = 1000000000; /* a stranger's time */
+
+/* ---- libzmq, interrupted by signals ------------------------------------------------------------------------------ */
+
+static atomic_bool interrupting;
+static atomic_uint calls, interrupted;
+
+/* Every other call of these is given up, where that is asked for, as if a signal had come. */
+static bool is_interrupted(void) {
+    if (!atomic_load(&interrupting) || atomic_fetch_add(&calls, 1) % 2)
+        return false;
+    atomic_fetch_add(&interrupted, 1);
+    errno = EINTR;
+    return true;
+}
+
+/* The library's own function of that name, which the one here stands before. */
+#define ORIGINAL(name, of) memcpy(&(of), &(void *){dlsym(RTLD_NEXT, name)}, sizeof(of))
+
+int zmq_msg_send(zmq_msg_t *part, void *socket, int flags) {
+    int (*original)(zmq_msg_t *, void *, int);
+    ORIGINAL("zmq_msg_send", original);
+    return is_interrupted() ? -1 : original(part, socket, flags);
+}
+
+/* Whether a message is there is asked before each is read, as it is where one comes just when the thread would sleep:
+ * libzmq then has read it ahead. */
+static atomic_bool asking;
+
+static void ask(void *socket) {
+    int (*original)(void *, int, void *, size_t *), events;
+    size_t bytes = sizeof events;
+    ORIGINAL("zmq_getsockopt", original);
+    original(socket, ZMQ_EVENTS, &events, &bytes);
+}
+
+int zmq_msg_recv(zmq_msg_t *part, void *socket, int flags) {
+    int (*original)(zmq_msg_t *, void *, int);
+    ORIGINAL("zmq_msg_recv", original);
+    if (atomic_load(&asking))
+        ask(socket);
+    return is_interrupted() ? -1 : original(part, socket, flags);
+}
+
+int zmq_send(void *socket, const void *data, size_t bytes, int flags) {
+    int (*original)(void *, const void *, size_t, int);
+    ORIGINAL("zmq_send", original);
+    return is_interrupted() ? -1 : original(socket, data, bytes, flags);
+}
+
+int zmq_getsockopt(void *socket, int option, void *value, size_t *bytes) {
+    int (*original)(void *, int, void *, size_t *);
+    ORIGINAL("zmq_getsockopt", original);
+    return option == ZMQ_EVENTS && is_interrupted() ? -1 : original(socket, option, value, bytes);
+}
+
+/* One end: sends what it is told to, and counts. */
+typedef struct end {
+    mr_carrier *carrier;
+    pthread_mutex_t lock;
+    size_t got, large, bytes, partless, lost_count, worked;
+    uint32_t route;         /* of the last message */
+    mr_buffer *kept;        /* of the last large part */
+    size_t to_send;
+    uint32_t send_to;
+    mr_buffer *payload;     /* sent with each */
+    size_t listened;
+    bool ending, echoes;
+    size_t known_at;        /* that message's connection is then known as the first peer's; 0: none is */
+    pthread_t worker;       /* who worked last */
+    int64_t next_ns;        /* when it is to work again; 0: never */
+} end;
+
+static void end_receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
+    end *self = context;
+    pthread_mutex_lock(&self->lock);
+    self->route = route;
+    self->partless += count == 0;
+    self->got += count > 0;
+    for (size_t i = 0; i < count; i++) {
+        self->bytes += parts[i].bytes;
+        if (parts[i].buffer) {
+            self->large++;
+            mr_buffer_unref(&self->kept);
+            self->kept = mr_buffer_ref(parts[i].buffer);
+        }
+    }
+    bool echoes = self->echoes && count, known = self->known_at && self->got == self->known_at;
+    pthread_mutex_unlock(&self->lock);
+    if (known)
+        mr_carrier_know(self->carrier, route, 0);
+    if (echoes)
+        mr_carrier_send(self->carrier, route, parts, count);
+}
+
+static void end_lost(void *context, uint32_t route) {
+    end *self = context;
+    (void)route;
+    pthread_mutex_lock(&self->lock);
+    self->lost_count++;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static bool end_work(void *context, int64_t *wake_ns) {
+    end *self = context;
+    pthread_mutex_lock(&self->lock);
+    *wake_ns = self->next_ns ? self->next_ns : INT64_MAX;
+    self->next_ns = 0;
+    self->worker = pthread_self();
+    self->worked++;
+    size_t count = self->to_send;
+    self->to_send = 0;
+    uint32_t route = self->send_to;
+    bool ending = self->ending;
+    pthread_mutex_unlock(&self->lock);
+    for (size_t i = 0; i < count; i++) {
+        const mr_wire_part parts[] = {{(const uint8_t *)"hello", 5, NULL},
+                                      {self->payload ? self->payload->data : NULL,
+                                       self->payload ? self->payload->bytes : 0, self->payload}};
+        mr_carrier_send(self->carrier, route, parts, self->payload ? 2 : 1);
+    }
+    return !ending;
+}
+
+static void end_listen(void *context) {
+    end *self = context;
+    pthread_mutex_lock(&self->lock);
+    self->listened++;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void end_begin(end *self) {
+    assert_int_equal(mr_carrier_begin(self->carrier), MR_OK);
+}
+
+static void end_create(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
+    mr_zmq_params sockets[4] = {{0}};
+    for (size_t i = 0; i < count; i++)
+        sockets[i] = (mr_zmq_params){.id = "test", .type = type, .endpoint = endpoints[i], .bind = type == ZMQ_ROUTER,
+                                     .max_message_bytes = 10 * LARGE,
+                                     .unknown_ns = self->known_at ? UNKNOWN_NS : 0};
+    const mr_carrier_params params = {.id = "test", .socket_count = count, .sockets = sockets,
+                                      .most_routes = most_routes, .receive = end_receive, .lost = end_lost,
+                                      .work = end_work, .listen = end_listen, .context = self};
+    pthread_mutex_init(&self->lock, NULL);
+    assert_int_equal(mr_carrier_open(&self->carrier, &params), MR_OK);
+}
+
+static void end_open(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
+    end_create(self, type, count, endpoints, most_routes);
+    end_begin(self);
+}
+
+static void end_close(end *self) {
+    pthread_mutex_lock(&self->lock);
+    self->ending = true;
+    pthread_mutex_unlock(&self->lock);
+    mr_carrier_wake(self->carrier);
+    mr_carrier_close(&self->carrier, 0);
+    assert_null(self->carrier);
+    mr_buffer_unref(&self->kept);
+    pthread_mutex_destroy(&self->lock);
+}
+
+static void end_send(end *self, uint32_t to, size_t count) {
+    pthread_mutex_lock(&self->lock);
+    self->send_to = to;
+    self->to_send = count;
+    pthread_mutex_unlock(&self->lock);
+    mr_carrier_wake(self->carrier);
+}
+
+/* A counter as it stands, while the carrier's thread may count on. */
+static size_t counted(end *self, const size_t *counter) {
+    pthread_mutex_lock(&self->lock);
+    size_t value = *counter;
+    pthread_mutex_unlock(&self->lock);
+    return value;
+}
+
+/* Waits until the counter is that large. */
+static void await(end *self, const size_t *counter, size_t wanted) {
+    for (int turn = 0; turn < PATIENCE; turn++) {
+        if (counted(self, counter) >= wanted)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    fail_msg("only %zu of %zu came", counted(self, counter), wanted);
+}
+
+/* A DEALER that has no connection yet sends nothing: it says hello until somebody answers, as the protocol does. */
+static void greet(end *dealer, uint32_t socket, end *router) {
+    size_t before = counted(router, &router->got);
+    for (int turn = 0; turn < PATIENCE; turn++) {
+        end_send(dealer, socket, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        if (counted(router, &router->got) > before)
+            return;
+    }
+    fail_msg("nothing came");
+}
+
+/* A folder for each test, and an address in it. */
+static char folder[64], endpoint[128];
+static const char *const endpoints[] = {endpoint};
+
+static int make_folder(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/millrace-carrier-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/socket", folder);
+    return 0;
+}
+
+static int remove_folder(void **state) {
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static int released;
+
+static void release(void *context) {
+    free(context);
+    __atomic_fetch_add(&released, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+static void test_messages_pass_both_ways(void **state) {
+    end router = {.echoes = true}, dealer = {0};
+    (void)state;
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
+    greet(&dealer, 0, &router);
+    await(&dealer, &dealer.got, 1);
+    uint8_t *bytes = malloc(LARGE);
+    memset(bytes, 7, LARGE);
+    dealer.payload = mr_buffer_wrap(bytes, LARGE, release, bytes);
+    end_send(&dealer, 0, MESSAGES);
+    await(&dealer, &dealer.large, MESSAGES);
+    end_close(&router);
+    /* What came back is what was sent, and stays as long as somebody refers to it. How often it said hello before it
+     * was heard is open, and more of that may still come. */
+    pthread_mutex_lock(&dealer.lock);
+    assert_non_null(dealer.kept);
+    assert_int_equal(dealer.kept->bytes, LARGE);
+    for (size_t i = 0; i < LARGE; i++)
+        assert_int_equal(dealer.kept->data[i], 7);
+    assert_int_equal(dealer.large, MESSAGES);
+    assert_int_equal(dealer.bytes, dealer.got * 5 + MESSAGES * LARGE);
+    pthread_mutex_unlock(&dealer.lock);
+    end_close(&dealer);
+    assert_int_equal(released, 0);
+    mr_buffer_unref(&dealer.payload);
+    assert_int_equal(released, 1);
+}
+
+static void test_routes_have_numbers(void **state) {
+    char first[128], second[128];
+    const char *both[] = {first, second};
+    end routers[2] = {{.echoes = true}, {.echoes = true}}, dealer = {0};
+    (void)state;
+    snprintf(first, sizeof first, "ipc://%s/first", folder);
+    snprintf(second, sizeof second, "ipc://%s/second", folder);
+    end_open(&routers[0], ZMQ_ROUTER, 1, &both[0], 8);
+    end_open(&routers[1], ZMQ_ROUTER, 1, &both[1], 8);
+    end_open(&dealer, ZMQ_DEALER, 2, both, 0);
+    greet(&dealer, 1, &routers[1]);
+    await(&dealer, &dealer.got, 1);
+    pthread_mutex_lock(&dealer.lock);
+    assert_int_equal(dealer.route, 1);
+    pthread_mutex_unlock(&dealer.lock);
+    greet(&dealer, 0, &routers[0]);
+    end_close(&dealer);
+    end_close(&routers[0]);
+    end_close(&routers[1]);
+}
+
+static bool worked_here(end *self) {
+    pthread_mutex_lock(&self->lock);
+    bool here = pthread_equal(self->worker, pthread_self());
+    pthread_mutex_unlock(&self->lock);
+    return here;
+}
+
+static bool is_due(end *self) {
+    pthread_mutex_lock(&self->lock);
+    bool due = self->next_ns != 0;
+    pthread_mutex_unlock(&self->lock);
+    return due;
+}
+
+/* Once the carrier sleeps, who calls does the work; where that has set a time, the carrier's thread heeds it. */
+static void test_a_turn_is_taken(void **state) {
+    end router = {0};
+    (void)state;
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        mr_carrier_take_turn(router.carrier);
+    }
+    assert_true(worked_here(&router));
+    size_t listened = 0;
+    for (int turn = 0; turn < PATIENCE && !listened; turn++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        listened = mr_carrier_listen(router.carrier);
+        assert_int_equal(counted(&router, &router.listened), listened);
+    }
+    assert_int_equal(listened, 1);
+    const size_t worked = counted(&router, &router.worked);
+    pthread_mutex_lock(&router.lock);
+    router.next_ns = 1;
+    pthread_mutex_unlock(&router.lock);
+    /* A turn that is another's just then is taken a little later. */
+    for (int turn = 0; turn < PATIENCE && is_due(&router); turn++) {
+        mr_carrier_take_turn(router.carrier);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    await(&router, &router.worked, worked + 2);
+    /* One of these may have been the thread's before it was taken here. */
+    for (int turn = 0; turn < PATIENCE && worked_here(&router); turn++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    assert_false(worked_here(&router));
+    end_close(&router);
+}
+
+/* Sends messages by turns that are taken here, each of which comes back. */
+static void exchange_by_turns(bool with_signals) {
+    end router = {.echoes = true}, dealer = {0};
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
+    greet(&dealer, 0, &router);
+    const size_t greetings = counted(&router, &router.got);
+    atomic_store(&interrupting, with_signals);
+    for (int i = 0; i < MESSAGES; i++) {
+        pthread_mutex_lock(&dealer.lock);
+        dealer.to_send++;
+        pthread_mutex_unlock(&dealer.lock);
+        mr_carrier_take_turn(dealer.carrier);
+    }
+    await(&dealer, &dealer.got, greetings + MESSAGES);
+    atomic_store(&interrupting, false);
+    end_close(&dealer);
+    end_close(&router);
+}
+
+/* What is sent by whoever takes the turn makes nobody deaf for what comes. */
+static void test_messages_come_while_turns_are_taken(void **state) {
+    (void)state;
+    exchange_by_turns(false);
+}
+
+/* A thread that signals come to loses nothing, though libzmq gives up every other call. */
+static void test_signals_come_while_turns_are_taken(void **state) {
+    (void)state;
+    exchange_by_turns(true);
+    assert_true(atomic_load(&interrupted) > MESSAGES);
+}
+
+/* A ROUTER learns that a connection is gone when it sends there. */
+static void test_connections_get_lost(void **state) {
+    end router = {0}, dealer = {0};
+    (void)state;
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    end_open(&dealer, ZMQ_DEALER, 1, endpoints, 0);
+    greet(&dealer, 0, &router);
+    pthread_mutex_lock(&router.lock);
+    uint32_t route = router.route;
+    pthread_mutex_unlock(&router.lock);
+    end_send(&router, route, 1);
+    await(&dealer, &dealer.got, 1);
+    end_close(&dealer);
+    for (int turn = 0; turn < PATIENCE && counted(&router, &router.lost_count) == 0; turn++) {
+        end_send(&router, route, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    assert_true(counted(&router, &router.lost_count) >= 1);
+    end_close(&router);
+}
+
+static void test_too_many_parts(void **state) {
+    end router = {0};
+    (void)state;
+    end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_DEALER);
+    assert_int_equal(zmq_connect(socket, endpoint), 0);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(zmq_send(socket, "x", 1, i < 999 ? ZMQ_SNDMORE : 0), 1);
+    for (int i = 0; i < MR_WIRE_BLOCKS + 1; i++)
+        assert_int_equal(zmq_send(socket, "x", 1, i < MR_WIRE_BLOCKS ? ZMQ_SNDMORE : 0), 1);
+    await(&router, &router.got, 1);
+    assert_int_equal(router.partless, 1);
+    assert_int_equal(router.bytes, MR_WIRE_BLOCKS + 1);
+    zmq_close(socket);
+    zmq_ctx_term(context);
+    end_close(&router);
+}
+
+/* A DEALER of libzmq's own, which does not come back once it was cut off. */
+static void *guest(void *context, size_t messages) {
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    const int never = -1, none = 0;
+    assert_non_null(socket);
+    zmq_setsockopt(socket, ZMQ_RECONNECT_IVL, &never, sizeof never);
+    zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none);
+    assert_int_equal(zmq_connect(socket, endpoint), 0);
+    for (size_t i = 0; i < messages; i++)
+        assert_int_equal(zmq_send(socket, "hello", 5, 0), 5);
+    return socket;
+}
+
+/* Which connection a message has come over is known however it was read; so whose that is said to be is no stranger's,
+ * and stays when a stranger, who came later, has no time left. */
+static void assert_connection_is_known(bool asks) {
+    end router = {.known_at = MESSAGES / 2};
+    atomic_store(&asking, asks);
+    end_create(&router, ZMQ_ROUTER, 1, endpoints, 8);
+    void *context = zmq_ctx_new(), *peer = guest(context, MESSAGES);
+    end_begin(&router);
+    await(&router, &router.got, MESSAGES);
+    void *stranger = guest(context, 0);
+    for (int turn = 0; turn < PATIENCE && !mr_carrier_refused(router.carrier); turn++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    assert_int_equal(mr_carrier_refused(router.carrier), 1);
+    zmq_send(peer, "hello", 5, 0);
+    await(&router, &router.got, MESSAGES + 1);
+    zmq_close(peer);
+    zmq_close(stranger);
+    end_close(&router);
+    zmq_ctx_term(context);
+    atomic_store(&asking, false);
+}
+
+static void test_connections_are_known_by_any_message(void **state) {
+    (void)state;
+    assert_connection_is_known(false);
+    assert_connection_is_known(true);
+}
+
+static void test_oldest_route_is_forgotten(void **state) {
+    mr_routes routes;
+    uint32_t forgotten;
+    (void)state;
+    assert_int_equal(mr_routes_init(&routes, 2), MR_OK);
+    uint32_t one = mr_routes_hear(&routes, "one", 3, 0, &forgotten);
+    uint32_t two = mr_routes_hear(&routes, "two", 3, 0, &forgotten);
+    assert_int_equal(forgotten, MR_NO_ROUTE);
+    assert_int_equal(mr_routes_hear(&routes, "one", 3, 0, &forgotten), one);
+    uint32_t three = mr_routes_hear(&routes, "three", 5, 7, &forgotten);
+    assert_int_equal(forgotten, two);
+    assert_null(mr_routes_find(&routes, two));
+    assert_memory_equal(mr_routes_find(&routes, three)->id, "three", 5);
+    mr_routes_forget(&routes, one);
+    assert_null(mr_routes_find(&routes, one));
+    /* One that is known stays, whoever has been heard of since. */
+    assert_null(mr_routes_know(&routes, one, 0));
+    assert_int_equal(mr_routes_know(&routes, three, 0)->fd, 7);
+    uint32_t four = mr_routes_hear(&routes, "four", 4, 0, &forgotten);
+    mr_routes_hear(&routes, "five", 4, 0, &forgotten);
+    assert_int_equal(forgotten, four);
+    mr_routes_forget(&routes, three);
+    /* Who comes back has another number. */
+    assert_int_not_equal(mr_routes_hear(&routes, "one", 3, 0, &forgotten), one);
+    assert_int_equal(forgotten, MR_NO_ROUTE);
+    mr_routes_fini(&routes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_messages_pass_both_ways, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_routes_have_numbers, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_turn_is_taken, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_messages_come_while_turns_are_taken, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_signals_come_while_turns_are_taken, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_connections_get_lost, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_too_many_parts, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_connections_are_known_by_any_message, make_folder, remove_folder),
+        cmocka_unit_test(test_oldest_route_is_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
