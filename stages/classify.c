@@ -6,6 +6,7 @@
 #include "engine/device/cuda.h"
 #include "engine/device/resident.h"
 #include "kernels/vector.h"
+#include "stages/download.h"
 #include "stages/list.h"
 #include "stages/model/head.h"
 #include "stages/model/vote.h"
@@ -26,6 +27,7 @@ typedef struct state {
 /* The scratch memory of one call, in one buffer. */
 typedef struct scratch {
     mr_buffer *buffer;
+    mr_download home;
     float *gathered; /* batch x features */
     float *logits;   /* batch x classes */
     uint8_t *best;   /* batch x best_bytes */
@@ -34,6 +36,11 @@ typedef struct scratch {
 /* The best classes of one frame as the device finds them: how many, their scores, their indices. */
 static size_t best_bytes(size_t most) {
     return (1 + 2 * most) * sizeof(int32_t);
+}
+
+/* As many classes as fit into so many bytes. */
+static size_t most_in(size_t bytes) {
+    return (bytes / sizeof(int32_t) - 1) / 2;
 }
 
 static int32_t *found_in(uint8_t *best) {
@@ -159,6 +166,7 @@ static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format
     size_t length = o->weights ? head->weights.columns - 1 : vector_length(vector), gathered, logits;
     const job j = job_of(o, head, length, (size_t)n->batch);
     n->scratch_bytes = length ? scratch_numbers(&j, o->weights != NULL, &gathered, &logits) * sizeof(float) : 0;
+    mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
 }
 
 static int check_files(mr_negotiation *n, const options *o, const mr_format *vector) {
@@ -222,12 +230,18 @@ static void close_stage(mr_stage *self) {
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
+typedef struct vector {
+    const float *data;
+    size_t length;
+    const mr_buffer *buffer; /* that it lies in; NULL: in a result */
+} vector;
+
 /* Finds the numbers to classify: the tensor of that name that a network gave; without a name the frame's own vector,
  * or, where its payload is none, the newest tensor that is. */
-static int find_vector(const mr_stage *self, const mr_frame *frame, const float **data, size_t *length) {
+static int find_vector(const mr_stage *self, const mr_frame *frame, vector *found) {
     const options *o = self->options;
     const mr_format *format = &frame->format;
-    *data = (const float *)frame->plane[0].data;
+    *found = (vector){.data = (const float *)frame->plane[0].data, .buffer = frame->plane[0].buffer};
     if (o->tensor || !vector_length(format)) {
         const mr_result *result = frame->results;
         while (result && (result->kind != MR_RESULT_TENSOR || (o->tensor && strcmp(result->name, o->tensor) != 0) ||
@@ -237,52 +251,92 @@ static int find_vector(const mr_stage *self, const mr_frame *frame, const float 
             return mr_fail(MR_ERROR_DATA, "there is no vector%s%s among the results of a frame of %s",
                            o->tensor ? " called " : "", o->tensor ? o->tensor : "", self->inputs[0].from);
         format = &result->format;
-        *data = (const float *)result->data;
+        *found = (vector){.data = (const float *)result->data, .buffer = result->buffer};
     }
-    *length = vector_length(format);
+    found->length = vector_length(format);
     if (format->dtype != MR_DTYPE_F32)
         return mr_fail(MR_ERROR_DATA, "only f32 can be classified, not %s", mr_dtype_name(format->dtype));
     return MR_OK;
 }
 
+/* The vector of input `index`, which is as long as those of the others. */
+static int find_next(const mr_stage *self, const mr_io *io, size_t index, size_t length, vector *found) {
+    int status = find_vector(self, mr_io_input_at(io, 0, index), found);
+    if (status || found->length == length)
+        return status;
+    return mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", length, found->length);
+}
+
 static int plan_job(const mr_stage *self, mr_io *io, job *j) {
     const options *o = self->options;
     const mr_head *head = ((const state *)self->state)->head;
-    int status = find_vector(self, mr_io_input(io), &j->vector, &j->length);
+    vector first;
+    int status = find_vector(self, mr_io_input(io), &first);
     if (!status)
-        status = check_length(o, head, j->length, self->inputs[0].from);
+        status = check_length(o, head, first.length, self->inputs[0].from);
     if (status)
         return status == MR_ERROR_CONFIG ? mr_fail(MR_ERROR_DATA, "%s", mr_message()) : status;
-    const float *vector = j->vector;
-    *j = job_of(o, head, j->length, (size_t)self->batch);
-    j->vector = vector;
+    *j = job_of(o, head, first.length, (size_t)self->batch);
+    j->vector = first.data;
     return MR_OK;
 }
 
-static int take_scratch(const job *j, mr_io *io, bool linear, scratch *s) {
+static mr_class class_of(const mr_labels *labels, int32_t index, float score) {
+    bool named = index >= 0 && (size_t)index < labels->count;
+    return (mr_class){.index = index, .score = score, .label = named ? labels->item[index] : NULL};
+}
+
+/* Turns the best classes of one frame into its result; with a window, those of the window's frames. It is called also if
+ * the work before it has failed and left anything there: the frame is dropped then, but nothing else may be touched. */
+static void publish(const void *context, mr_result *result, uint8_t *best, size_t bytes) {
+    const state *own = context;
+    size_t most = most_in(bytes);
+    int32_t *found = found_in(best), *index = indices_in(best, most);
+    float *score = scores_in(best);
+    if (*found < 0 || (size_t)*found > most)
+        *found = 0;
+    if (own->vote)
+        mr_vote_add(own->vote, *found ? index[0] : -1, index, score, (int32_t)most, found);
+    for (int32_t i = 0; i < *found; i++)
+        result->classes[i] = class_of(&own->head->labels, index[i], score[i]);
+    result->count = (size_t)*found;
+}
+
+static int take_memory(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
+    const options *o = self->options;
     size_t gathered, logits;
-    int status = mr_io_scratch(io, scratch_numbers(j, linear, &gathered, &logits) * sizeof(float), &s->buffer);
+    int status = mr_io_scratch(io, scratch_numbers(j, o->weights, &gathered, &logits) * sizeof(float), &s->buffer);
     if (status)
         return status;
     s->gathered = (float *)s->buffer->data;
     s->logits = s->gathered + gathered;
     s->best = (uint8_t *)(s->logits + logits);
-    return MR_OK;
+    s->home = (mr_download){.finish = publish, .context = self->state, .each = best_bytes(j->most)};
+    return mr_download_begin(&s->home, self, io);
+}
+
+/* The next vectors that lie one behind the other, as those of one call do: so many. */
+static int find_run(const mr_stage *self, const mr_io *io, size_t first, size_t length, vector *run, size_t *count) {
+    int status = find_next(self, io, first, length, run);
+    vector next = *run;
+    for (*count = 1; !status && first + *count < mr_io_count(io); ++*count) {
+        status = find_next(self, io, first + *count, length, &next);
+        if (!next.buffer || next.buffer != run->buffer || next.data != run->data + *count * length)
+            break;
+    }
+    return status;
 }
 
 /* Puts the vectors of a batch behind each other and zeros behind them: the product is always one of the planned
  * batch. */
 static int gather(const mr_stage *self, mr_io *io, const job *j, float *to) {
-    size_t count = mr_io_count(io);
+    size_t count = mr_io_count(io), some = 0;
     int status = MR_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        const float *from = NULL;
-        size_t length = 0;
-        status = find_vector(self, mr_io_input_at(io, 0, i), &from, &length);
-        if (!status && length != j->length)
-            status = mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", j->length, length);
+    for (size_t i = 0; i < count && !status; i += some) {
+        vector run = {0};
+        status = find_run(self, io, i, j->length, &run, &some);
         if (!status)
-            status = mr_stream_copy(mr_io_stream(io), to + i * length, from, length * sizeof(float));
+            status = mr_stream_copy(mr_io_stream(io), to + i * j->length, run.data, some * j->length * sizeof(float));
     }
     if (status)
         return status;
@@ -311,30 +365,6 @@ static int multiply(const mr_stage *self, mr_io *io, const job *j, scratch *s) {
     return status ? status : mr_linear_enqueue(mr_io_stream(io), &work);
 }
 
-/* Turns the best classes of one frame into its result; with a window, those of the window's frames. */
-typedef struct publish_work {
-    mr_result *result;
-    uint8_t *best;
-    size_t most;
-    mr_vote *vote;
-    const mr_labels *labels;
-} publish_work;
-
-static int publish(void *arguments) {
-    const publish_work *work = arguments;
-    int32_t *found = found_in(work->best), *index = indices_in(work->best, work->most);
-    float *score = scores_in(work->best);
-    if (work->vote)
-        mr_vote_add(work->vote, *found ? index[0] : -1, index, score, (int32_t)work->most, found);
-    mr_result *result = work->result;
-    for (int32_t i = 0; i < *found; i++)
-        result->classes[i] = (mr_class){.index = index[i],
-                                        .score = score[i],
-                                        .label = work->labels->count ? work->labels->item[index[i]] : NULL};
-    result->count = (size_t)*found;
-    return MR_OK;
-}
-
 /* Finds the best classes of inputs first, first + 1, ... together. */
 static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t first, size_t count) {
     const options *o = self->options;
@@ -342,8 +372,10 @@ static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s,
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i++) {
         uint8_t *best = s->best + (first + i) * best_bytes(j->most);
-        size_t length = j->length;
-        works[i] = (mr_top_k_work){.logits = s->logits + (first + i) * j->classes,
+        vector logits = {.data = s->logits + (first + i) * j->classes};
+        if (!o->weights)
+            status = find_next(self, io, first + i, j->length, &logits);
+        works[i] = (mr_top_k_work){.logits = logits.data,
                                    .count = (int)j->classes,
                                    .most = (int)j->most,
                                    .activation = (mr_activation)o->activation,
@@ -351,37 +383,20 @@ static int rank(const mr_stage *self, mr_io *io, const job *j, const scratch *s,
                                    .index = indices_in(best, j->most),
                                    .score = scores_in(best),
                                    .found = found_in(best)};
-        if (!o->weights)
-            status = find_vector(self, mr_io_input_at(io, 0, first + i), &works[i].logits, &length);
-        if (!status && length != j->length)
-            status = mr_fail(MR_ERROR_DATA, "vectors of %zu and of %zu numbers in one batch", j->length, length);
     }
     return status ? status : mr_top_k_enqueue(mr_io_stream(io), works, (int)count);
 }
 
-/* Brings what was found to the host, into the room behind the classes that it is made into. */
-static int tell(const mr_stage *self, mr_io *io, const job *j, uint8_t *best, mr_result *result) {
-    const state *own = self->state;
-    publish_work work = {.result = result,
-                         .best = (uint8_t *)(result->classes + j->most),
-                         .most = j->most,
-                         .vote = own->vote,
-                         .labels = &own->head->labels};
-    int status = mr_stream_copy(mr_io_stream(io), work.best, best, best_bytes(j->most));
-    return status ? status : mr_stream_submit(mr_io_stream(io), publish, &work, sizeof work);
-}
-
-static int emit(const mr_stage *self, mr_io *io, const job *j, const scratch *s, size_t index) {
-    size_t behind = (best_bytes(j->most) + sizeof(mr_class) - 1) / sizeof(mr_class);
+static int emit(mr_io *io, const job *j, scratch *s, size_t index) {
     mr_frame *frame = NULL;
     mr_result *result = NULL;
     int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status)
-        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most + behind, &result);
-    if (!status)
-        status = tell(self, io, j, s->best + index * best_bytes(j->most), result);
-    if (!status)
+        status = mr_io_add_result(io, frame, MR_RESULT_CLASSES, j->most, &result);
+    if (!status) {
+        mr_download_add(&s->home, result, s->best + index * best_bytes(j->most));
         return mr_io_emit(io, 0, frame);
+    }
     mr_frame_unref(&frame);
     return status;
 }
@@ -393,13 +408,16 @@ static int process(mr_stage *self, mr_io *io) {
     scratch s = {0};
     int status = plan_job(self, io, &j);
     if (!status)
-        status = take_scratch(&j, io, o->weights != NULL, &s);
+        status = take_memory(self, io, &j, &s);
     if (!status && o->weights)
         status = multiply(self, io, &j, &s);
     for (size_t first = 0; first < count && !status; first += PIECE)
         status = rank(self, io, &j, &s, first, count - first < PIECE ? count - first : PIECE);
     for (size_t i = 0; i < count && !status; i++)
-        status = emit(self, io, &j, &s, i);
+        status = emit(io, &j, &s, i);
+    if (!status)
+        status = mr_download_end(&s.home, io, s.best);
+    mr_download_release(&s.home);
     mr_buffer_unref(&s.buffer);
     return status;
 }

@@ -1,7 +1,7 @@
 #include "stages/extractor.h"
 
 #include "engine/base/memory.h"
-#include "engine/device/device.h"
+#include "stages/download.h"
 
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray) {
     return (mr_preprocess_params){.width = size.width,
@@ -38,6 +38,8 @@ int mr_extractor_promise(mr_negotiation *n, const mr_preprocess_params *look, co
                          const char *name) {
     const layout l = lay_out(look, tensor, name, (size_t)n->batch);
     n->scratch_bytes = l.scratch_bytes;
+    if (name)
+        mr_download_plan(n, l.number_bytes);
     mr_resizer_promise(n, look);
     if (name)
         return mr_extractor_promise_result(n, tensor, name);
@@ -60,10 +62,12 @@ void mr_extractor_close(mr_stage *self) {
 typedef struct call {
     layout layout;
     mr_buffer *scratch, *vectors; /* vectors: NULL where numbers become results */
+    mr_download home;             /* of results */
     uint8_t *numbers;             /* in either of them */
 } call;
 
 static void release(call *c) {
+    mr_download_release(&c->home);
     mr_buffer_unref(&c->scratch);
     mr_buffer_unref(&c->vectors);
 }
@@ -75,21 +79,29 @@ static int take_buffers(const mr_extractor *e, const mr_stage *self, mr_io *io, 
     int status = e->name ? MR_OK : mr_io_buffer(io, 0, batch * c->layout.number_bytes, &c->vectors);
     if (!status)
         status = mr_io_scratch(io, c->layout.scratch_bytes, &c->scratch);
+    if (status)
+        return status;
+    c->numbers = e->name ? c->scratch->data + c->layout.numbers_at : c->vectors->data;
+    c->home = (mr_download){.finish = mr_download_tensor, .each = c->layout.number_bytes};
+    return e->name ? mr_download_begin(&c->home, self, io) : MR_OK;
+}
+
+/* The input goes on, with a result that is filled in once its numbers have been computed. */
+static int add_result(const mr_extractor *e, mr_io *io, call *c, size_t index, mr_frame **frame) {
+    void *room = NULL;
+    int status = mr_io_share(io, mr_io_input_at(io, 0, index), frame);
     if (!status)
-        c->numbers = e->name ? c->scratch->data + c->layout.numbers_at : c->vectors->data;
+        status = mr_io_add_tensor(io, *frame, e->name, &e->tensor, &room);
+    if (!status)
+        mr_download_add(&c->home, (*frame)->results, c->numbers + index * c->layout.number_bytes);
     return status;
 }
 
-/* The frame that goes on for input `index`. What becomes a result is copied there when it has been computed: *result
- * is where to. */
-static int make_frame(const mr_extractor *e, mr_io *io, const call *c, size_t index, mr_frame **frame,
-                      void **result) {
-    const mr_frame *from = mr_io_input_at(io, 0, index);
-    if (e->name) {
-        int status = mr_io_share(io, from, frame);
-        return status ? status : mr_io_add_tensor(io, *frame, e->name, &e->tensor, result);
-    }
-    int status = mr_io_derive(io, from, frame);
+/* The frame that goes on for input `index`. */
+static int make_frame(const mr_extractor *e, mr_io *io, call *c, size_t index, mr_frame **frame) {
+    if (e->name)
+        return add_result(e, io, c, index, frame);
+    int status = mr_io_derive(io, mr_io_input_at(io, 0, index), frame);
     if (status)
         return status;
     (*frame)->format = e->tensor;
@@ -115,16 +127,11 @@ static int compute_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const
 }
 
 /* Inputs first, first + 1, ...: at most MR_PIECE of them. */
-static int process_piece(mr_extractor *e, const mr_stage *self, mr_io *io, const call *c, size_t first,
-                         size_t count) {
+static int process_piece(mr_extractor *e, const mr_stage *self, mr_io *io, call *c, size_t first, size_t count) {
     int status = compute_piece(e, self, io, c, first, count);
     for (size_t i = first; i < first + count && !status; i++) {
         mr_frame *frame = NULL;
-        void *result = NULL;
-        status = make_frame(e, io, c, i, &frame, &result);
-        if (!status && result)
-            status = mr_stream_copy(mr_io_stream(io), result, c->numbers + i * c->layout.number_bytes,
-                                    mr_tensor_bytes(&e->tensor));
+        status = make_frame(e, io, c, i, &frame);
         if (!status)
             status = mr_io_emit(io, 0, frame);
         else
@@ -142,6 +149,8 @@ int mr_extractor_process(mr_stage *self, mr_io *io) {
         size_t left = count - first;
         status = process_piece(e, self, io, &c, first, left < MR_PIECE ? left : MR_PIECE);
     }
+    if (!status)
+        status = mr_download_end(&c.home, io, c.numbers);
     release(&c);
     return status;
 }

@@ -2,7 +2,7 @@
  * numbers are computed. They become the frame's payload, or a named result of a frame that goes on as it came.
  *
  * Everything is enqueued: the small pictures of a call in one buffer, then one piece of work for up to MR_PIECE of
- * them. Threads and errors: those of a stateless stage. */
+ * them; numbers that become results come home together (download.h). Threads and errors: those of a stateless stage. */
 #ifndef MILLRACE_STAGES_EXTRACTOR_H
 #define MILLRACE_STAGES_EXTRACTOR_H
 

@@ -2,9 +2,9 @@
  *
  * Where a picture has a plane of luma of 8 bits, that is read as it is; others, and all where a size is asked for,
  * are made gray by preprocess first. */
-#include "engine/device/device.h"
 #include "kernels/classical.h"
 #include "kernels/color.h"
+#include "stages/download.h"
 #include "stages/extractor.h"
 #include "stages/list.h"
 
@@ -57,6 +57,7 @@ static int negotiate(mr_negotiation *n) {
     size_t gray = may_need_gray(o, set) ? look_bytes(o, &largest) : 0;
     const mr_preprocess_params look = mr_extractor_look(o->size, true);
     n->scratch_bytes = numbers_bytes((size_t)n->batch) + (size_t)n->batch * gray;
+    mr_download_plan(n, sizeof(float));
     if (gray)
         mr_resizer_promise(n, &look);
     return mr_extractor_promise_result(n, &tensor, "sharpness");
@@ -103,52 +104,73 @@ static int look_at(mr_stage *self, mr_stream *stream, const mr_frame *frame, uin
     return mr_resizer_enqueue(self->state, stream, &(mr_resizer_item){frame, gray}, 1);
 }
 
+/* The memory of one call. */
+typedef struct call {
+    mr_buffer *scratch;
+    mr_download home;
+    float *numbers;
+    uint8_t *gray; /* where the next gray picture goes */
+} call;
+
 /* The frame that goes on, once its number has been computed. */
-static int emit(mr_io *io, size_t index, const float *number) {
+static int emit(mr_io *io, size_t index, call *c) {
     const mr_format tensor = describe();
     mr_frame *frame = NULL;
-    void *result = NULL;
+    void *room = NULL;
     int status = mr_io_share(io, mr_io_input_at(io, 0, index), &frame);
     if (!status)
-        status = mr_io_add_tensor(io, frame, "sharpness", &tensor, &result);
-    if (!status)
-        status = mr_stream_copy(mr_io_stream(io), result, number, sizeof *number);
-    if (!status)
+        status = mr_io_add_tensor(io, frame, "sharpness", &tensor, &room);
+    if (!status) {
+        mr_download_add(&c->home, frame->results, (uint8_t *)(c->numbers + index));
         return mr_io_emit(io, 0, frame);
+    }
     mr_frame_unref(&frame);
     return status;
 }
 
-/* Frames first, first + 1, ...: at most MR_PIECE of them. *gray is where the next gray picture goes. */
-static int process_piece(mr_stage *self, mr_io *io, size_t first, size_t count, float *numbers, uint8_t **gray) {
+/* Frames first, first + 1, ...: at most MR_PIECE of them. */
+static int process_piece(mr_stage *self, mr_io *io, size_t first, size_t count, call *c) {
     mr_sharpness_work work = {.count = (int32_t)count};
     int status = MR_OK;
     for (size_t i = 0; i < count && !status; i++) {
         const mr_frame *input = mr_io_input_at(io, 0, first + i);
-        status = look_at(self, mr_io_stream(io), input, *gray, &work.item[i]);
-        work.item[i].dst = numbers + first + i;
-        *gray += gray_bytes(self->options, &input->format);
+        status = look_at(self, mr_io_stream(io), input, c->gray, &work.item[i]);
+        work.item[i].dst = c->numbers + first + i;
+        c->gray += gray_bytes(self->options, &input->format);
     }
     if (!status)
         status = mr_sharpness_enqueue(mr_io_stream(io), &work);
     for (size_t i = first; i < first + count && !status; i++)
-        status = emit(io, i, numbers + i);
+        status = emit(io, i, c);
     return status;
 }
 
-static int process(mr_stage *self, mr_io *io) {
-    size_t count = mr_io_count(io), bytes = numbers_bytes((size_t)self->batch);
-    for (size_t i = 0; i < count; i++)
+/* All that a call needs, before any work. */
+static int take_memory(const mr_stage *self, mr_io *io, call *c) {
+    size_t numbers = numbers_bytes((size_t)self->batch), bytes = numbers;
+    for (size_t i = 0; i < mr_io_count(io); i++)
         bytes += gray_bytes(self->options, &mr_io_input_at(io, 0, i)->format);
-    mr_buffer *buffer = NULL;
-    int status = mr_io_scratch(io, bytes, &buffer);
-    float *numbers = status ? NULL : (float *)(void *)buffer->data;
-    uint8_t *gray = status ? NULL : buffer->data + numbers_bytes((size_t)self->batch);
+    int status = mr_io_scratch(io, bytes, &c->scratch);
+    if (status)
+        return status;
+    c->numbers = (float *)(void *)c->scratch->data;
+    c->gray = c->scratch->data + numbers;
+    c->home = (mr_download){.finish = mr_download_tensor, .each = sizeof(float)};
+    return mr_download_begin(&c->home, self, io);
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    size_t count = mr_io_count(io);
+    call c = {0};
+    int status = take_memory(self, io, &c);
     for (size_t first = 0; first < count && !status; first += MR_PIECE) {
         size_t left = count - first;
-        status = process_piece(self, io, first, left < MR_PIECE ? left : MR_PIECE, numbers, &gray);
+        status = process_piece(self, io, first, left < MR_PIECE ? left : MR_PIECE, &c);
     }
-    mr_buffer_unref(&buffer);
+    if (!status)
+        status = mr_download_end(&c.home, io, (uint8_t *)c.numbers);
+    mr_download_release(&c.home);
+    mr_buffer_unref(&c.scratch);
     return status;
 }
 

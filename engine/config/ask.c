@@ -154,6 +154,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->library_bytes = n->library_bytes;
     vertex->scratch.bytes = n->scratch_bytes;
     vertex->pinned.bytes = n->pinned_bytes;
+    vertex->results.bytes = n->result_bytes;
     for (size_t i = 0; i < vertex->output_count; i++)
         if (vertex->outputs[i].follows >= 0)
             vertex->outputs[i].set = vertex->inputs[vertex->outputs[i].follows].set;

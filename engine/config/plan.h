@@ -121,7 +121,7 @@ typedef struct mr_plan_row {
     mr_plan_kind kind;
     int device;       /* in plan->devices */
     const char *of;   /* id of the stage, copy or source, or the name of the cut */
-    const char *what; /* "output", "output NAME", "work", "staging", "pinned", "constants", "library", "messages" */
+    const char *what; /* "output", "output NAME", "work", "staging", "pinned", "results", "constants", "library", "messages" */
     int64_t buffers;  /* of all instances together; 0: it is not counted in buffers */
     uint64_t each;    /* bytes of one buffer at most; 0: not known, or none */
     mr_plan_bytes most;
@@ -206,6 +206,7 @@ typedef struct mr_plan_vertex {
     mr_plan_pool *pools;            /* one for each output: what its frames, or the tensors it adds to them, lie in */
     mr_plan_pool scratch;           /* what calls work in */
     mr_plan_pool staging;           /* several devices: what each brings into its memory itself (Memory, above) */
+    mr_plan_pool results;           /* host memory in which what calls find comes home from a device */
     mr_plan_pool pinned;            /* host memory through which what is lent goes to a device (Memory, above) */
     size_t source_count;            /* which sources' frames come here */
     const uint32_t *sources;        /* ascending */

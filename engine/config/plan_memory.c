@@ -112,6 +112,13 @@ static mr_plan_pool pinned_of(const mr_plan_builder *b, const mr_plan_ways *w, i
     return pool;
 }
 
+/* One for each call that may be under way on a device. */
+static mr_plan_pool results_of(const mr_plan_vertex *vertex) {
+    mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = mr_plan_accelerator(vertex), .bytes = vertex->results.bytes};
+    pool.count = pool.device && pool.bytes ? vertex->in_flight : 0;
+    return pool;
+}
+
 static bool is_ahead(const mr_plan_pool *pool) {
     return pool->count && pool->bytes && (pool->memory == MR_MEMORY_DEVICE || pool->memory == MR_MEMORY_PINNED);
 }
@@ -127,6 +134,7 @@ static void find_ahead(mr_plan_vertex *vertex) {
     }
     vertex->scratch.ahead = is_ahead(&vertex->scratch);
     vertex->staging.ahead = is_ahead(&vertex->staging);
+    vertex->results.ahead = is_ahead(&vertex->results);
     vertex->pinned.ahead = !unsized && is_ahead(&vertex->pinned);
 }
 
@@ -158,6 +166,7 @@ static void finish_pools(mr_plan_vertex *vertex) {
     finish_pool(vertex, NULL, calls, &vertex->scratch);
     finish_pool(vertex, NULL, vertex->staging.count, &vertex->staging);
     finish_pool(vertex, NULL, calls, &vertex->pinned);
+    finish_pool(vertex, NULL, calls, &vertex->results);
 }
 
 int mr_plan_pools(mr_plan_builder *b) {
@@ -183,6 +192,7 @@ int mr_plan_pools(mr_plan_builder *b) {
         if (mr_plan_parts(vertex) > 1 && !vertex->copy)
             vertex->staging = staging_of(vertex);
         vertex->pinned = pinned_of(b, &w, v);
+        vertex->results = results_of(vertex);
         find_ahead(vertex);
         finish_pools(vertex);
     }

@@ -77,7 +77,7 @@ typedef struct mr_slot {
 
 enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
 /* Pools behind those of the output ports. */
-enum { MR_SCRATCH_POOL, MR_STAGING_POOL, MR_PINNED_POOL, MR_OTHER_POOLS };
+enum { MR_SCRATCH_POOL, MR_STAGING_POOL, MR_PINNED_POOL, MR_RESULTS_POOL, MR_OTHER_POOLS };
 
 struct mr_io {
     mr_instance *instance;
@@ -141,7 +141,7 @@ typedef struct mr_part {
     _Atomic int64_t busy_ns; /* in which its device worked, or waited for what else is to be done there */
     _Atomic int64_t done_ns; /* of copies: when the last one was */
     atomic_uint passed;   /* calls in a row that went elsewhere while it had none */
-    mr_port_pools *pools; /* one an output port, then those of scratch, of staging and of pinned */
+    mr_port_pools *pools; /* one an output port, then those of scratch, staging, pinned and results */
 } mr_part;
 
 struct mr_instance {

@@ -99,6 +99,10 @@ int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer) {
     return take(io, io->instance->vertex->output_count + MR_SCRATCH_POOL, bytes, buffer);
 }
 
+int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer) {
+    return take(io, io->instance->vertex->output_count + MR_RESULTS_POOL, bytes, buffer);
+}
+
 int mr_io_staging(mr_io *io, size_t bytes, mr_buffer **buffer) {
     return take(io, io->instance->vertex->output_count + MR_STAGING_POOL, bytes, buffer);
 }

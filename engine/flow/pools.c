@@ -34,7 +34,7 @@ static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (which < vertex->output_count)
         return &vertex->pools[which];
-    const mr_plan_pool *const others[] = {&vertex->scratch, &vertex->staging, &vertex->pinned};
+    const mr_plan_pool *const others[] = {&vertex->scratch, &vertex->staging, &vertex->pinned, &vertex->results};
     return others[which - vertex->output_count];
 }
 

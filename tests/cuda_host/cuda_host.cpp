@@ -31,7 +31,7 @@ static thread_local int current;
 static thread_local cudaError_t last_error;
 static std::atomic<int> peers[DEVICES][DEVICES];
 static std::atomic<bool> held, lacking;
-static std::atomic<unsigned long long> allocations, waits, pageable;
+static std::atomic<unsigned long long> allocations, waits, pageable, uploads, downloads, host_functions;
 
 /* ---- what goes wrong --------------------------------------------------------------------------------------------- */
 
@@ -79,7 +79,7 @@ void mr_host_lack_kernels(bool lacks) {
 }
 
 mr_host_counts mr_host_count(void) {
-    return {allocations, waits, pageable};
+    return {allocations, waits, pageable, uploads, downloads, host_functions};
 }
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
@@ -228,13 +228,15 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind)
     return cudaSuccess;
 }
 
-static void count_pageable(const void *to, const void *from) {
-    if (device_of(to) == -2 || device_of(from) == -2)
-        pageable++;
+static void count_copy(const void *to, const void *from) {
+    int there = device_of(to), here = device_of(from);
+    pageable += there == -2 || here == -2;
+    uploads += there >= 0 && here < 0;
+    downloads += there < 0 && here >= 0;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-    count_pageable(to, from);
+    count_copy(to, from);
     mr_host_do(stream, [=] { memcpy(to, from, bytes); });
     return cudaSuccess;
 }
@@ -250,7 +252,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size
     int there = device_of(to), here = device_of(from);
     if (to_stride < bytes || from_stride < bytes || (there >= 0 && here >= 0 && there != here))
         return cudaErrorInvalidValue;
-    count_pageable(to, from);
+    count_copy(to, from);
     mr_host_do(stream, [=] { copy_rows(to, to_stride, from, from_stride, bytes, rows); });
     return cudaSuccess;
 }
@@ -353,6 +355,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *context) {
+    host_functions++;
     run_on(stream->device, [=] { function(context); });
     return cudaSuccess;
 }

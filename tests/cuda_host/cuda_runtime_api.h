@@ -125,9 +125,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 /* ---- for tests --------------------------------------------------------------------------------------------------- */
 
 /* Calls so far: that allocate, free or create, that wait, and copies of memory that is not pinned, which the real
- * runtime makes the caller wait for. */
+ * runtime makes the caller wait for; copies from the host to devices and back; functions of the host. */
 typedef struct mr_host_counts {
-    unsigned long long allocations, waits, pageable;
+    unsigned long long allocations, waits, pageable, uploads, downloads, host_functions;
 } mr_host_counts;
 mr_host_counts mr_host_count(void);
 /* The so-manieth piece of work of that device from now on, kernels, copies and host functions alike, goes wrong: then

@@ -190,6 +190,7 @@ struct mr_negotiation {
     int threads;               /* threads that libraries start for one instance beside the engine's; default 0 */
     size_t scratch_bytes;      /* that one call takes with mr_io_scratch, all together; 0: none */
     size_t pinned_bytes;       /* of one buffer that mr_io_pinned gives, on devices; 0: none */
+    size_t result_bytes;       /* that one call takes with mr_io_results, all together, on devices; 0: none */
     size_t constant_bytes;     /* that one instance keeps on a CUDA device beside all buffers, at most: weights, tables */
     int64_t library_bytes;     /* what libraries take of a CUDA device for one instance, beside all buffers, at most;
                                   0: nothing, MR_BYTES_UNKNOWN: nobody knows */
@@ -312,6 +313,10 @@ int mr_io_acquire(mr_io *io, size_t port, const mr_format *format, const mr_fram
 int mr_io_buffer(mr_io *io, size_t port, size_t bytes, mr_buffer **buffer);
 /* The same for memory that only this call works in; once a call. Planned as mr_negotiation.scratch_bytes. */
 int mr_io_scratch(mr_io *io, size_t bytes, mr_buffer **buffer);
+/* The same in host memory, for what the work of this call finds about its frames: one copy brings it from the device for
+ * all of them, and one function on the host makes their results of it. Only on devices: what the processors find is
+ * there at once. Planned as mr_negotiation.result_bytes. */
+int mr_io_results(mr_io *io, size_t bytes, mr_buffer **buffer);
 /* A buffer of pinned host memory, which a device copies from while the host goes on: what lies in other memory is
  * brought there first. The caller keeps its reference until the device has done with it, and has two at most. Planned
  * as mr_negotiation.pinned_bytes. */
