@@ -194,7 +194,24 @@ static bool receive(mr_stage *self, mr_io *io, AVFrame *picture) {
     }
 }
 
-static void send(mr_stage *self, mr_io *io, mr_frame *frame) {
+/* To a decoder that is opened anew, because the one before did not start. */
+static int send_again(mr_stage *self, mr_io *io, mr_frame *frame, int64_t number, int *error) {
+    decode_state *state = self->state;
+    close_decoder(state);
+    int status = open_decoder(self, io, frame);
+    if (!status) {
+        *error = mr_decoder_send(state->codec, state->packet, frame, number);
+        return MR_OK;
+    }
+    mr_frame *packet = mr_pending_take(&state->pending, number);
+    mr_io_fail_source(io, frame->identity.source, status);
+    mr_io_drop(io, frame, "no decoder");
+    mr_frame_unref(&packet);
+    return status;
+}
+
+/* A failure: there is no decoder any more, and the packet is settled. */
+static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
     decode_state *state = self->state;
     int64_t number;
     mr_frame *expired = mr_pending_expired(&state->pending, &number);
@@ -204,9 +221,12 @@ static void send(mr_stage *self, mr_io *io, mr_frame *frame) {
     number = mr_pending_add(&state->pending, frame);
     state->packets++;
     state->last_dts_ns = frame->dts_ns;
-    int error = mr_decoder_send(state->codec, state->packet, frame, number);
-    if (error < 0)
+    int error = mr_decoder_send(state->codec, state->packet, frame, number), status = MR_OK;
+    if (error < 0 && mr_decode_device_again(state->device))
+        status = send_again(self, io, frame, number, &error);
+    if (!status && error < 0)
         count_error(self, io, error);
+    return status;
 }
 
 /* ---- pictures -------------------------------------------------------------------------------------------------- */
@@ -463,7 +483,8 @@ static int process(mr_stage *self, mr_io *io) {
         mr_pool *full = state->pool ? mr_picture_pool_full(state->pool) : NULL;
         if (full)
             return mr_io_await_pool(io, full, 1);
-        send(self, io, frame);
+        if (send(self, io, frame))
+            return MR_DONE;
         state->sent = true;
         if (!state->refused && mr_decode_device_refused(state->device)) {
             state->refused = true;

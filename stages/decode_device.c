@@ -12,8 +12,9 @@
 #include "stages/decode_format.h"
 #include "stages/decode_nvdec.h"
 
-/* Surfaces that are held while they are copied, beside those that the stream needs: NVDEC has 32 in all. */
-enum { MOST_SURFACES = 8, MOST_PINNED = 2, POLL_NS = 50000 };
+/* Surfaces that are held while they are copied, beside those that the stream needs; FEW_SURFACES if there are not so
+ * many. */
+enum { MOST_SURFACES = 8, FEW_SURFACES = 2, MOST_PINNED = 2, POLL_NS = 50000 };
 
 /* What is being copied: a surface, or pinned memory. */
 typedef struct held {
@@ -27,6 +28,9 @@ struct mr_decode_device {
     mr_hardware hardware;
     bool told;    /* why it decodes by software */
     bool refused; /* see mr_decode_device_refused */
+    int surfaces; /* that may be held */
+    bool started; /* NVDEC was chosen, and the decoder has not come back to say that it does not start */
+    bool again;   /* it did not; see mr_decode_device_again */
     char why[256];
     struct SwsContext *scaler;
     held held[MOST_SURFACES];
@@ -118,7 +122,7 @@ int mr_decode_device_create(mr_decode_device **device, mr_stage *self, mr_hardwa
     mr_decode_device *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "out of memory");
-    *made = (mr_decode_device){.self = self, .hardware = hardware};
+    *made = (mr_decode_device){.self = self, .hardware = hardware, .surfaces = MOST_SURFACES};
     *device = made;
     return MR_OK;
 }
@@ -169,6 +173,42 @@ static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum A
     device->refused |= device->hardware == MR_HARDWARE_REQUIRE;
 }
 
+/* libavcodec makes the decoder with so many surfaces more than it tells (ff_decode_get_hw_frames_ctx). */
+enum { WORK_SURFACES = 3 };
+
+/* A stream with many reference frames needs nearly all surfaces that a decoder may have: fewer are then left to be held.
+ * libavcodec would ask for more, which NVDEC refuses, and decode by software. */
+static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
+    AVBufferRef *frames = NULL;
+    codec->extra_hw_frames = device->surfaces;
+    if (avcodec_get_hw_frames_parameters(codec, codec->hw_device_ctx, AV_PIX_FMT_CUDA, &frames) < 0)
+        return; /* libavcodec will find out the same, and say so */
+    AVHWFramesContext *about = (AVHWFramesContext *)(void *)frames->data;
+    int wanted = about->initial_pool_size + WORK_SURFACES, left = device->surfaces - (wanted - CODEC_SURFACES);
+    if (wanted > CODEC_SURFACES) {
+        about->initial_pool_size = CODEC_SURFACES;
+        if (av_hwframe_ctx_init(frames) >= 0) {
+            codec->hw_frames_ctx = frames;
+            frames = NULL;
+        }
+        device->surfaces = left > FEW_SURFACES ? left : FEW_SURFACES;
+        mr_stage_info(device->self, "%s: %d surfaces of NVDEC are left for copies, in place of %d: the stream needs %d",
+                      device->self->source_id, device->surfaces, MOST_SURFACES, wanted - codec->extra_hw_frames);
+    }
+    av_buffer_unref(&frames);
+}
+
+/* Whether NVDEC has just been refused surfaces, and may start with fewer. */
+static bool tries_again(mr_decode_device *device) {
+    if (!device->started || device->surfaces <= FEW_SURFACES)
+        return false;
+    mr_stage_warn(device->self, "%s: NVDEC of %s does not start with %d surfaces for copies; it is tried with %d",
+                  device->self->source_id, device->self->device->name, device->surfaces, FEW_SURFACES);
+    device->surfaces = FEW_SURFACES;
+    device->again = true;
+    return true;
+}
+
 /* Asked by the decoder for each new kind of picture. What the hardware refuses when it is set up is taken off the list,
  * and the decoder asks again. */
 static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixelFormat *formats) {
@@ -182,11 +222,24 @@ static enum AVPixelFormat choose_format(AVCodecContext *codec, const enum AVPixe
             software = *formats;
     }
     bool fits = software == AV_PIX_FMT_NONE || is_carried(av_pix_fmt_desc_get(software));
-    if (offered && fits)
+    if (offered && fits) {
+        limit_surfaces(device, codec);
+        device->started = true;
         return AV_PIX_FMT_CUDA;
+    }
+    if (!offered && tries_again(device))
+        return AV_PIX_FMT_NONE;
+    device->started = false;
     if (codec->hw_device_ctx)
         refuse(device, codec, software, offered ? "has no layout that frames can have for" : "does not take");
     return device->refused ? AV_PIX_FMT_NONE : software;
+}
+
+bool mr_decode_device_again(mr_decode_device *device) {
+    bool again = device && device->again;
+    if (again)
+        device->again = device->started = false;
+    return again;
 }
 
 static int take_hardware(mr_decode_device *device, AVCodecContext *codec, mr_io *io) {
@@ -207,7 +260,7 @@ int mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec, mr_
     if (status == MR_OK) {
         /* Threads would only stand in line; surfaces are held while they are copied. */
         codec->thread_count = 1;
-        codec->extra_hw_frames = MOST_SURFACES;
+        codec->extra_hw_frames = device->surfaces;
         return MR_OK;
     }
     say_why(device, mr_message());
@@ -340,10 +393,11 @@ int mr_decode_device_give(mr_decode_device *device, mr_io *io, const AVFrame *pi
                           const mr_format *format, const mr_frame *packet, mr_frame **frame) {
     bool surface = picture->format == AV_PIX_FMT_CUDA;
     held *place = NULL;
+    device->started = false; /* it is past that */
     int status = mr_io_acquire(io, 0, format, packet, frame);
     if (status)
         return status;
-    status = await_place(device, surface ? MOST_SURFACES : MOST_PINNED, &place);
+    status = await_place(device, surface ? device->surfaces : MOST_PINNED, &place);
     if (!status && surface && !(place->picture = av_frame_clone(picture)))
         status = mr_fail(MR_ERROR_MEMORY, "out of memory");
     if (!status && !surface)

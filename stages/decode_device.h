@@ -41,6 +41,9 @@ void mr_decode_device_destroy(mr_decode_device **device);
 /* Prepares a decoder that is not yet opened, for the call's stream. Why it will decode by software is logged, once for
  * each source. MR_ERROR_UNAVAILABLE where hardware is required and there is none. */
 int mr_decode_device_attach(mr_decode_device *device, AVCodecContext *codec, mr_io *io);
+/* Whether NVDEC was refused as many surfaces as were asked for and may start with fewer: the packet that was just sent is
+ * then sent once more, to a decoder that is opened anew. True once. */
+bool mr_decode_device_again(mr_decode_device *device);
 /* Whether a decoder has found, in mid-stream, that required hardware cannot go on: the message says why. */
 bool mr_decode_device_refused(const mr_decode_device *device);
 

@@ -15,6 +15,7 @@ int cuDevicePrimaryCtxRelease_v2(int device);
 int cuCtxPushCurrent_v2(void *context);
 int cuCtxPopCurrent_v2(void **context);
 int cuCtxGetCurrent(void **context);
+void fake_cuda_use(int device);
 
 int cuInit(unsigned flags) {
     (void)flags;
@@ -37,8 +38,8 @@ int cuDeviceGet(int *device, int ordinal) {
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    (void)attribute;
-    *value = 0;
+    enum { TEXTURE_ALIGNMENT = 14 };
+    *value = attribute == TEXTURE_ALIGNMENT ? 512 : 0;
     return device < GPUS ? 0 : INVALID_DEVICE;
 }
 
@@ -50,7 +51,9 @@ int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
 
 /* One each, whose address tells the device. */
 static int contexts[GPUS], retained[GPUS];
-static void *current;
+static _Thread_local void *stack[8];
+static _Thread_local int depth;
+static void *bottom; /* current on each thread that has pushed none */
 
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     if (device >= GPUS)
@@ -65,19 +68,28 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
     return retained[device]-- > 0 ? 0 : INVALID_DEVICE;
 }
 
+/* For tests: as if the runtime had made the device current on all threads; -1: on none. */
+void fake_cuda_use(int device) {
+    bottom = device >= 0 ? &contexts[device] : NULL;
+    if (device >= 0) {
+        contexts[device] = device;
+        retained[device]++;
+    }
+}
+
 int cuCtxPushCurrent_v2(void *context) {
-    current = context;
+    stack[depth++] = context;
     return 0;
 }
 
 int cuCtxPopCurrent_v2(void **context) {
-    *context = current;
-    current = NULL;
+    *context = depth ? stack[--depth] : NULL;
     return 0;
 }
 
 /* None whose context nobody has retained. */
 int cuCtxGetCurrent(void **context) {
+    void *current = depth ? stack[depth - 1] : bottom;
     *context = current && retained[*(const int *)current] ? current : NULL;
     return 0;
 }

@@ -1,6 +1,15 @@
 /* Stands in for libnvcuvid.so.1: the decoder of cuda:0 takes H.264 4:2:0 of 8 bits from 48x16 to 4096x4096, of at most
  * 65536 macroblocks, and HEVC 4:2:0 and 4:4:4 of 8 and 10 bits up to 8192x8192; that of cuda:1 takes VC-1 alone.
- * Without a current context nobody is told anything. */
+ * Without a current context nobody is told anything.
+ *
+ * FAKE_ALL in the environment: each takes all codecs, 4:2:0 of 8 and 10 bits.
+ *
+ * A decoder decodes nothing: a picture of 4:2:0 has, in all samples of its luma, how many were decoded before it, and in
+ * those of its chroma 100 and 200. FAKE_SURFACES in the environment is how many surfaces a decoder may have, 32 if it is
+ * not set. Memory that is not mapped is full of noise. */
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/device/gpu.h"
@@ -11,6 +20,8 @@ int cuCtxGetCurrent(void **context);
 int cuvidGetDecoderCaps(mr_nvdec_caps *caps);
 
 static int takes(int device, const mr_nvdec_caps *caps) {
+    if (getenv("FAKE_ALL"))
+        return caps->chroma == MR_GPU_420 && caps->depth_minus_8 <= 2;
     if (device == 1)
         return caps->codec == VC1 && caps->chroma == MR_GPU_420 && caps->depth_minus_8 == 0;
     if (caps->codec == H264)
@@ -30,3 +41,151 @@ int cuvidGetDecoderCaps(mr_nvdec_caps *caps) {
     caps->max_macroblocks = caps->max_width * caps->max_height / 256;
     return 0;
 }
+
+/* ---- decoders -------------------------------------------------------------------------------------------------- */
+
+enum { INVALID_VALUE = 1, MOST_SURFACES = 32, NOT_MAPPED = 0xee };
+
+/* CUVIDDECODECREATEINFO, as far as it is read here; that header's ulong is C's. */
+typedef struct creation {
+    unsigned long width, height, surfaces;
+    int codec, chroma;
+    unsigned long flags, depth_minus_8;
+} creation;
+
+typedef struct decoder {
+    unsigned width, height, sample_bytes, pitch;
+    unsigned surfaces, decoded, mapped;
+    unsigned number[MOST_SURFACES];
+    uint8_t *memory[MOST_SURFACES];
+} decoder;
+
+static atomic_int refused, created, open_now, mapped_at_the_end;
+
+/* For tests: decoders that were refused and made, and the surfaces of the last one; that are open; pictures that were
+ * still mapped when their decoder went. */
+int fake_nvdec_refused(void);
+int fake_nvdec_surfaces(void);
+int fake_nvdec_open(void);
+int fake_nvdec_mapped(void);
+int fake_nvdec_refused(void) {
+    return refused;
+}
+int fake_nvdec_surfaces(void) {
+    return created;
+}
+int fake_nvdec_open(void) {
+    return open_now;
+}
+int fake_nvdec_mapped(void) {
+    return mapped_at_the_end;
+}
+
+int cuvidCreateDecoder(decoder **made, const creation *wanted);
+int cuvidDestroyDecoder(decoder *gone);
+int cuvidDecodePicture(decoder *with, const int *picture);
+int cuvidMapVideoFrame64(decoder *with, int index, unsigned long long *data, unsigned *pitch, const void *how);
+int cuvidUnmapVideoFrame64(decoder *with, unsigned long long data);
+
+static size_t picture_bytes(const decoder *d) {
+    return (size_t)d->pitch * (d->height + (d->height + 1) / 2 + 2);
+}
+
+int cuvidCreateDecoder(decoder **made, const creation *wanted) {
+    const char *most = getenv("FAKE_SURFACES");
+    if (wanted->surfaces > (unsigned long)(most ? atoi(most) : MOST_SURFACES)) {
+        refused++;
+        return INVALID_VALUE;
+    }
+    decoder *d = calloc(1, sizeof *d);
+    d->width = (unsigned)wanted->width;
+    d->height = (unsigned)wanted->height;
+    d->sample_bytes = wanted->depth_minus_8 ? 2 : 1;
+    d->pitch = (d->width * d->sample_bytes + 255) / 256 * 256;
+    d->surfaces = (unsigned)wanted->surfaces;
+    for (unsigned i = 0; i < d->surfaces; i++) {
+        d->memory[i] = malloc(picture_bytes(d));
+        memset(d->memory[i], NOT_MAPPED, picture_bytes(d));
+    }
+    created = (int)d->surfaces;
+    open_now++;
+    *made = d;
+    return 0;
+}
+
+int cuvidDestroyDecoder(decoder *gone) {
+    mapped_at_the_end += (int)gone->mapped;
+    for (unsigned i = 0; i < gone->surfaces; i++)
+        free(gone->memory[i]);
+    free(gone);
+    open_now--;
+    return 0;
+}
+
+/* CUVIDPICPARAMS begins with the width and height in macroblocks, and the surface that is decoded into. */
+int cuvidDecodePicture(decoder *with, const int *picture) {
+    enum { SURFACE = 2 };
+    if (picture[SURFACE] < 0 || (unsigned)picture[SURFACE] >= with->surfaces)
+        return INVALID_VALUE;
+    with->number[picture[SURFACE]] = with->decoded++;
+    return 0;
+}
+
+/* 10 bits lie in the upper ones of 16. */
+static void fill(uint8_t *row, const decoder *d, size_t bytes, unsigned first, unsigned second) {
+    for (size_t i = 0; i < bytes / d->sample_bytes; i++) {
+        unsigned value = i % 2 ? second : first;
+        if (d->sample_bytes == 1)
+            row[i] = (uint8_t)value;
+        else
+            ((uint16_t *)(void *)row)[i] = (uint16_t)(value << 8);
+    }
+}
+
+int cuvidMapVideoFrame64(decoder *with, int index, unsigned long long *data, unsigned *pitch, const void *how) {
+    (void)how;
+    if (index < 0 || (unsigned)index >= with->surfaces)
+        return INVALID_VALUE;
+    uint8_t *row = with->memory[index];
+    size_t bytes = (size_t)with->width * with->sample_bytes;
+    for (unsigned y = 0; y < with->height; y++, row += with->pitch)
+        fill(row, with, bytes, with->number[index] & 255, with->number[index] & 255);
+    for (unsigned y = 0; y < (with->height + 1) / 2; y++, row += with->pitch)
+        fill(row, with, bytes, 100, 200);
+    with->mapped++;
+    *data = (unsigned long long)(uintptr_t)with->memory[index];
+    *pitch = with->pitch;
+    return 0;
+}
+
+int cuvidUnmapVideoFrame64(decoder *with, unsigned long long data) {
+    if (!with->mapped)
+        return INVALID_VALUE;
+    with->mapped--;
+    memset((void *)(uintptr_t)data, NOT_MAPPED, picture_bytes(with));
+    return 0;
+}
+
+/* Wanted by FFmpeg, and called by nothing that millrace does. */
+#define UNUSED(name)                                                                                                   \
+    int name(void);                                                                                                    \
+    int name(void) {                                                                                                   \
+        return INVALID_VALUE;                                                                                          \
+    }
+UNUSED(cuvidCreateVideoParser)
+UNUSED(cuvidCreateVideoSource)
+UNUSED(cuvidCreateVideoSourceW)
+UNUSED(cuvidCtxLock)
+UNUSED(cuvidCtxLockCreate)
+UNUSED(cuvidCtxLockDestroy)
+UNUSED(cuvidCtxUnlock)
+UNUSED(cuvidDestroyVideoParser)
+UNUSED(cuvidDestroyVideoSource)
+UNUSED(cuvidGetDecodeStatus)
+UNUSED(cuvidGetSourceAudioFormat)
+UNUSED(cuvidGetSourceVideoFormat)
+UNUSED(cuvidGetVideoSourceState)
+UNUSED(cuvidParseVideoData)
+UNUSED(cuvidReconfigureDecoder)
+UNUSED(cuvidSetVideoSourceState)
+#undef UNUSED

@@ -10,9 +10,11 @@
 
 #include <cmocka.h>
 
-#ifndef CLIP_FOLDER
-#define CLIP_FOLDER "test-clips"
-#endif
+/* Of clips. */
+static const char *folder(void) {
+    const char *given = getenv("MILLRACE_CLIPS");
+    return given && *given ? given : "test-clips";
+}
 
 bool clips_available(void) {
     if (system("ffmpeg -version >/dev/null 2>&1 && ffprobe -version >/dev/null 2>&1") == 0)
@@ -22,7 +24,7 @@ bool clips_available(void) {
 }
 
 void clip_path(char path[CLIP_PATH], const char *name) {
-    snprintf(path, CLIP_PATH, CLIP_FOLDER "/%s", name);
+    snprintf(path, CLIP_PATH, "%s/%s", folder(), name);
 }
 
 void clip_shell(const char *format, ...) {
@@ -40,9 +42,8 @@ void clip_make(char path[CLIP_PATH], const char *name, const char *arguments) {
     if (access(path, F_OK) == 0)
         return;
     /* Made under another name, since suites may run at the same time. */
-    clip_shell("mkdir -p " CLIP_FOLDER " && ffmpeg -nostdin -v error -y %s '" CLIP_FOLDER
-               "/%d-%s' && mv '" CLIP_FOLDER "/%d-%s' '%s'",
-               arguments, getpid(), name, getpid(), name, path);
+    clip_shell("mkdir -p '%s' && ffmpeg -nostdin -v error -y %s '%s/%d-%s' && mv '%s/%d-%s' '%s'", folder(), arguments,
+               folder(), getpid(), name, folder(), getpid(), name, path);
 }
 
 static FILE *ask(const char *format, const char *path) {

@@ -1,5 +1,5 @@
 /* Clips that the ffmpeg program makes at test time, and what ffmpeg and ffprobe say of them: the reference that
- * reading and decoding are held to. Clips are kept in the build folder and made once. Everything fails a test
+ * reading and decoding are held to. Clips are kept in MILLRACE_CLIPS, else in the build folder, and made once. Everything fails a test
  * that cannot get what it needs; a suite asks clips_available first and skips, with a message, where the
  * programs are missing. */
 #ifndef MILLRACE_TESTS_CLIPS_H
