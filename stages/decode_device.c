@@ -176,6 +176,21 @@ static void refuse(mr_decode_device *device, const AVCodecContext *codec, enum A
 /* libavcodec makes the decoder with so many surfaces more than it tells (ff_decode_get_hw_frames_ctx). */
 enum { WORK_SURFACES = 3 };
 
+static void free_pool(AVHWFramesContext *frames) {
+    av_buffer_pool_uninit(&frames->pool);
+}
+
+/* As many frames as a decoder may have surfaces. Their memory is the decoder's, as where libavcodec makes them itself: from
+ * the pool come only placeholders. */
+static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
+    AVHWFramesContext *about = (AVHWFramesContext *)(void *)frames->data;
+    about->initial_pool_size = CODEC_SURFACES;
+    about->pool = av_buffer_pool_init(1, NULL);
+    about->free = free_pool;
+    if (about->pool && av_hwframe_ctx_init(frames) >= 0)
+        codec->hw_frames_ctx = av_buffer_ref(frames);
+}
+
 /* A stream with many reference frames needs nearly all surfaces that a decoder may have: fewer are then left to be held.
  * libavcodec would ask for more, which NVDEC refuses, and decode by software. */
 static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
@@ -183,14 +198,10 @@ static void limit_surfaces(mr_decode_device *device, AVCodecContext *codec) {
     codec->extra_hw_frames = device->surfaces;
     if (avcodec_get_hw_frames_parameters(codec, codec->hw_device_ctx, AV_PIX_FMT_CUDA, &frames) < 0)
         return; /* libavcodec will find out the same, and say so */
-    AVHWFramesContext *about = (AVHWFramesContext *)(void *)frames->data;
+    const AVHWFramesContext *about = (const AVHWFramesContext *)(const void *)frames->data;
     int wanted = about->initial_pool_size + WORK_SURFACES, left = device->surfaces - (wanted - CODEC_SURFACES);
     if (wanted > CODEC_SURFACES) {
-        about->initial_pool_size = CODEC_SURFACES;
-        if (av_hwframe_ctx_init(frames) >= 0) {
-            codec->hw_frames_ctx = frames;
-            frames = NULL;
-        }
+        take_frames(codec, frames);
         device->surfaces = left > FEW_SURFACES ? left : FEW_SURFACES;
         mr_stage_info(device->self, "%s: %d surfaces of NVDEC are left for copies, in place of %d: the stream needs %d",
                       device->self->source_id, device->surfaces, MOST_SURFACES, wanted - codec->extra_hw_frames);

@@ -170,6 +170,7 @@ typedef struct run {
     const char *devices[2]; /* streams by turns; the second may be NULL */
     const char *hardware;
     const char *path; /* in place of the clip's */
+    int pictures;     /* 0: FRAMES */
 } run;
 
 static void write_run(const run *r, char *text, size_t bytes) {
@@ -272,7 +273,7 @@ static void decode_by_software(size_t c) {
 /* All streams of the run are that clip, whole. */
 static void expect_hardware(const run *r) {
     for (int i = 0; i < r->streams; i++) {
-        assert_int_equal(outs[i].count, FRAMES);
+        assert_int_equal(outs[i].count, r->pictures ? r->pictures : FRAMES);
         assert_true(outs[i].by_hardware);
         assert_int_equal(outs[i].bytes, software->bytes);
         if (PLAYED)
@@ -414,6 +415,103 @@ static void software_takes_over_where_no_surfaces_are_had(void **state) {
     unsetenv("FAKE_SURFACES");
 }
 
+/* ---- a stream that does not say how far it reorders -------------------------------------------------------------- */
+
+typedef struct bits {
+    const uint8_t *data;
+    size_t at;
+} bits;
+
+static unsigned take_bits(bits *b, int count) {
+    unsigned value = 0;
+    for (; count > 0; count--, b->at++)
+        value = value << 1 | (b->data[b->at / 8] >> (7 - b->at % 8) & 1);
+    return value;
+}
+
+static unsigned take_golomb(bits *b) {
+    int zeros = 0;
+    while (take_bits(b, 1) == 0)
+        zeros++;
+    return zeros ? (1u << zeros) - 1 + take_bits(b, zeros) : 0;
+}
+
+/* Where x264's sequence parameter set, from its profile on, says whether usability information follows (H.264, 7.3.2.1.1):
+ * profile High, 4:2:0 of 8 bits, no scaling lists, order of the first type. */
+static size_t find_vui(const uint8_t *set) {
+    bits b = {set, 0};
+    assert_int_equal(take_bits(&b, 8), 100);
+    take_bits(&b, 16);
+    take_golomb(&b);
+    assert_int_equal(take_golomb(&b), 1);
+    take_golomb(&b);
+    take_golomb(&b);
+    assert_int_equal(take_bits(&b, 2), 0);
+    take_golomb(&b);
+    assert_int_equal(take_golomb(&b), 0);
+    take_golomb(&b);
+    assert_int_equal(take_golomb(&b), 16);
+    take_bits(&b, 1);
+    take_golomb(&b);
+    take_golomb(&b);
+    assert_int_equal(take_bits(&b, 1), 1);
+    take_bits(&b, 1);
+    assert_int_equal(take_bits(&b, 1), 0);
+    return b.at;
+}
+
+/* Takes usability information out of the set: FFmpeg then expects that pictures are reordered as far as can be. */
+static size_t take_vui_out(uint8_t *stream, size_t bytes) {
+    static const uint8_t start[] = {0, 0, 0, 1, 0x67};
+    uint8_t *found = memmem(stream, bytes, start, sizeof start);
+    assert_non_null(found);
+    uint8_t *set = found + sizeof start, *next = memmem(set, bytes - (size_t)(set - stream), "\0\0\1", 3);
+    assert_non_null(next);
+    if (next[-1] == 0)
+        next--;
+    size_t flag = find_vui(set), last = flag + 1;
+    set[flag / 8] &= (uint8_t)~(0x80 >> flag % 8);
+    set[last / 8] = (uint8_t)((set[last / 8] & ~(0xff >> last % 8)) | 0x80 >> last % 8);
+    memmove(set + last / 8 + 1, next, bytes - (size_t)(next - stream));
+    return bytes - (size_t)(next - (set + last / 8 + 1));
+}
+
+static void make_unsure(char path[CLIP_PATH]) {
+    static uint8_t stream[1 << 20];
+    clip_path(path, "card-unsure.h264");
+    clip_shell("ffmpeg -nostdin -v error -y -i '%s' -c copy -bsf:v h264_mp4toannexb '%s'", paths[MANY_REFERENCES], path);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    size_t bytes = fread(stream, 1, sizeof stream, file);
+    assert_true(bytes > 0 && bytes < sizeof stream);
+    bytes = take_vui_out(stream, bytes);
+    rewind(file);
+    assert_int_equal(fwrite(stream, 1, bytes, file), bytes);
+    assert_int_equal(ftruncate(fileno(file), (off_t)bytes), 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* 16 reference frames and 15 that may be reordered: with what FFmpeg adds more than a decoder may have. */
+static void no_more_surfaces_are_asked_for_than_a_decoder_may_have(void **state) {
+    (void)state;
+    char path[CLIP_PATH];
+    NEED_CLIPS();
+    if (!clips_available())
+        skip();
+    make_unsure(path);
+    decode_by_software(MANY_REFERENCES);
+    run r = {.streams = 1, .devices = {"cpu"}, .hardware = "off", .path = path};
+    /* Of pictures whose order it has to guess FFmpeg leaves some out. */
+    assert_int_equal(decode(&r), MR_OK);
+    r = (run){.streams = 1, .devices = {"cuda:0"}, .hardware = "require", .path = path, .pictures = outs[0].count};
+    assert_true(r.pictures > FRAMES / 2);
+    int refused = ask("fake_nvdec_refused");
+    assert_int_equal(decode(&r), MR_OK);
+    expect_hardware(&r);
+    assert_int_equal(ask("fake_nvdec_refused"), refused);
+    assert_int_equal(ask("fake_nvdec_surfaces"), 32);
+}
+
 static void nothing_is_left_open(void **state) {
     (void)state;
     assert_int_equal(ask("fake_nvdec_open"), 0);
@@ -466,6 +564,7 @@ int main(int argc, char **argv) {
 #ifdef MILLRACE_CUDA_HOST
         cmocka_unit_test(fewer_surfaces_are_tried_before_software),
         cmocka_unit_test(software_takes_over_where_no_surfaces_are_had),
+        cmocka_unit_test(no_more_surfaces_are_asked_for_than_a_decoder_may_have),
         cmocka_unit_test(nothing_is_left_open),
 #endif
     };
