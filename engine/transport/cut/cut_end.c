@@ -13,7 +13,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 
-/* ---- times ----------------------------------------------------------------------------------------------------- */
+/* ---- times ------------------------------------------------------------------------------------------------------- */
 
 static const int64_t HEARTBEAT_NS = 1000000000, RETRY_NS = 200000000, STOP_NS = 8000000000,
                      HANDSHAKE_NS = 5000000000;
@@ -42,7 +42,7 @@ mr_cut_times mr_cut_times_of(const mr_cut *cut) {
     };
 }
 
-/* ---- who it is ------------------------------------------------------------------------------------------------- */
+/* ---- who it is --------------------------------------------------------------------------------------------------- */
 
 static int digit(char character) {
     static const char digits[] = "0123456789abcdef";
@@ -130,7 +130,7 @@ const mr_media_codec *mr_cut_codec(const mr_plan *plan) {
     return NULL;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Words of other nodes: ids of stages, labels and reasons; of each process so many. */
 enum { MOST_NAMES = 65536, MOST_NAME_BYTES = 16 << 20 };
@@ -164,7 +164,7 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
     return mr_wire_reader_create(reader, &params);
 }
 
-/* ---- sockets --------------------------------------------------------------------------------------------------- */
+/* ---- sockets ----------------------------------------------------------------------------------------------------- */
 
 /* Of a part that says nothing of how large frames are. */
 static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
@@ -221,7 +221,7 @@ int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_c
     return status;
 }
 
-/* ---- telling --------------------------------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
 
 static const char *const changes[] = {
     [MR_PEER_JOINED] = "joined",   [MR_PEER_BROKEN] = "connection lost", [MR_PEER_RESTARTED] = "restarted",
@@ -342,7 +342,7 @@ void mr_cut_tell_end(mr_cut_teller *teller) {
     mr_audit_settle(&teller->strangers, "cut message refused", "cut", teller->cut->name);
 }
 
-/* ---- counts ---------------------------------------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------------------------------------------------ */
 
 static void put(_Atomic uint64_t *where, uint64_t count) {
     atomic_store_explicit(where, count, memory_order_relaxed);

@@ -39,7 +39,7 @@ struct mr_cut_lanes {
     lane lane[];        /* by source */
 };
 
-/* ---- into the inlet -------------------------------------------------------------------------------------------- */
+/* ---- into the inlet ---------------------------------------------------------------------------------------------- */
 
 static bool push(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool counted) {
     if (!mr_link_put(lanes->instance->ports[0], item, lanes->room, &lanes->news))
@@ -108,7 +108,7 @@ static void enter_ordered(mr_cut_lanes *lanes, uint32_t source, int64_t now_ns) 
         enter_or_drop(lanes, &thing, now_ns);
 }
 
-/* ---- what comes ------------------------------------------------------------------------------------------------ */
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
 
 bool mr_cut_lanes_take(const mr_cut_lanes *lanes, uint32_t source) {
     return lanes->lane[source].comes;
@@ -215,7 +215,7 @@ bool mr_cut_lanes_ended(const mr_cut_lanes *lanes) {
     return lanes->ends == lanes->instance->vertex->source_count;
 }
 
-/* ---- opening and closing --------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 static int create_order(mr_cut_lanes *lanes, const mr_cut *cut, int64_t patience_ns) {
     if (!mr_cut_restores_order(cut))

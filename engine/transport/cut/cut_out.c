@@ -7,12 +7,229 @@
  * knows of the end, since the graph ends then. */
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/flow/ledger.h"
 #include "engine/flow/run_state.h"
-#include "engine/transport/cut/cut_out.h"
+#include "engine/transport/cut/cut_end.h"
+#include "engine/transport/cut/cut_stages.h"
 #include "engine/transport/cut/dead_letter.h"
+#include "engine/transport/message.h"
+#include "millrace/status.h"
+
+/* Empty when zeroed. */
+typedef struct cut_items {
+    mr_cut_item *item;
+    size_t count, room;
+} cut_items;
+
+typedef struct cut_out {
+    mr_stage *self;
+    const mr_cut *cut;
+    mr_instance *instance;
+    mr_carrier *carrier;
+    size_t ends_left;        /* the entry's: sources that have not ended */
+    bool gathered;           /* the entry's: it has given what the carrier is to see to */
+    mr_task turn;            /* run by a worker that polls when something comes through shared memory */
+
+    pthread_mutex_t lock;    /* guards what follows, up to the blank line */
+    bool locking;            /* it was made */
+    cut_items offered;    /* given over by the entry */
+    uint64_t frames, bytes;  /* given over and not settled */
+    uint32_t *of_source;     /* of these frames, those of each source; NULL: sources have no share of their own */
+    bool parked;             /* the entry waits for room, or for the end */
+    bool deserted;           /* of a live cut: nobody takes anything */
+    bool ending;             /* the last end was given over */
+    bool finished;           /* all that was given over is settled, and the end known over there, or given up */
+    bool stopping, closing;  /* the run is being stopped; the stage is being closed */
+
+    cut_items taken;      /* this and what follows is had by whoever has the carrier's duty */
+    size_t next;             /* of `taken`, to be offered to the session */
+    mr_sender *sender;
+    mr_wire_writer *writer;
+    mr_wire_reader *reader;
+    mr_names_share shares[MR_CUT_MOST_PEERS]; /* of its words, what each peer has added */
+    mr_cut_lender *lender;   /* NULL: nothing is shared */
+    mr_cut_teller teller;
+    int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
+    int64_t look_ns;         /* when it is asked next whether the taking node has ended */
+    mr_run_state run_state;
+    const char *abandoned;   /* why nothing is given any more; NULL: it is */
+    bool closed;
+    uint64_t settled_frames, settled_bytes; /* that the entry is to be told of */
+} cut_out;
+
+static int64_t clock_ns(void) {
+    return mr_clock_now_ns(mr_clock_real());
+}
+
+static const char NO_TAKER[] = "no taker";
+
+/* ---- lists of items ---------------------------------------------------------------------------------------------- */
+
+/* Takes the item's frame over; on MR_ERROR_MEMORY it stays the caller's. */
+static int append(cut_items *list, const mr_cut_item *item) {
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 64;
+        mr_cut_item *wider = mr_realloc(list->item, room * sizeof *wider);
+        if (!wider)
+            return mr_fail(MR_ERROR_MEMORY, "no memory for what goes over a cut");
+        list->item = wider;
+        list->room = room;
+    }
+    list->item[list->count++] = *item;
+    return MR_OK;
+}
+
+/* Drops the frames from `next` on in the name of `stage`, since the run was stopped, and frees the list. */
+static void fini_items(cut_items *list, size_t next, const char *stage) {
+    for (size_t i = next; i < list->count; i++) {
+        mr_frame *frame = list->item[i].frame;
+        if (frame)
+            mr_receipt_note(frame->receipt, MR_NOTE_DROPPED, stage, MR_REASON_STOPPED);
+        mr_frame_unref(&frame);
+    }
+    mr_free(list->item);
+    *list = (cut_items){0};
+}
+
+/* ---- the entry --------------------------------------------------------------------------------------------------- */
+
+/* Frames of a live cut that wait for credit outside the queue, which cannot drop them: as few as keep it moving. */
+enum { LIVE_FRAMES = 2 };
+
+static bool has_room(const cut_out *out, const mr_cut_item *item) {
+    const mr_cut *cut = out->cut;
+    if (cut->mode == MR_CUT_LIVE)
+        return out->offered.count < LIVE_FRAMES;
+    if (out->frames >= (uint64_t)cut->window ||
+        (out->of_source && out->of_source[item->identity.source] >= (uint32_t)cut->share))
+        return false;
+    return !cut->window_bytes || out->frames == 0 || out->bytes + item->bytes <= cut->window_bytes;
+}
+
+static bool is_deserted(cut_out *out) {
+    pthread_mutex_lock(&out->lock);
+    bool deserted = out->deserted;
+    pthread_mutex_unlock(&out->lock);
+    return deserted;
+}
+
+/* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
+static int give(cut_out *out, const mr_cut_item *item) {
+    bool frame = item->kind == MR_CUT_FRAME;
+    int status = MR_ERROR_AGAIN;
+    pthread_mutex_lock(&out->lock);
+    if (!frame || has_room(out, item))
+        status = append(&out->offered, item);
+    if (!status && frame) {
+        out->frames++;
+        out->bytes += item->bytes;
+        if (out->of_source)
+            out->of_source[item->identity.source]++;
+    }
+    out->parked |= status == MR_ERROR_AGAIN;
+    out->finished = out->finished && status;
+    pthread_mutex_unlock(&out->lock);
+    out->gathered |= !status;
+    return status;
+}
+
+/* Where ways meet again in a join, a source of a live cut that has its share of the window does not keep others
+ * waiting, which the join may need before it lets go of any of that. */
+static bool exceeds_share(cut_out *out, uint32_t source) {
+    if (out->cut->mode != MR_CUT_LIVE || !out->of_source)
+        return false;
+    pthread_mutex_lock(&out->lock);
+    bool exceeds = out->of_source[source] >= (uint32_t)out->cut->share;
+    pthread_mutex_unlock(&out->lock);
+    return exceeds;
+}
+
+static int process(mr_stage *self, mr_io *io) {
+    cut_out *out = self->state;
+    mr_frame *frame = mr_io_input(io);
+    bool packet = frame->format.payload == MR_PAYLOAD_PACKET;
+    if (mr_stage_cancelled(self)) {
+        mr_io_drop(io, frame, MR_REASON_STOPPED);
+        return MR_DONE;
+    }
+    if (exceeds_share(out, frame->identity.source)) {
+        mr_io_drop(io, frame, "queue full");
+        return MR_DONE;
+    }
+    const mr_cut_item item = {
+        .kind = MR_CUT_FRAME,
+        .identity = frame->identity,
+        .frame = frame,
+        .bytes = mr_wire_frame_bytes(frame),
+        .packet = packet,
+        .key = packet && frame->flags & MR_FRAME_KEY,
+    };
+    int status = give(out, &item);
+    if (!status)
+        mr_io_take(io, 0); /* The reference is the list's now, or gone already. */
+    if (status != MR_ERROR_AGAIN || !is_deserted(out))
+        return status;
+    mr_io_drop(io, frame, NO_TAKER);
+    return MR_DONE;
+}
+
+/* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
+void mr_cut_out_rest(mr_stage *self) {
+    cut_out *out = self->state;
+    if (!out->gathered)
+        return;
+    out->gathered = false;
+    if (out->cut->compression != MR_CUT_PLAIN)
+        mr_carrier_wake(out->carrier);
+    else
+        mr_carrier_take_turn(out->carrier);
+}
+
+/* Whether the other side knows all; else the entry is woken once it does. */
+static bool has_finished(cut_out *out) {
+    pthread_mutex_lock(&out->lock);
+    bool finished = out->finished;
+    out->ending = true;
+    out->parked |= !finished;
+    pthread_mutex_unlock(&out->lock);
+    return finished;
+}
+
+int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
+    cut_out *out = self->state;
+    if (!out->carrier)
+        return MR_DONE;
+    const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GONE,
+                              .identity = {.source = mark->source},
+                              .reason = mark->kind == MR_ITEM_END && mark->cut_short ? MR_REASON_STOPPED : NULL};
+    if (mark->kind == MR_ITEM_GONE) {
+        mr_cut_item gone = item;
+        gone.identity = mark->identity;
+        give(out, &gone); /* Without memory for it: it is only a hint. */
+        return MR_DONE;
+    }
+    if (out->ends_left) {
+        int status = give(out, &item);
+        if (status)
+            return status;
+        out->ends_left--;
+    }
+    return out->ends_left || has_finished(out) ? MR_DONE : MR_ERROR_AGAIN;
+}
+
+static void stop(mr_stage *self) {
+    cut_out *out = self->state;
+    if (!out->carrier)
+        return;
+    pthread_mutex_lock(&out->lock);
+    out->stopping = true;
+    pthread_mutex_unlock(&out->lock);
+    mr_carrier_wake(out->carrier);
+}
 
 /* Of one message: enough that its own cost does not count, and little beside what a connection has on its way. */
 enum { BATCH_FRAMES = 128, BATCH_BYTES = 256 << 10 };
@@ -25,7 +242,7 @@ static const char STOPPED[] = MR_REASON_STOPPED, DONE_BEFORE[] = MR_REASON_DONE_
 
 _Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each taker's connection can be known");
 
-/* ---- with the carrier's duty: what the session asks for --------------------------------------------------------- */
+/* ---- with the carrier's duty: what the session asks for ---------------------------------------------------------- */
 
 /* The taking node has ended, and has told the process that was here before what became of this frame: if it is the
  * same. */
@@ -34,7 +251,7 @@ static void note_done_before(const cut_out *out, const mr_frame *frame) {
     const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
     bool same = source->type->repeats || !mr_plan_is_here(plan, source);
     mr_receipt_note(frame->receipt, same ? MR_NOTE_ABSORBED : MR_NOTE_DROPPED, out->self->id,
-                    same ? DONE_BEFORE : CUT_NO_TAKER);
+                    same ? DONE_BEFORE : NO_TAKER);
 }
 
 static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *settled, int64_t now_ns) {
@@ -106,7 +323,7 @@ static void act(cut_out *out, int64_t now_ns) {
 /* Exchanges the lists, once all that was taken before is with the session. Whether the entry may go on. */
 static void take(cut_out *out) {
     pthread_mutex_lock(&out->lock);
-    mr_cut_items empty = out->taken;
+    cut_items empty = out->taken;
     out->taken = out->offered;
     out->offered = empty;
     out->offered.count = 0;
@@ -130,7 +347,7 @@ static void offer(cut_out *out, int64_t now_ns) {
         if (status == MR_ERROR_AGAIN && !deserted)
             return;
         if (status)
-            drop(out, item, out->abandoned ? out->abandoned : deserted ? CUT_NO_TAKER : "too large", now_ns);
+            drop(out, item, out->abandoned ? out->abandoned : deserted ? NO_TAKER : "too large", now_ns);
         out->next++;
     }
 }
@@ -180,7 +397,7 @@ static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, in
     if ((stopping || (ending && out->cut->mode == MR_CUT_LIVE)) && !out->due_ns)
         out->due_ns = now_ns + out->stop_ns;
     if (out->due_ns && now_ns >= out->due_ns)
-        abandon(out, stopping ? STOPPED : CUT_NO_TAKER);
+        abandon(out, stopping ? STOPPED : NO_TAKER);
     if (closing && !out->closed) {
         mr_sender_close(out->sender, "the run has ended");
         out->closed = true;
@@ -196,7 +413,7 @@ static mr_names_share *whose(void *context, uint64_t session) {
 }
 
 static void hear(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t count) {
-    int64_t now_ns = cut_out_now();
+    int64_t now_ns = clock_ns();
     mr_cut_message message;
     int status = count ? mr_wire_read(out->reader, parts, count, now_ns, &message)
                        : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
@@ -232,7 +449,7 @@ static void receive(void *context, uint32_t route, const mr_wire_part *parts, si
 
 static void lost(void *context, uint32_t route) {
     cut_out *out = context;
-    mr_sender_lost(out->sender, route, cut_out_now());
+    mr_sender_lost(out->sender, route, clock_ns());
 }
 
 /* How often it is asked whether the run goes on, until the nodes before this one have said so. */
@@ -251,7 +468,7 @@ static void tell_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
 /* Frames that wait go first: nothing that has come is more urgent. */
 static bool work(void *context, int64_t *wake_ns) {
     cut_out *out = context;
-    int64_t now_ns = cut_out_now(), asked_ns = INT64_MAX;
+    int64_t now_ns = clock_ns(), asked_ns = INT64_MAX;
     pthread_mutex_lock(&out->lock);
     bool stopping = out->stopping, ending = out->ending, closing = out->closing;
     pthread_mutex_unlock(&out->lock);
@@ -259,7 +476,7 @@ static bool work(void *context, int64_t *wake_ns) {
     offer(out, now_ns);
     act(out, now_ns);
     listen(out);
-    now_ns = cut_out_now();
+    now_ns = clock_ns();
     watch_end(out, stopping, ending, closing, now_ns);
     watch_taker(out, now_ns);
     act(out, now_ns);
@@ -279,7 +496,7 @@ static bool work(void *context, int64_t *wake_ns) {
     return !out->closed;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 static int create_shares(cut_out *out) {
     if (out->cut->share == 0)
@@ -395,8 +612,8 @@ static void close_stage(mr_stage *self) {
     mr_carrier_close(&out->carrier, LINGER_MS);
     mr_cut_tell_end(&out->teller);
     mr_task_fini(&out->turn);
-    mr_cut_items_fini(&out->taken, out->next, self->id);
-    mr_cut_items_fini(&out->offered, 0, self->id);
+    fini_items(&out->taken, out->next, self->id);
+    fini_items(&out->offered, 0, self->id);
     mr_sender_destroy(&out->sender);
     mr_wire_writer_destroy(&out->writer);
     mr_wire_reader_destroy(&out->reader);
@@ -415,7 +632,7 @@ const mr_stage_type mr_cut_out_stage = {
     .state_bytes = sizeof(cut_out),
     .entry = MR_ENTRY_SHARED,
     .open = open,
-    .process = cut_out_process,
+    .process = process,
     .close = close_stage,
-    .stop = cut_out_stop,
+    .stop = stop,
 };

@@ -36,7 +36,7 @@ static bool open_note(inbox *box, const mr_cut *cut, int status, size_t bytes) {
     return box->here;
 }
 
-/* ---- the giving side ------------------------------------------------------------------------------------------- */
+/* ---- the giving side --------------------------------------------------------------------------------------------- */
 
 typedef struct lent_to {
     uint64_t session;
@@ -212,7 +212,7 @@ void mr_cut_lender_take(mr_cut_lender *lender, size_t place) {
     lender->peers[place].box.here = false;
 }
 
-/* ---- the taking side ------------------------------------------------------------------------------------------- */
+/* ---- the taking side --------------------------------------------------------------------------------------------- */
 
 /* What one giving side shares. */
 typedef struct lender_seen {

@@ -18,7 +18,7 @@
  * before a certain moment. */
 enum { MR_CUT_MOST_LETTERS = 32768 };
 
-/* ---- the giving side ------------------------------------------------------------------------------------------- */
+/* ---- the giving side --------------------------------------------------------------------------------------------- */
 
 typedef struct mr_cut_lender mr_cut_lender;
 
@@ -50,7 +50,7 @@ size_t mr_cut_lender_places(const mr_cut_lender *lender);
 bool mr_cut_lender_next(mr_cut_lender *lender, size_t place, const mr_letter **letter);
 void mr_cut_lender_take(mr_cut_lender *lender, size_t place);
 
-/* ---- the taking side ------------------------------------------------------------------------------------------- */
+/* ---- the taking side --------------------------------------------------------------------------------------------- */
 
 typedef struct mr_cut_borrower mr_cut_borrower;
 

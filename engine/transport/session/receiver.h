@@ -97,7 +97,7 @@ static inline uint64_t *claim_of(mr_receiver *receiver, int32_t place, uint32_t 
     return &receiver->claims[(size_t)place * receiver->params.senders + sender];
 }
 
-/* ---- receiver_table.c ------------------------------------------------------------------------------------------ */
+/* ---- receiver.c: the table of identities -------------------------------------------------------------------------------------------- */
 
 /* The entry that an item from that sender is one more copy of; NOWHERE: it is new. */
 int32_t table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
@@ -110,12 +110,12 @@ void table_forget_claims(mr_receiver *receiver, uint32_t sender);
 /* Forgets everything: tickets mean nothing any more. */
 void table_clear(mr_receiver *receiver);
 
-/* ---- receiver.c ------------------------------------------------------------------------------------------------ */
+/* ---- receiver.c -------------------------------------------------------------------------------------------------- */
 
 /* Has a range reported, joined to the last one where it continues it. False: there is no room for more. */
 bool receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range);
 
-/* ---- receiver_hear.c ------------------------------------------------------------------------------------------- */
+/* ---- receiver_input.c --------------------------------------------------------------------------------------------- */
 
 /* The session is over: HELLO again, at once where that was not said a moment ago. */
 void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);

@@ -130,7 +130,7 @@ static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message
     return MR_OK;
 }
 
-/* ---- items ----------------------------------------------------------------------------------------------------- */
+/* ---- items ------------------------------------------------------------------------------------------------------- */
 
 static bool is_over(const mr_receiver *receiver, uint32_t source) {
     for (uint32_t i = 0; i < receiver->params.senders; i++)
@@ -256,7 +256,7 @@ static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *messa
     return MR_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 /* Whether every end that will come from there has come. */
 static bool is_done(const mr_receiver *receiver, const origin *from) {

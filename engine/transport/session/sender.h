@@ -127,10 +127,8 @@ static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
     return (uint32_t)(p - sender->peers);
 }
 
-/* ---- sender_ring.c: what becomes of items ---------------------------------------------------------------------- */
+/* ---- sender.c: what becomes of items ----------------------------------------------------------------------------- */
 
-/* Takes an item in, behind the others; there is room for it in the ring. */
-void sender_enqueue(mr_sender *sender, const mr_cut_item *item);
 /* Every source has ended, everything is settled, and as many receivers as are planned know. */
 bool sender_is_done(const mr_sender *sender);
 /* Settles an item that is not; a suspicion goes with it. */
@@ -146,22 +144,17 @@ void sender_bury(mr_sender *sender, peer *p, bool died);
 /* A process that was taken for dead is back: what it had in hand has not killed it. */
 void sender_exonerate(mr_sender *sender, const peer *p);
 
-/* ---- sender_lost.c: what is gone unseen; nothing where nobody wants to know ------------------------------------ */
-
-/* That frame, or what that mark says, is settled. */
-void sender_note_gone(mr_sender *sender, const mr_identity *gone);
-/* Receivers may not know what is gone of that source; of all of them. */
-void sender_owe(mr_sender *sender, uint32_t source);
+/* Receivers may not know what is gone of any source. */
 void sender_owe_all(mr_sender *sender);
 /* Queues the marks that are owed, as far as somebody is there. */
 void sender_pay(mr_sender *sender);
 
-/* ---- sender_next.c --------------------------------------------------------------------------------------------- */
+/* ---- sender_send.c ----------------------------------------------------------------------------------------------- */
 
 /* Whether a peer is there that has not been told that the source has ended. */
 bool sender_anybody_open(const mr_sender *sender, size_t source);
 
-/* ---- sender_peers.c: sessions ---------------------------------------------------------------------------------- */
+/* ---- sender_peers.c: sessions ------------------------------------------------------------------------------------ */
 
 /* Looks at the clock: who is silent or stalled, who will not come back. */
 void sender_look_at_peers(mr_sender *sender, int64_t now_ns);

@@ -70,7 +70,7 @@ static void end_session(mr_sender *sender, peer *p, mr_peer_change change, const
     p->resumed = false;
 }
 
-/* ---- hello ----------------------------------------------------------------------------------------------------- */
+/* ---- hello ------------------------------------------------------------------------------------------------------- */
 
 static peer *peer_by_name(mr_sender *sender, const char *name) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
@@ -117,7 +117,7 @@ static peer *free_record(mr_sender *sender) {
     return away;
 }
 
-/* ---- whether the run goes on ----------------------------------------------------------------------------------- */
+/* ---- whether the run goes on ------------------------------------------------------------------------------------- */
 
 /* The replica of the receiving node that has this name; 0 of a node that has one process. */
 static uint32_t replica_of(const mr_sender *sender, const char *name) {
@@ -142,7 +142,7 @@ void mr_sender_tell_run(mr_sender *sender, mr_run_state before) {
     sender->before = before;
 }
 
-/* ---- hello, continued ------------------------------------------------------------------------------------------ */
+/* ---- hello, continued -------------------------------------------------------------------------------------------- */
 
 static void begin_session(mr_sender *sender, peer *p) {
     p->session = ++sender->last_session;
@@ -299,7 +299,7 @@ static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *m
     return MR_OK;
 }
 
-/* ---- reports --------------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 /* A frame that was taken from a peer that is back, and that nobody else has been sent since, is its again. */
 static void vouch(mr_sender *sender, peer *p, uint64_t position) {
@@ -463,7 +463,7 @@ void mr_sender_malformed(mr_sender *sender, uint32_t route) {
     }
 }
 
-/* ---- who is lost ----------------------------------------------------------------------------------------------- */
+/* ---- who is lost ------------------------------------------------------------------------------------------------- */
 
 void mr_sender_lost(mr_sender *sender, uint32_t route, int64_t now_ns) {
     sender->now_ns = now_ns;

@@ -39,7 +39,7 @@ static bool next_outcome(mr_sender *sender, mr_action *action) {
     return found;
 }
 
-/* ---- items ----------------------------------------------------------------------------------------------------- */
+/* ---- items ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t first_queued(mr_sender *sender) {
     if (sender->first_queued < sender->base)
@@ -174,7 +174,7 @@ static bool next_items(mr_sender *sender, mr_action *action) {
     return true;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------ */
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 /* Behind all that was sent, and only where somebody is left who could take what others lose. */
 static bool may_end(const mr_sender *sender, const peer *p, size_t source) {
@@ -219,7 +219,7 @@ static bool next_bye(mr_sender *sender, mr_action *action) {
     return false;
 }
 
-/* ---- time ------------------------------------------------------------------------------------------------------ */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static bool must_beat(const mr_sender *sender, const peer *p) {
     return sender->now_ns - p->said_ns >= sender->params.self.timing.beat_ns ||

@@ -155,7 +155,7 @@ typedef struct mr_session_counts {
     uint64_t sessions;    /* that began */
 } mr_session_counts;
 
-/* ---- the sender ------------------------------------------------------------------------------------------------ */
+/* ---- the sender -------------------------------------------------------------------------------------------------- */
 
 typedef struct mr_sender mr_sender;
 
@@ -223,7 +223,7 @@ void mr_sender_close(mr_sender *sender, const char *text);
 void mr_sender_abandon(mr_sender *sender, const char *reason);
 mr_session_counts mr_sender_counts(const mr_sender *sender);
 
-/* ---- the receiver ---------------------------------------------------------------------------------------------- */
+/* ---- the receiver ------------------------------------------------------------------------------------------------ */
 
 typedef struct mr_receiver mr_receiver;
 

@@ -81,7 +81,7 @@ int mr_shm_guest_make(mr_shm_guest *guest);
 /* Which start of which machine this is. */
 void mr_shm_host(char host[40]);
 
-/* ---- the producer ---------------------------------------------------------------------------------------------- */
+/* ---- the producer ------------------------------------------------------------------------------------------------ */
 
 typedef struct mr_shm_export mr_shm_export;
 typedef struct mr_shm_peer mr_shm_peer; /* the export's; from invite to drop */
@@ -128,7 +128,7 @@ bool mr_shm_export_look(mr_shm_export *export, bool last);
 /* Whether the export's descriptor is to become readable for notes of this peer: true to begin with. */
 void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed);
 
-/* ---- the consumer ---------------------------------------------------------------------------------------------- */
+/* ---- the consumer ------------------------------------------------------------------------------------------------ */
 
 typedef struct mr_shm_import mr_shm_import;
 

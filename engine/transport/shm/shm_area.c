@@ -22,7 +22,7 @@ static int unavailable(const char *call) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %s of the rings: %s", call, strerror(errno));
 }
 
-/* ---- mapping --------------------------------------------------------------------------------------------------- */
+/* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
 /* The same bytes twice in a row, with their pages at hand: each of them would else be looked for when it is used first. */
 static int map_ring(mr_shm_notes *notes, mr_shm_channel *channel, int fd, off_t offset, size_t bytes) {
@@ -75,7 +75,7 @@ void mr_shm_area_unmap(mr_shm_area **area) {
     mr_free(gone);
 }
 
-/* ---- the file -------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 size_t mr_shm_area_bytes(void) {
     return FILE_BYTES;

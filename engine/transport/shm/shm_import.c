@@ -41,7 +41,7 @@ struct mr_shm_import {
     holding held[MR_SHM_LEASES];
 };
 
-/* ---- ends ------------------------------------------------------------------------------------------------------ */
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 /* With the lock held. */
 static void unmap(mapping **from) {
@@ -80,7 +80,7 @@ static void release(void *context) {
     drop(self);
 }
 
-/* ---- what the producer says ------------------------------------------------------------------------------------ */
+/* ---- what the producer says -------------------------------------------------------------------------------------- */
 
 static int map_slab(const mr_shm_received *got, mapping *made) {
     int seals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -169,7 +169,7 @@ static int hear(mr_shm_import *self) {
     return hang_up(self, status);
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int bell, int *fd) {
     if (!memchr(offer->path, 0, sizeof offer->path) || strncmp(guest->host, offer->host, sizeof offer->host) != 0)
@@ -220,7 +220,7 @@ void mr_shm_import_close(mr_shm_import **import) {
     drop(gone);
 }
 
-/* ---- references ------------------------------------------------------------------------------------------------ */
+/* ---- references -------------------------------------------------------------------------------------------------- */
 
 /* The pool of that number; what the producer has said since may have brought it. */
 static int find_pool(mr_shm_import *self, uint32_t number, mapping **found) {
@@ -275,7 +275,7 @@ int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference,
     return status;
 }
 
-/* ---- notes ----------------------------------------------------------------------------------------------------- */
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
 
 /* The rings are what the producer says first, once it knows who has come. */
 static int await_rings(mr_shm_import *self) {

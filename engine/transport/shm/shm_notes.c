@@ -20,7 +20,7 @@ static uint8_t *at(const mr_shm_notes *notes, uint64_t count) {
     return notes->data + count % notes->size;
 }
 
-/* ---- the writer ------------------------------------------------------------------------------------------------ */
+/* ---- the writer -------------------------------------------------------------------------------------------------- */
 
 /* What the reader has read by now lies between what it had read and what was written. */
 static int look_at_reader(mr_shm_notes *notes) {
@@ -60,7 +60,7 @@ bool mr_shm_notes_post(mr_shm_notes *notes, size_t bytes) {
            atomic_compare_exchange_strong(&notes->channel->reader, &asleep, MR_SHM_AWAKE);
 }
 
-/* ---- the reader ------------------------------------------------------------------------------------------------ */
+/* ---- the reader -------------------------------------------------------------------------------------------------- */
 
 static int look_at_writer(mr_shm_notes *notes) {
     uint64_t written = atomic_load_explicit(&notes->channel->written, memory_order_acquire);

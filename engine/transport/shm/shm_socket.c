@@ -18,7 +18,7 @@ static int unavailable(const char *what) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %s: %s", what, strerror(errno));
 }
 
-/* ---- connecting ------------------------------------------------------------------------------------------------ */
+/* ---- connecting -------------------------------------------------------------------------------------------------- */
 
 static int open_socket(int *fd) {
     *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -127,7 +127,7 @@ int mr_shm_connect(const char *path, int *fd) {
     return status;
 }
 
-/* ---- messages -------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 typedef union passed {
     char bytes[CMSG_SPACE(MR_SHM_FDS * sizeof(int))];

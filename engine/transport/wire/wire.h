@@ -39,7 +39,7 @@ typedef struct mr_shared_slot {
     uint64_t generation, offset;
 } mr_shared_slot;
 
-/* ---- writing --------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 typedef struct mr_wire_writer mr_wire_writer;
 
@@ -65,7 +65,7 @@ int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t
 /* Bytes of payload that a frame puts on the wire: what credit in bytes counts, before compression. */
 uint64_t mr_wire_frame_bytes(const mr_frame *frame);
 
-/* ---- reading --------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct mr_wire_reader mr_wire_reader;
 

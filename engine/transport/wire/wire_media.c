@@ -9,7 +9,7 @@
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
 
-/* ---- writing --------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* Strings that protobuf-c will only read. */
 static char *text(const char *from) {
@@ -125,7 +125,7 @@ void wire_forget_media(mr_wire_writer *writer) {
     }
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct read_media {
     mr_media media;

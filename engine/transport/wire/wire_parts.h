@@ -31,7 +31,7 @@ enum { WIRE_TAG = 15 << 3 | 1, WIRE_TAIL = 9 };
 /* Zero bytes behind a packet, as readers of bit streams need them. */
 enum { WIRE_PADDING = 64 };
 
-/* ---- writing --------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes that become a block: a range of a buffer, or, with none, what was gathered. */
 typedef struct wire_block {
@@ -85,9 +85,6 @@ struct mr_wire_writer {
     int64_t now_ns;
 };
 
-int wire_write_items(mr_wire_writer *writer, const mr_cut_message *message, Millrace__V1__Items *items);
-/* The number of a name in this message; 0 for NULL. */
-int wire_write_name(mr_wire_writer *writer, const char *name, uint32_t *number);
 /* The number of a media in this message; 0 for NULL. */
 int wire_write_media(mr_wire_writer *writer, mr_media *media, uint32_t *number);
 void wire_forget_media(mr_wire_writer *writer);
@@ -106,7 +103,7 @@ void wire_forget_gathered(mr_wire_writer *writer);
 /* Describes the blocks, compresses and sums them up as is asked for, and makes parts of them. */
 int wire_finish_blocks(mr_wire_writer *writer, Millrace__V1__Items *items, size_t *parts);
 
-/* ---- reading --------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct known_media {
     mr_media *media;
@@ -136,14 +133,6 @@ struct mr_wire_reader {
     size_t media_count;
 };
 
-int wire_read_items(mr_wire_reader *reader, const Millrace__V1__Items *items, const mr_wire_part *parts, size_t count,
-                    mr_cut_message *message);
-int wire_read_names(mr_wire_reader *reader, char *const *names, size_t count);
-/* The name of that number; NULL for 0. */
-int wire_read_name(const mr_wire_reader *reader, uint32_t number, const char **name);
-/* The blocks of a message: from its parts, or from shared memory. */
-int wire_read_blocks(mr_wire_reader *reader, Millrace__V1__Block *const *blocks, size_t count,
-                     const mr_wire_part *parts, size_t part_count);
 /* A reference to the media of those bytes. */
 int wire_read_media(mr_wire_reader *reader, const ProtobufCBinaryData *packed, mr_media **media);
 ProtobufCAllocator wire_allocator(wire_arena *arena);

@@ -32,7 +32,7 @@ struct mr_zmq_guard {
     bool running;
 };
 
-/* ---- who connects (https://rfc.zeromq.org/spec/27) -------------------------------------------------------------- */
+/* ---- who connects (https://rfc.zeromq.org/spec/27) --------------------------------------------------------------- */
 
 /* In the order of a request; the credentials of CURVE are one key. */
 enum { VERSION, REQUEST, DOMAIN, ADDRESS, ROUTING, MECHANISM, CREDENTIALS, PARTS };
@@ -101,7 +101,7 @@ static void note_accepted(mr_zmq_guard *guard, const char *address, const char *
                  mr_audit_number("left_out", mr_audit_left_out(&guard->welcomes)));
 }
 
-/* ---- connections that come and go ------------------------------------------------------------------------------- */
+/* ---- connections that come and go -------------------------------------------------------------------------------- */
 
 /* Peers that failed ZAP were told of by its answer. */
 static void note_failure(mr_zmq_guard *guard, uint16_t what, uint32_t how) {
@@ -159,7 +159,7 @@ static void cut_strangers(mr_zmq_guard *guard) {
             note_refused(guard, address, "", why);
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------------------ */
+/* ---- the answer -------------------------------------------------------------------------------------------------- */
 
 static int answer(mr_zmq_guard *guard) {
     part parts[PARTS] = {0};
@@ -180,7 +180,7 @@ static int answer(mr_zmq_guard *guard) {
     return 0;
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------ */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 /* Rounded up, so that it is time when the thread wakes. */
 static long wait_ms(const mr_zmq_guard *guard) {

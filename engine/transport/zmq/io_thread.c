@@ -44,7 +44,7 @@ struct mr_carrier {
     size_t part_count;
 };
 
-/* ---- libzmq ---------------------------------------------------------------------------------------------------- */
+/* ---- libzmq ------------------------------------------------------------------------------------------------------ */
 
 /* Whoever takes a turn may be a thread that signals come to, and libzmq gives up what a signal interrupts, without that
  * anything was wrong. */
@@ -81,7 +81,7 @@ static bool has_part(void *socket) {
     return !failed && events & ZMQ_POLLIN;
 }
 
-/* ---- receiving ------------------------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------------------------------- */
 
 /* A part that frames may point into. */
 static void release_message(void *context) {
@@ -186,7 +186,7 @@ static bool receive_some(mr_carrier *carrier) {
     return more;
 }
 
-/* ---- sending --------------------------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 static void release_buffer(void *data, void *buffer) {
     mr_buffer *gone = buffer;
@@ -267,7 +267,7 @@ void mr_carrier_renew(mr_carrier *carrier, uint32_t route) {
     mr_zmq_renew(carrier->sockets[route]);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------ */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 /* Whether a message waits. A socket's descriptor tells only of changes, so this is asked before each sleep. */
 static bool has_message(const mr_carrier *carrier) {
@@ -374,7 +374,7 @@ int mr_carrier_begin(mr_carrier *carrier) {
     return MR_OK;
 }
 
-/* ---- opening and closing --------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 static int set(const mr_zmq *socket, int option, int value) {
     return zmq_setsockopt(mr_zmq_handle(socket), option, &value, sizeof value);

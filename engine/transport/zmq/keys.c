@@ -15,7 +15,7 @@
 
 enum { PATH_BYTES = 4096, LINE_BYTES = 1024 };
 
-/* ---- keys as text ---------------------------------------------------------------------------------------------- */
+/* ---- keys as text ------------------------------------------------------------------------------------------------ */
 
 bool mr_key_decode(const char *text, uint8_t key[MR_KEY_BYTES]) {
     /* libzmq's decoder takes any characters, and what is no code of Z85 for some value. */
@@ -42,7 +42,7 @@ void mr_key_pair_forget(mr_key_pair *pair) {
     explicit_bzero(pair, sizeof *pair);
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Opens a file to read; as mr_file_fail, but a file that is not there is an input that is missing. What is no file,
  * such as a FIFO that nobody writes to, is not waited for. */
@@ -156,7 +156,7 @@ int mr_key_pair_read(mr_key_pair *pair, const char *path) {
     return status;
 }
 
-/* ---- lists ----------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 static int add_key(mr_allow_list *list, const uint8_t key[MR_KEY_BYTES]) {
     if (list->count == list->room) {
@@ -231,7 +231,7 @@ int mr_key_public(const char *text, char key[MR_KEY_TEXT]) {
     return status;
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* A file that must not be there yet. */
 static int write_new(const char *path, mode_t mode, const char *text) {

@@ -95,7 +95,7 @@ void mr_zmq_peers_know(mr_zmq_peers *peers, uint32_t peer, int fd) {
     atomic_store(&peers->known[peer], fd);
 }
 
-/* ---- strangers ------------------------------------------------------------------------------------------------- */
+/* ---- strangers --------------------------------------------------------------------------------------------------- */
 
 static bool is_stranger(mr_zmq_peers *peers, mr_zmq_connection *one) {
     if (one->cut || one->kept < 0)

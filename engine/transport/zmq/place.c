@@ -15,7 +15,7 @@
 
 static const char ipc[] = "ipc://";
 
-/* ---- the path of an ipc socket --------------------------------------------------------------------------------- */
+/* ---- the path of an ipc socket ----------------------------------------------------------------------------------- */
 
 /* Whoever may enter the folder can connect. */
 static int check_owner(const mr_zmq_params *params, const char *folder, const struct stat *found) {
@@ -84,7 +84,7 @@ void mr_zmq_place_leave(const char *endpoint) {
         unlink(endpoint + strlen(ipc));
 }
 
-/* ---- file descriptors ------------------------------------------------------------------------------------------ */
+/* ---- file descriptors -------------------------------------------------------------------------------------------- */
 
 /* A context, a socket, a listener and a guard take eleven with libzmq 4.3; a few more for what a peer brings along. */
 enum { DESCRIPTORS = 16 };

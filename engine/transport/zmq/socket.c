@@ -25,7 +25,7 @@ struct mr_zmq {
     char endpoint[ENDPOINT_BYTES];
 };
 
-/* ---- what may be opened ---------------------------------------------------------------------------------------- */
+/* ---- what may be opened ------------------------------------------------------------------------------------------ */
 
 static bool starts_with(const char *text, const char *begin) {
     return strncmp(text, begin, strlen(begin)) == 0;
@@ -141,7 +141,7 @@ int mr_zmq_check_files(const mr_zmq_params *params, const char **wrong) {
     return status;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
