@@ -64,7 +64,7 @@ typedef struct lane {
     const char *reason;
     uint32_t queued, unsettled; /* items */
     bool waits_for_key;         /* live: packets are of no use before the next key frame */
-    mr_identity gone;           /* the last of what is settled, as a mark `lost` (sender_lost.c) */
+    mr_identity gone;           /* the last of what is settled, as a mark `lost` */
     bool known, owes;           /* there is that; it may be news to receivers */
     bool away;                  /* the last that was offered says that nothing comes for now */
     uint32_t taker;             /* who was sent its last item, by place among the peers */

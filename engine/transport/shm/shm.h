@@ -38,6 +38,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/transport/shm/shm_limits.h"
 #include "millrace/frame.h"
 
 /* Where (a part of) a buffer lies. Valid on one link and once. */
@@ -49,13 +50,6 @@ typedef struct mr_shm_reference {
     uint64_t offset;     /* in the slot, bytes */
     uint64_t bytes;
 } mr_shm_reference;
-
-enum {
-    MR_SHM_POOLS = 1024,       /* most that one link has at a time; frames of others travel inline */
-    MR_SHM_LEASES = 4096,      /* most that one peer holds; beyond it frames travel inline */
-    MR_SHM_LEAST_BYTES = 4096, /* what is smaller is cheaper inline */
-    MR_SHM_NOTE_BYTES = 196608 /* most of one note */
-};
 
 /* Where an export is to be found: what the producer tells all that may become its peers. */
 typedef struct mr_shm_offer {

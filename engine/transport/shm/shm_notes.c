@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "engine/transport/shm/shm.h"
+#include "engine/transport/shm/shm_limits.h"
 #include "millrace/status.h"
 
 /* The length before a note, and what all of it is a multiple of. */

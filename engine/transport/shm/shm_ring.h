@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/transport/shm/shm.h"
+#include "engine/transport/shm/shm_limits.h"
 
 /* As it lies in the file; each of the first two has a cache line of its own. */
 typedef struct mr_shm_ring {

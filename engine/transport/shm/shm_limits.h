@@ -1,0 +1,12 @@
+/* Limits of shared memory between nodes, which both the interface (shm.h) and the rings rest on. */
+#ifndef MILLRACE_TRANSPORT_SHM_LIMITS_H
+#define MILLRACE_TRANSPORT_SHM_LIMITS_H
+
+enum {
+    MR_SHM_POOLS = 1024,       /* pools that one link has at a time; frames of others travel inline */
+    MR_SHM_LEASES = 4096,      /* leases that one peer holds; beyond that frames travel inline */
+    MR_SHM_LEAST_BYTES = 4096, /* a smaller payload is cheaper inline */
+    MR_SHM_NOTE_BYTES = 196608 /* of one record in a ring */
+};
+
+#endif

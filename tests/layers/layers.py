@@ -1,0 +1,241 @@
+"""The layers of the code hold: which folder may include which, no circle of includes across folders, few files in a folder.
+
+An arrow leads from a file to each file that it includes, and from a header to each source that defines a function which
+the header declares: whoever includes a header depends on those. Arrows to public headers do not count as a layer of their
+own: every folder may include them.
+
+Three lists name what does not hold yet. They may only shrink: an entry that is no longer needed fails the test, so that it
+is taken out."""
+import collections
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PUBLIC = "engine/include/millrace"
+MOST_FILES = 40     # of sources and headers in one folder
+MOST_IN_CIRCLE = 8  # files of one folder that depend on each other
+
+# What each folder may include, beside itself and the public headers. From the ground up: a folder stands behind all that
+# it includes.
+LAYERS = """
+engine/base:
+engine/device: engine/base
+engine/data: engine/base engine/device
+engine/observe: engine/base
+engine/config: engine/base engine/data engine/device
+engine/flow: engine/base engine/data engine/device engine/observe engine/config
+engine/transport: engine/data
+engine/transport/session: engine/base engine/data engine/flow engine/transport
+engine/transport/wire: engine/base engine/data engine/transport
+engine/transport/shm: engine/base engine/data engine/transport/wire
+engine/transport/zmq: engine/base engine/observe engine/transport/wire
+engine/transport/cut: engine/base engine/data engine/observe engine/config engine/flow engine/transport
+    engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
+kernels: engine/base engine/device
+stages/model: engine/base engine/device
+stages: engine/base engine/data engine/device engine/config engine/transport/zmq kernels stages/model
+tools/millrace: engine/base engine/device engine/config engine/flow engine/observe engine/transport/zmq kernels stages
+    stages/model
+"""
+
+# Includes that LAYERS does not allow: FILE -> INCLUDED.
+KNOWN_INCLUDES = """
+engine/config/plan.h -> engine/transport/cut/cut.h
+engine/config/plan_endpoints.c -> engine/transport/zmq/place.h
+engine/flow/instance.c -> engine/transport/cut/cut_stages.h
+engine/flow/outputs.c -> engine/transport/cut/cut_stages.h
+engine/flow/resume_plan.c -> engine/transport/cut/cut.h
+engine/flow/start.c -> engine/transport/cut/cut_stages.h
+engine/flow/wiring.c -> engine/transport/cut/cut.h
+"""
+
+# Folders of more than MOST_FILES files: FOLDER COUNT. A folder may not grow beyond its count.
+KNOWN_FOLDERS = """
+engine/config 75
+engine/flow 50
+kernels 50
+stages 95
+tools/millrace 110
+"""
+
+# Circles of more than MOST_IN_CIRCLE files, or across folders, by one of their files: FILE COUNT.
+KNOWN_CIRCLES = """
+engine/config/plan.h 90
+engine/data/receipt.h 3
+engine/device/device.h 20
+engine/flow/executor.h 9
+kernels/classical.h 25
+kernels/kernels.h 10
+tools/millrace/command.h 80
+"""
+
+
+def rows(text):
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def layers():
+    """{folder: the folders that it may include}, and the folders in their order."""
+    lines = re.sub(r"\n    +", " ", LAYERS.strip()).splitlines()
+    return {folder: set(allowed.split()) for folder, allowed in (line.split(":") for line in lines)}
+
+
+def strip_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
+
+
+class Code:
+    """The files, what they include, and which sources implement which headers."""
+
+    def __init__(self):
+        folders = [ROOT / top for top in ("engine", "stages", "kernels", "tools/millrace")]
+        paths = sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".c", ".h", ".cu"))
+        self.text = {str(path.relative_to(ROOT)): strip_comments(path.read_text()) for path in paths}
+        self.includes = {name: self.included(text) for name, text in self.text.items()}
+        self.implemented = self.implementations()
+
+    def included(self, text):
+        named = re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', text, re.M)
+        found = (name if name in self.text else f"engine/include/{name}" for name in named)
+        return {name for name in found if name in self.text}
+
+    def implementations(self):
+        """{header: the sources that define a function which it declares, and see it}."""
+        declared, defined = collections.defaultdict(set), collections.defaultdict(set)
+        for name, text in self.text.items():
+            header = name.endswith(".h")
+            pattern = r"^(?!static|typedef)[a-z_]\w*[^;{}()=#]*?\b(\w+)\([^;{}]*\)" + (r"[^;{}]*;" if header else r"\s*\{")
+            (declared if header else defined)[name].update(re.findall(pattern, text, re.M))
+        by_function = collections.defaultdict(set)
+        for name, functions in defined.items():
+            for function in functions:
+                by_function[function].add(name)
+        return {header: {source for function in functions for source in by_function[function]
+                         if header in self.seen_by(source)}
+                for header, functions in declared.items() if not header.startswith(PUBLIC)}
+
+    def seen_by(self, name):
+        """All that a file includes, also by what it includes."""
+        found, left = set(), [name]
+        while left:
+            new = self.includes[left.pop()] - found
+            found |= new
+            left += new
+        return found
+
+    def arrows(self):
+        return {name: self.includes[name] | self.implemented.get(name, set()) for name in self.text}
+
+
+def folder_of(name):
+    return name.rpartition("/")[0]
+
+
+def circles(arrows):
+    """The strongly connected components of more than one vertex (Tarjan 1972, without recursion)."""
+    index, low, stack, on_stack, found = {}, {}, [], set(), []
+    for start in sorted(arrows):
+        if start in index:
+            continue
+        work = [(start, iter(sorted(arrows[start])))]
+        index[start] = low[start] = len(index)
+        stack.append(start)
+        on_stack.add(start)
+        while work:
+            name, rest = work[-1]
+            following = next(rest, None)
+            if following is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
+                if low[name] == index[name]:
+                    cut = stack.index(name)
+                    component, stack = stack[cut:], stack[:cut]
+                    on_stack.difference_update(component)
+                    if len(component) > 1:
+                        found.append(sorted(component))
+            elif following not in index:
+                index[following] = low[following] = len(index)
+                stack.append(following)
+                on_stack.add(following)
+                work.append((following, iter(sorted(arrows[following]))))
+            elif following in on_stack:
+                low[name] = min(low[name], index[following])
+    return sorted(found)
+
+
+class Layers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.code = Code()
+        cls.layers = layers()
+
+    def test_the_layers_have_no_circle(self):
+        before = set()
+        for folder, allowed in self.layers.items():
+            self.assertLessEqual(allowed, before, f"{folder} may include a folder that stands behind it in LAYERS")
+            before.add(folder)
+
+    def test_every_folder_is_in_a_layer(self):
+        folders = {folder_of(name) for name in self.code.text} - {PUBLIC}
+        self.assertEqual(folders, set(self.layers), "LAYERS names exactly the folders that there are")
+
+    def test_folders_include_what_they_may(self):
+        found = set()
+        for name, included in self.code.includes.items():
+            folder = folder_of(name)
+            for other in included:
+                if folder == PUBLIC and folder_of(other) != PUBLIC:
+                    found.add(f"{name} -> {other}")
+                elif folder != PUBLIC and folder_of(other) not in self.layers[folder] | {folder, PUBLIC}:
+                    found.add(f"{name} -> {other}")
+        known = set(rows(KNOWN_INCLUDES))
+        self.assertEqual(sorted(found - known), [], "includes that LAYERS does not allow")
+        self.assertEqual(sorted(known - found), [], "no longer there: take them out of KNOWN_INCLUDES")
+
+    def test_folders_are_small(self):
+        counts = collections.Counter(folder_of(name) for name in self.code.text)
+        known = {folder: int(count) for folder, count in map(str.split, rows(KNOWN_FOLDERS))}
+        for folder, count in counts.items():
+            self.assertLessEqual(count, known.get(folder, MOST_FILES), f"files in {folder}")
+        for folder in known:
+            self.assertGreater(counts[folder], MOST_FILES, f"{folder} is small enough: take it out of KNOWN_FOLDERS")
+
+    def test_circles_are_small(self):
+        known = {name: int(count) for name, count in map(str.split, rows(KNOWN_CIRCLES))}
+        large = {}
+        for circle in circles(self.code.arrows()):
+            across = len({folder_of(name) for name in circle}) > 1
+            if across or len(circle) > MOST_IN_CIRCLE:
+                named = next((name for name in circle if name in known), None)
+                large[named] = len(circle)
+                self.assertIsNotNone(named, f"files of {'several folders' if across else 'one folder'} depend on each "
+                                            f"other: {' '.join(circle)}")
+                self.assertLessEqual(len(circle), known[named], f"a circle has grown: {' '.join(circle)}")
+        self.assertEqual(sorted(known), sorted(large), "no longer there: take them out of KNOWN_CIRCLES")
+
+    def test_no_name_twice(self):
+        names = collections.Counter(name.rpartition("/")[2] for name in self.code.text
+                                    if name.startswith("engine/") and not name.startswith(PUBLIC))
+        self.assertEqual([name for name, count in names.items() if count > 1], [], "basenames that engine/ has twice")
+
+
+class Detectors(unittest.TestCase):
+    """That what is looked for is found."""
+
+    def test_circles_are_found(self):
+        self.assertEqual(circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}),
+                         [["a", "b", "c"], ["d", "e"]])
+        self.assertEqual(circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}), [])
+
+    def test_arrows_are_found(self):
+        code = Code()
+        self.assertIn("engine/transport/session/sender_send.c", code.arrows()["engine/transport/session/session.h"])
+        self.assertIn("engine/base/memory.h", code.arrows()["engine/transport/wire/wire_read.c"])
+        self.assertNotIn("x.h", code.included('/* not */ #include "x.h"\n#include <stdio.h>\n'))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
