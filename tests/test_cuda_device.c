@@ -150,6 +150,70 @@ static void rows_go_from_device_to_device(void **state) {
     mr_device_free(devices[0], MR_MEMORY_PINNED, pinned);
 }
 
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+enum { STREAMS = 3, RECORDS = 10 };
+
+typedef struct lane {
+    mr_stream *stream;
+    mr_event *event[RECORDS];
+} lane;
+
+static void open_lane(lane *to) {
+    assert_int_equal(mr_stream_create(devices[0], &to->stream), MR_OK);
+}
+
+static void record_all(lane *to) {
+    for (int i = 0; i < RECORDS; i++)
+        to->event[i] = record(to->stream);
+}
+
+static void finish_lane(lane *gone) {
+    for (int i = 0; i < RECORDS; i++) {
+        finish(gone->event[i]);
+        mr_event_unref(&gone->event[i]);
+    }
+    mr_stream_destroy(&gone->stream);
+}
+
+/* A stream comes to its records in order, and to what waits for another stream's not before that. */
+static void only_the_oldest_record_of_each_stream_is_asked(void **state) {
+    (void)state;
+    lane lanes[STREAMS + 1] = {0};
+    mr_host_hold(true);
+    for (int i = 0; i <= STREAMS; i++)
+        open_lane(&lanes[i]);
+    for (int i = 0; i < STREAMS; i++)
+        record_all(&lanes[i]);
+    assert_int_equal(mr_stream_wait(lanes[STREAMS].stream, lanes[0].event[RECORDS - 1]), MR_OK);
+    record_all(&lanes[STREAMS]);
+    unsigned long long before = mr_host_count().queries;
+    while (mr_host_count().queries < before + 10 * STREAMS)
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    assert_int_equal(mr_host_asked(), STREAMS);
+    mr_host_hold(false);
+    for (int i = STREAMS; i >= 0; i--)
+        finish_lane(&lanes[i]);
+}
+
+/* The driver may take its time. */
+static void nobody_waits_while_the_runtime_is_asked(void **state) {
+    (void)state;
+    lane lanes[2] = {0};
+    for (int i = 0; i < 2; i++)
+        open_lane(&lanes[i]);
+    mr_host_stall(true);
+    record_all(&lanes[0]);
+    while (!mr_host_is_stalled())
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    assert_int_equal(mr_stream_wait(lanes[1].stream, lanes[0].event[0]), MR_OK);
+    record_all(&lanes[1]);
+    assert_true(mr_host_is_stalled());
+    mr_host_stall(false);
+    for (int i = 0; i < 2; i++)
+        finish_lane(&lanes[i]);
+}
+
 static void devices_reach_each_other_once(void **state) {
     (void)state;
     mr_device *again = NULL;
@@ -168,6 +232,8 @@ int main(void) {
         cmocka_unit_test(devices_reach_each_other_once),
         cmocka_unit_test(rows_go_from_device_to_device),
         cmocka_unit_test(what_cannot_run_is_said),
+        cmocka_unit_test(only_the_oldest_record_of_each_stream_is_asked),
+        cmocka_unit_test(nobody_waits_while_the_runtime_is_asked),
 #endif
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);

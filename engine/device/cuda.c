@@ -246,6 +246,7 @@ int mr_cuda_create(mr_device **device, int index) {
     made->facts.capability = 10 * about.major + about.minor;
     snprintf(made->facts.model, sizeof made->facts.model, "%.63s", about.name);
     made->graphs = wants_graphs();
+    made->arrived_end = &made->arrived;
     made->timeline = (mr_cuda_timeline){.lock = &made->lock, .device = &made->device};
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);

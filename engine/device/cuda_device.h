@@ -5,7 +5,9 @@
  * what was recorded on it (host functions are not called any more once a context has failed). Work on the host is a
  * host function of the stream; it and what was waited for belong to the next record, which takes its status from them.
  *
- * Threads: a stream is used by one thread at a time; of a device all that changes is guarded by its lock. */
+ * Threads: a stream is used by one thread at a time; of a device all that changes is guarded by its lock, but for what
+ * only the device's thread knows. That thread asks the runtime without the lock, and only for the oldest record of each
+ * stream: a stream reaches its records in order. */
 #ifndef MILLRACE_DEVICE_CUDA_DEVICE_H
 #define MILLRACE_DEVICE_CUDA_DEVICE_H
 
@@ -42,6 +44,10 @@ typedef struct cuda_stream {
     mr_cuda_launches launches;
     mr_cuda_piece *piece; /* that it is at; NULL where nobody traces */
     int pending;          /* records that are not done; under the device's lock */
+    /* Of the device's thread: the records that it has to ask for, the oldest first, and other streams that have some. */
+    struct cuda_record *first, *last;
+    struct cuda_stream *next_busy;
+    bool asked; /* in this round, and not reached */
 } cuda_stream;
 
 /* A point in a stream that is not known to be reached yet, or that is not in use. */
@@ -62,9 +68,11 @@ typedef struct cuda_device {
     pthread_cond_t changed;
     pthread_t thread;
     bool has_thread, ending;
+    bool asleep; /* the thread is, until `changed`; under the lock */
     bool graphs; /* streams make CUDA graphs of what recurs */
     bool told;   /* that it has failed: after that all fails; only of the device's thread */
-    cuda_record *pending; /* in the order of recording; only the device's thread takes some away */
+    cuda_record *arrived, **arrived_end; /* in the order of recording: those that the device's thread has not seen */
+    cuda_stream *busy; /* those with records that it has seen; only of the thread */
     cuda_record *unused_records;
     cuda_work *unused_work;
     mr_cuda_timeline timeline;
@@ -88,9 +96,11 @@ int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *ar
 int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,
                       size_t bytes, size_t rows);
 
-/* Empties a list of work into the free list and returns the status of the last piece that failed, MR_OK where none has.
- * Called with the lock, once all of it is done: those who want to know that are told. */
-int mr_cuda_recycle_work(cuda_device *device, cuda_work **list);
+/* All of a list of work is done: calls the functions that want to know, those that came first before the others, and
+ * returns the status of the last piece that failed, MR_OK where none has. Without the lock. */
+int mr_cuda_finish_work(cuda_work **list);
+/* Empties the list into the free list. With the lock. */
+void mr_cuda_recycle_work(cuda_device *device, cuda_work **list);
 
 /* Makes the device the thread's current one and gives it what was put off; before anything else on the stream. */
 int mr_cuda_flush(cuda_stream *stream);

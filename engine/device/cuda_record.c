@@ -34,13 +34,6 @@ void mr_cuda_forget_waited(cuda_waited *list) {
 
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
-static cuda_record *pending_record_of(const cuda_device *self, const mr_event *event) {
-    for (cuda_record *found = self->pending; found; found = found->next)
-        if (found->event == event)
-            return found;
-    return NULL;
-}
-
 static int make_record(const cuda_device *self, cuda_record **record) {
     cuda_record *made = mr_calloc(1, sizeof *made);
     if (!made)
@@ -129,12 +122,12 @@ int mr_cuda_record(mr_stream *stream, mr_event *event) {
         recycle_record(device, made);
     } else {
         fill_record(made, self, event);
+        mr_event_set_point(event, made);
         self->pending++;
-        cuda_record **end = &device->pending;
-        while (*end)
-            end = &(*end)->next;
-        *end = made;
-        pthread_cond_broadcast(&device->changed);
+        *device->arrived_end = made;
+        device->arrived_end = &made->next;
+        if (device->asleep)
+            pthread_cond_broadcast(&device->changed);
     }
     pthread_mutex_unlock(&device->lock);
     return error ? mr_cuda_failed(stream->device, error, "record an event") : MR_OK;
@@ -147,9 +140,9 @@ static cuda_device *teller_of(const mr_event *event, mr_stream *stream) {
 }
 
 /* An event that is not done keeps its CUDA event while the lock of its device is held. */
-static int wait_for_pending(const cuda_device *teller, cuda_stream *self, mr_event *event) {
+static int wait_for_pending(cuda_stream *self, mr_event *event) {
     const mr_device *device = self->stream.device;
-    const cuda_record *found = pending_record_of(teller, event);
+    const cuda_record *found = mr_event_point(event);
     if (!found)
         return mr_fail(MR_ERROR_INTERNAL, "%s: told to wait for an event that is neither done nor recorded",
                        device->name);
@@ -169,7 +162,7 @@ int mr_cuda_wait(mr_stream *stream, mr_event *event) {
     mr_cuda_trace_end(&self->piece, stream, self->handle);
     pthread_mutex_lock(&teller->lock);
     if (!mr_event_done(event))
-        status = wait_for_pending(teller, self, event);
+        status = wait_for_pending(self, event);
     else if (mr_event_status(event))
         self->status = mr_event_status(event);
     pthread_mutex_unlock(&teller->lock);
@@ -188,51 +181,116 @@ static int tell_failure(cuda_device *self, const cuda_record *asked, cudaError_t
     return status;
 }
 
-/* True once a record can be told. Events that its stream waited for are told first, since their status counts. */
+/* Whether events of other streams are still to be told before this one, since their status counts: until then there is
+ * no need to ask for it. */
+static bool is_behind_others(const cuda_record *record) {
+    for (size_t i = 0; i < record->waited.count; i++)
+        if (!mr_event_done(record->waited.event[i]))
+            return true;
+    return false;
+}
+
 static bool reached(cuda_device *self, cuda_record *asked) {
     cudaError_t error = cudaEventQuery(asked->point);
     if (error == cudaErrorNotReady)
         return false;
     if (error)
         asked->status = tell_failure(self, asked, error);
-    for (size_t i = 0; i < asked->waited.count && !error; i++)
-        if (!mr_event_done(asked->waited.event[i]))
-            return false;
     return true;
 }
 
-static int status_of(cuda_device *self, cuda_record *done) {
-    int status = mr_cuda_recycle_work(self, &done->work);
-    if (done->status)
-        return done->status;
+static int status_of(cuda_record *done) {
+    int status = mr_cuda_finish_work(&done->work);
     for (size_t i = 0; i < done->waited.count && !status; i++)
-        if (mr_event_done(done->waited.event[i]))
-            status = mr_event_status(done->waited.event[i]);
-    return status;
+        status = mr_event_status(done->waited.event[i]);
+    return done->status ? done->status : status;
 }
 
-/* Tells one record; called with the lock, which is given up meanwhile. The record stays in the list until its event is
- * done, so that whoever waits for the event finds the one or the other. */
-static void tell(cuda_device *self, cuda_record *done) {
-    int status = status_of(self, done);
-    pthread_mutex_unlock(&self->lock);
-    mr_event_complete(done->event, status);
-    pthread_mutex_lock(&self->lock);
-    cuda_record **link = &self->pending;
-    while (*link != done)
-        link = &(*link)->next;
-    *link = done->next;
-    done->stream->pending--;
-    mr_event_unref(&done->event);
-    mr_cuda_forget_waited(&done->waited);
-    recycle_record(self, done);
+/* Adds what has arrived to the queues of its streams. */
+static void sort_in(cuda_device *self, cuda_record *arrived) {
+    while (arrived) {
+        cuda_record *next = arrived->next;
+        cuda_stream *stream = arrived->stream;
+        arrived->next = NULL;
+        if (stream->first) {
+            stream->last->next = arrived;
+        } else {
+            stream->first = arrived;
+            stream->next_busy = self->busy;
+            self->busy = stream;
+        }
+        stream->last = arrived;
+        arrived = next;
+    }
+}
+
+/* Tells what a stream has reached, and adds it to a list. */
+static void tell_reached(cuda_device *self, cuda_stream *stream, cuda_record **told) {
+    while (stream->first && !stream->asked && !is_behind_others(stream->first)) {
+        cuda_record *oldest = stream->first;
+        stream->asked = !reached(self, oldest);
+        if (stream->asked)
+            return;
+        stream->first = oldest->next;
+        mr_event_complete(oldest->event, status_of(oldest));
+        oldest->next = *told;
+        *told = oldest;
+    }
+}
+
+/* Those of whom nothing is left are busy no more: they may be destroyed once what was told is recycled. */
+static void forget_idle(cuda_device *self) {
+    for (cuda_stream **link = &self->busy; *link;) {
+        cuda_stream *stream = *link;
+        stream->asked = false;
+        if (stream->first)
+            link = &stream->next_busy;
+        else
+            *link = stream->next_busy;
+    }
+}
+
+/* What one stream has reached may be what another waits for, which is therefore looked at again; but none is asked again
+ * that was not there yet. Returns what was told. */
+static cuda_record *ask_all(cuda_device *self) {
+    cuda_record *told = NULL, *before;
+    do {
+        before = told;
+        for (cuda_stream *stream = self->busy; stream; stream = stream->next_busy)
+            tell_reached(self, stream, &told);
+    } while (told != before);
+    forget_idle(self);
+    return told;
+}
+
+/* With the lock. Their events are done, so that nobody looks for what stands for them any more. */
+static void recycle_told(cuda_device *self, cuda_record *told) {
+    while (told) {
+        cuda_record *next = told->next;
+        told->stream->pending--;
+        mr_event_set_point(told->event, NULL);
+        mr_event_unref(&told->event);
+        mr_cuda_forget_waited(&told->waited);
+        mr_cuda_recycle_work(self, &told->work);
+        recycle_record(self, told);
+        told = next;
+    }
     pthread_cond_broadcast(&self->changed);
 }
 
-static void nap(cuda_device *self) {
+/* One round; with the lock, which is given up meanwhile. */
+static void ask_once(cuda_device *self) {
+    cuda_record *arrived = self->arrived;
+    self->arrived = NULL;
+    self->arrived_end = &self->arrived;
     pthread_mutex_unlock(&self->lock);
-    nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    sort_in(self, arrived);
+    cuda_record *told = ask_all(self);
+    if (!told)
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     pthread_mutex_lock(&self->lock);
+    if (told)
+        recycle_told(self, told);
 }
 
 void *mr_cuda_ask(void *context) {
@@ -241,15 +299,11 @@ void *mr_cuda_ask(void *context) {
     mr_cuda_use(&self->device);
     pthread_mutex_lock(&self->lock);
     while (!self->ending) {
-        cuda_record *done = self->pending;
-        while (done && !reached(self, done))
-            done = done->next;
-        if (done)
-            tell(self, done);
-        else if (self->pending)
-            nap(self);
-        else
+        self->asleep = !self->arrived && !self->busy;
+        if (self->asleep)
             pthread_cond_wait(&self->changed, &self->lock);
+        else
+            ask_once(self);
     }
     pthread_mutex_unlock(&self->lock);
     return NULL;

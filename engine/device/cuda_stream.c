@@ -29,20 +29,25 @@ static void reverse(cuda_work **list) {
     *list = reversed;
 }
 
-int mr_cuda_recycle_work(cuda_device *self, cuda_work **list) {
+int mr_cuda_finish_work(cuda_work **list) {
     int status = MR_OK;
     reverse(list);
+    for (const cuda_work *done = *list; done; done = done->next) {
+        int its_status = atomic_load_explicit(&done->status, memory_order_acquire);
+        status = its_status ? its_status : status;
+        if (done->after)
+            done->after(done->context);
+    }
+    return status;
+}
+
+void mr_cuda_recycle_work(cuda_device *self, cuda_work **list) {
     while (*list) {
         cuda_work *gone = *list;
-        int its_status = atomic_load_explicit(&gone->status, memory_order_acquire);
-        status = its_status ? its_status : status;
-        if (gone->after)
-            gone->after(gone->context);
         *list = gone->next;
         gone->next = self->unused_work;
         self->unused_work = gone;
     }
-    return status;
 }
 
 /* A piece of work that belongs to the stream's next record. */
@@ -197,6 +202,9 @@ void mr_cuda_stream_destroy(mr_stream *stream) {
     pthread_mutex_lock(&self->lock);
     while (gone->pending)
         pthread_cond_wait(&self->changed, &self->lock);
+    pthread_mutex_unlock(&self->lock);
+    mr_cuda_finish_work(&gone->work);
+    pthread_mutex_lock(&self->lock);
     mr_cuda_recycle_work(self, &gone->work);
     pthread_mutex_unlock(&self->lock);
     mr_cuda_forget_waited(&gone->waited);

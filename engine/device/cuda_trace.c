@@ -98,6 +98,7 @@ static void tell(void *context) {
     mr_cuda_piece *piece = context;
     mr_cuda_timeline *self = piece->timeline;
     float before_ms, took_ms;
+    pthread_mutex_lock(self->lock);
     if (self->anchor && !cudaEventElapsedTime(&before_ms, self->anchor, piece->begin) &&
         !cudaEventElapsedTime(&took_ms, piece->begin, piece->end)) {
         set_times(self, &piece->note, before_ms, took_ms);
@@ -112,6 +113,7 @@ static void tell(void *context) {
     }
     cudaGetLastError();
     recycle(piece);
+    pthread_mutex_unlock(self->lock);
 }
 
 /* ---- what a stream is at ---------------------------------------------------------------------------------------- */

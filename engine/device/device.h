@@ -168,6 +168,9 @@ void mr_event_notify(mr_event *event, mr_event_wait *wait, mr_waiter_function *f
 void mr_event_forget(mr_event_wait *wait);
 /* For device implementations: the event is done. */
 void mr_event_complete(mr_event *event, int status);
+/* For device implementations, and guarded by them: what stands for the event there; NULL at first. */
+void mr_event_set_point(mr_event *event, void *point);
+void *mr_event_point(const mr_event *event);
 
 /* ---- the simulated accelerator --------------------------------------------------------------------------------- */
 

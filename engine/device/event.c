@@ -11,6 +11,7 @@ struct mr_event {
     int status;
     mr_device *device;
     const mr_stage *stage;
+    void *point; /* the device's */
     pthread_mutex_t lock;
     mr_waiters waiters; /* each holds a reference */
     mr_event *next;
@@ -40,6 +41,7 @@ int mr_event_create(mr_event **event, mr_device *device, const mr_stage *stage) 
     made->status = MR_OK;
     made->device = device;
     made->stage = stage;
+    made->point = NULL;
     *event = made;
     return MR_OK;
 }
@@ -74,6 +76,14 @@ mr_device *mr_event_device(const mr_event *event) {
 
 const mr_stage *mr_event_stage(const mr_event *event) {
     return event->stage;
+}
+
+void mr_event_set_point(mr_event *event, void *point) {
+    event->point = point;
+}
+
+void *mr_event_point(const mr_event *event) {
+    return event->point;
 }
 
 /* False: the event is done; where it has not come to tell this waiter yet, it will not any more. */

@@ -24,6 +24,7 @@ struct CUstream_st {
 struct CUevent_st {
     int64_t recorded_ns;
     int device; /* of the stream that it was recorded on */
+    int asked_in; /* the round in which it was last asked for; guarded by asked_lock */
 };
 
 static const int DEVICES = 2;
@@ -31,7 +32,8 @@ static thread_local int current;
 static thread_local cudaError_t last_error;
 static std::atomic<int> peers[DEVICES][DEVICES];
 static std::atomic<bool> held, lacking;
-static std::atomic<unsigned long long> allocations, waits, pageable, uploads, downloads, host_functions;
+static std::atomic<unsigned long long> allocations, waits, pageable, uploads, downloads, host_functions, launches,
+    graph_launches, records, stream_waits, queries;
 
 /* ---- what goes wrong --------------------------------------------------------------------------------------------- */
 
@@ -64,6 +66,7 @@ void mr_host_do(void *stream, std::function<void()> work) {
 
 bool mr_host_can_launch() {
     last_error = lacking ? cudaErrorNoKernelImageForDevice : last_error;
+    launches++;
     return !lacking;
 }
 
@@ -79,7 +82,8 @@ void mr_host_lack_kernels(bool lacks) {
 }
 
 mr_host_counts mr_host_count(void) {
-    return {allocations, waits, pageable, uploads, downloads, host_functions};
+    return {allocations,    waits,    pageable,       uploads, downloads,    host_functions,
+            launches,       graph_launches, records, stream_waits, queries};
 }
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
@@ -118,8 +122,41 @@ cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned) {
     return peers[current][other]++ ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess;
 }
 
+static std::mutex asked_lock;
+static int round_of_asking, asked;
+
 void mr_host_hold(bool holds) {
+    std::lock_guard<std::mutex> lock(asked_lock);
+    if (holds && !held) {
+        round_of_asking++;
+        asked = 0;
+    }
     held = holds;
+}
+
+int mr_host_asked(void) {
+    std::lock_guard<std::mutex> lock(asked_lock);
+    return asked;
+}
+
+static std::atomic<bool> stalled;
+static std::atomic<int> stuck;
+
+void mr_host_stall(bool stalls) {
+    stalled = stalls;
+}
+
+bool mr_host_is_stalled(void) {
+    return stuck > 0;
+}
+
+static void answer_late(void) {
+    enum { TRIES = 4000, NAP_NS = 1000000 };
+    struct timespec nap = {0, NAP_NS};
+    stuck++;
+    for (int i = 0; stalled && i < TRIES; i++)
+        nanosleep(&nap, NULL);
+    stuck--;
 }
 
 int mr_host_peers(int device, int other) {
@@ -275,6 +312,7 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes) {
 }
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+    launches++;
     mr_host_do(stream, [=] { memset(to, value, bytes); });
     return cudaSuccess;
 }
@@ -302,6 +340,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+    stream_waits++;
     return cudaSuccess;
 }
 
@@ -323,6 +362,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     struct timespec now;
     event->device = stream->device;
+    records++;
     clock_gettime(CLOCK_MONOTONIC, &now);
     event->recorded_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     return cudaSuccess;
@@ -347,8 +387,18 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
     return cudaSuccess;
 }
 
+static void count_asked(cudaEvent_t event) {
+    std::lock_guard<std::mutex> lock(asked_lock);
+    asked += event->asked_in != round_of_asking;
+    event->asked_in = round_of_asking;
+}
+
 /* In the mode that threads begin with, asking would end what another thread records. */
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+    queries++;
+    count_asked(event);
+    if (stalled)
+        answer_late();
     if (capture_mode == cudaStreamCaptureModeGlobal)
         return cudaErrorStreamCaptureUnsupported;
     return broken[event->device] ? cudaErrorIllegalAddress : held ? cudaErrorNotReady : cudaSuccess;
@@ -386,6 +436,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsig
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    graph_launches++;
     for (auto &work : graph->work)
         run_on(stream->device, work);
     return cudaSuccess;

@@ -125,9 +125,12 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 /* ---- for tests --------------------------------------------------------------------------------------------------- */
 
 /* Calls so far: that allocate, free or create, that wait, and copies of memory that is not pinned, which the real
- * runtime makes the caller wait for; copies from the host to devices and back; functions of the host. */
+ * runtime makes the caller wait for; copies from the host to devices and back; functions of the host; kernels and memsets
+ * that were launched one by one, graphs, events that were recorded, that a stream was made to wait for, and that were
+ * asked for. */
 typedef struct mr_host_counts {
-    unsigned long long allocations, waits, pageable, uploads, downloads, host_functions;
+    unsigned long long allocations, waits, pageable, uploads, downloads, host_functions, launches, graphs, records,
+        stream_waits, queries;
 } mr_host_counts;
 mr_host_counts mr_host_count(void);
 /* The so-manieth piece of work of that device from now on, kernels, copies and host functions alike, goes wrong: then
@@ -140,6 +143,12 @@ void mr_host_lack_kernels(bool lacking);
 void mr_host_be(int capability, int driver);
 /* From now on no event is done, until it is called with false. */
 void mr_host_hold(bool held);
+/* How many events were asked for since then, each counted once. */
+int mr_host_asked(void);
+/* From now on who asks for an event gets no answer, until it is called with false, but at most for some seconds; and
+ * whether somebody waits for one. */
+void mr_host_stall(bool stalled);
+bool mr_host_is_stalled(void);
 /* How often access from one device to the other's memory was enabled. */
 int mr_host_peers(int device, int other);
 /* From now on nothing can be recorded as a graph, until it is called with false. */
