@@ -211,6 +211,7 @@ const mr_stage_type mr_features_stage = {
     .batches = true,
     .streams = true,
     .cuda = true,
+    .urgent = true,
     .negotiate = negotiate,
     .check_device = check_device,
     .open = open_stage,

@@ -6,9 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/log.h"
 #include "engine/device/device.h"
 #include "engine/device/gpu.h"
 
@@ -150,6 +153,71 @@ static void rows_go_from_device_to_device(void **state) {
     mr_device_free(devices[0], MR_MEMORY_PINNED, pinned);
 }
 
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+
+static void urgent_work_has_a_stream_of_high_priority(void **state) {
+    (void)state;
+    mr_stream *made[3] = {NULL};
+    for (int i = 0; i < 2; i++) {
+        mr_host_have_priorities(i == 0);
+        assert_int_equal(mr_stream_create_for(devices[0], true, &made[i]), MR_OK);
+        assert_int_equal(mr_host_streams(true), 1);
+    }
+    mr_host_have_priorities(true);
+    assert_int_equal(mr_stream_create_for(devices[0], false, &made[2]), MR_OK);
+    assert_int_equal(mr_host_streams(true), 1);
+    for (int i = 0; i < 3; i++)
+        mr_stream_destroy(&made[i]);
+    assert_int_equal(mr_host_streams(true), 0);
+}
+
+typedef struct lines {
+    int count;
+    char last[512];
+} lines;
+
+static void note_line(void *context, mr_log_level level, const char *line) {
+    lines *to = context;
+    (void)level;
+    to->count++;
+    snprintf(to->last, sizeof to->last, "%s", line);
+}
+
+/* How many lines are logged while so many streams are made of a device of their own, and the last of them. */
+static lines make_streams(int count) {
+    enum { MOST = 40 };
+    mr_device *device = NULL;
+    mr_stream *made[MOST] = {NULL};
+    lines said = {0};
+    assert_int_equal(mr_device_open(&device, "cuda:0", 0, false), MR_OK);
+    mr_log_to(note_line, &said);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(mr_stream_create(device, &made[i]), MR_OK);
+    mr_log_to(NULL, NULL);
+    for (int i = 0; i < count; i++)
+        mr_stream_destroy(&made[i]);
+    mr_device_destroy(&device);
+    return said;
+}
+
+static void streams_that_share_queues_are_said_once(void **state) {
+    (void)state;
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    assert_int_equal(make_streams(8).count, 0);
+    const lines said = make_streams(12);
+    assert_int_equal(said.count, 1);
+    assert_non_null(strstr(said.last, "CUDA_DEVICE_MAX_CONNECTIONS=32"));
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "4", 1);
+    assert_int_equal(make_streams(12).count, 0);
+    mr_gpu_want_connections();
+    assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "4");
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    mr_gpu_want_connections();
+    assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
+    assert_int_equal(make_streams(40).count, 0);
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+}
+
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
 enum { STREAMS = 3, RECORDS = 10 };
@@ -232,6 +300,8 @@ int main(void) {
         cmocka_unit_test(devices_reach_each_other_once),
         cmocka_unit_test(rows_go_from_device_to_device),
         cmocka_unit_test(what_cannot_run_is_said),
+        cmocka_unit_test(urgent_work_has_a_stream_of_high_priority),
+        cmocka_unit_test(streams_that_share_queues_are_said_once),
         cmocka_unit_test(only_the_oldest_record_of_each_stream_is_asked),
         cmocka_unit_test(nobody_waits_while_the_runtime_is_asked),
 #endif

@@ -87,6 +87,7 @@ typedef struct job {
     bool lend; /* frames lie in memory of the program */
     int frames; /* 0: FRAMES */
     void (*every)(int frame); /* called before each frame is pushed, and after the last; NULL: nothing is */
+    const mr_stage_type *const *types; /* NULL: millrace's */
 } job;
 
 typedef struct outcome {
@@ -148,7 +149,8 @@ static outcome run(const job *j) {
     write_text(text, sizeof text, j->first, j->last, j->more);
     arrived = 0;
     const mr_pipeline_params params = {
-        .types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = next_worker_count()};
+        .types = j->types ? j->types : mr_stage_types(), .path = "p.yaml", .text = text,
+        .workers = next_worker_count()};
     mr_pipeline *pipeline = opened(&params);
     for (int i = 0; i < SINKS; i++) {
         assert_non_null(out.of[i].records = calloc(MANY, sizeof(record)));
@@ -288,6 +290,35 @@ static void nothing_is_allocated_while_frames_pass(void **state) {
     }
 }
 
+static int urgent_streams;
+
+static void count_urgent(int frame) {
+    urgent_streams = frame < FRAMES ? mr_host_streams(true) : urgent_streams;
+}
+
+/* Of the stages' streams those of a type that says so, and no others. */
+static void what_is_urgent_goes_first(void **state) {
+    (void)state;
+    enum { MOST = 64 };
+    const mr_stage_type *types[MOST + 1] = {NULL}, *const *all = mr_stage_types();
+    mr_stage_type hog = {0};
+    for (int i = 0; i < MOST && all[i]; i++) {
+        types[i] = all[i];
+        if (strcmp(all[i]->name, "hog") != 0)
+            continue;
+        hog = *all[i];
+        hog.urgent = true;
+        types[i] = &hog;
+    }
+    for (int which = 0; which < 2; which++) {
+        outcome out = run(&(job){.first = "cuda:0", .last = "cuda:0", .more = "", .every = count_urgent,
+                                 .types = which ? types : NULL});
+        assert_int_equal(out.of[0].count, FRAMES);
+        assert_int_equal(urgent_streams > 0, which);
+        free_outcome(&out);
+    }
+}
+
 /* ---- what goes wrong --------------------------------------------------------------------------------------------- */
 
 static char said[4096];
@@ -388,6 +419,7 @@ int main(void) {
         cmocka_unit_test(so_do_two),
 #ifdef MILLRACE_CUDA_HOST
         cmocka_unit_test(nothing_is_allocated_while_frames_pass),
+        cmocka_unit_test(what_is_urgent_goes_first),
         cmocka_unit_test(a_device_that_breaks_drops_what_it_has),
         cmocka_unit_test(others_take_over),
         cmocka_unit_test(missing_kernels_are_said),

@@ -153,6 +153,7 @@ static const mr_device_type cuda_type = {
     .free = cuda_free,
     .is_pinned = cuda_is_pinned,
     .stream_create = mr_cuda_stream_create,
+    .stream_create_urgent = mr_cuda_stream_create_urgent,
     .stream_destroy = mr_cuda_stream_destroy,
     .submit = mr_cuda_submit,
     .copy_rows = mr_cuda_copy_rows,
@@ -232,6 +233,12 @@ static bool wants_graphs(void) {
     return !said || strcmp(said, "0") != 0;
 }
 
+/* What the driver gives a program that says nothing of it; 0 where something is said. */
+static int queues_unsaid(void) {
+    enum { UNSAID = 8 };
+    return getenv(MR_GPU_CONNECTIONS) ? 0 : UNSAID;
+}
+
 int mr_cuda_create(mr_device **device, int index) {
     struct cudaDeviceProp about = {0};
     *device = NULL;
@@ -246,6 +253,7 @@ int mr_cuda_create(mr_device **device, int index) {
     made->facts.capability = 10 * about.major + about.minor;
     snprintf(made->facts.model, sizeof made->facts.model, "%.63s", about.name);
     made->graphs = wants_graphs();
+    made->queues = queues_unsaid();
     made->arrived_end = &made->arrived;
     made->timeline = (mr_cuda_timeline){.lock = &made->lock, .device = &made->device};
     pthread_mutex_init(&made->lock, NULL);

@@ -70,6 +70,8 @@ typedef struct cuda_device {
     bool has_thread, ending;
     bool asleep; /* the thread is, until `changed`; under the lock */
     bool graphs; /* streams make CUDA graphs of what recurs */
+    int queues;  /* of the hardware's, that streams share; 0: the program has said how many, or was told */
+    int streams; /* that there are; under the lock */
     bool told;   /* that it has failed: after that all fails; only of the device's thread */
     cuda_record *arrived, **arrived_end; /* in the order of recording: those that the device's thread has not seen */
     cuda_stream *busy; /* those with records that it has seen; only of the thread */
@@ -91,6 +93,7 @@ bool mr_cuda_has_several(void);
 
 /* As the functions of mr_device_type are. */
 int mr_cuda_stream_create(mr_device *device, mr_stream **stream);
+int mr_cuda_stream_create_urgent(mr_device *device, mr_stream **stream);
 void mr_cuda_stream_destroy(mr_stream *stream);
 int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
 int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const void *from, ptrdiff_t from_stride,

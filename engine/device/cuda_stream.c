@@ -1,8 +1,10 @@
 /* What is given to the streams of CUDA devices: work on the host, copies, launches, and what kernels need. */
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/device/cuda_device.h"
+#include "engine/device/gpu.h"
 
 enum { RESERVED = 4 }; /* records for each stream: as many calls as are most often in flight */
 
@@ -157,7 +159,29 @@ int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const vo
 
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 
-int mr_cuda_stream_create(mr_device *device, mr_stream **stream) {
+/* Streams of one queue wait for each other. The driver reads the environment only once, before this. */
+static void count_stream(cuda_device *self) {
+    pthread_mutex_lock(&self->lock);
+    bool shares = ++self->streams > self->queues && self->queues;
+    int queues = self->queues;
+    if (shares)
+        self->queues = 0;
+    pthread_mutex_unlock(&self->lock);
+    if (shares)
+        mr_log(MR_LOG_WARNING,
+               "%s: more than %d streams share as many queues of the hardware, so that work of one may wait for "
+               "another's; %s=%s in the environment, set before the program first uses CUDA, gives more",
+               self->device.name, queues, MR_GPU_CONNECTIONS, MR_GPU_MOST_CONNECTIONS);
+}
+
+/* On a device without priorities both ends of the range are 0, which is what streams have by themselves. */
+static cudaError_t create_handle(cudaStream_t *handle, bool urgent) {
+    int least = 0, greatest = 0;
+    cudaError_t error = urgent ? cudaDeviceGetStreamPriorityRange(&least, &greatest) : cudaSuccess;
+    return error ? error : cudaStreamCreateWithPriority(handle, cudaStreamNonBlocking, greatest);
+}
+
+static int create(mr_device *device, bool urgent, mr_stream **stream) {
     int status = mr_cuda_use(device);
     if (status)
         return status;
@@ -166,9 +190,10 @@ int mr_cuda_stream_create(mr_device *device, mr_stream **stream) {
         return mr_fail(MR_ERROR_MEMORY, "%s: no memory for a stream", device->name);
     made->stream.device = device;
     made->launches.graphs = ((cuda_device *)device)->graphs;
-    cudaError_t error = cudaStreamCreateWithFlags(&made->handle, cudaStreamNonBlocking);
+    cudaError_t error = create_handle(&made->handle, urgent);
     if (error)
         status = mr_cuda_failed(device, error, "create a stream");
+    count_stream((cuda_device *)device);
     if (!status)
         status = mr_cuda_widen_waited(&made->waited);
     if (!status)
@@ -179,6 +204,14 @@ int mr_cuda_stream_create(mr_device *device, mr_stream **stream) {
     }
     *stream = &made->stream;
     return MR_OK;
+}
+
+int mr_cuda_stream_create(mr_device *device, mr_stream **stream) {
+    return create(device, false, stream);
+}
+
+int mr_cuda_stream_create_urgent(mr_device *device, mr_stream **stream) {
+    return create(device, true, stream);
 }
 
 /* The handle NULL is that of all streams that are not made with cudaStreamNonBlocking. */
@@ -205,6 +238,7 @@ void mr_cuda_stream_destroy(mr_stream *stream) {
     pthread_mutex_unlock(&self->lock);
     mr_cuda_finish_work(&gone->work);
     pthread_mutex_lock(&self->lock);
+    self->streams--;
     mr_cuda_recycle_work(self, &gone->work);
     pthread_mutex_unlock(&self->lock);
     mr_cuda_forget_waited(&gone->waited);

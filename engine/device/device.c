@@ -181,6 +181,12 @@ int mr_stream_create(mr_device *device, mr_stream **stream) {
     return device->type->stream_create(device, stream);
 }
 
+int mr_stream_create_for(mr_device *device, bool urgent, mr_stream **stream) {
+    const mr_device_type *type = device->type;
+    return urgent && type->stream_create_urgent ? type->stream_create_urgent(device, stream)
+                                                : type->stream_create(device, stream);
+}
+
 void mr_stream_destroy(mr_stream **stream) {
     mr_stream *gone = *stream;
     *stream = NULL;

@@ -30,6 +30,7 @@ typedef struct mr_device_type {
     int (*allocate)(mr_device *device, mr_memory memory, size_t bytes, void **data);
     void (*free)(mr_device *device, mr_memory memory, void *data);
     int (*stream_create)(mr_device *device, mr_stream **stream);
+    int (*stream_create_urgent)(mr_device *device, mr_stream **stream); /* NULL where streams have no priorities */
     void (*stream_destroy)(mr_stream *stream);
     int (*submit)(mr_stream *stream, mr_work_function *function, const void *arguments, size_t bytes);
     /* `from` NULL: zeros. NULL where the memory of the device is the host's: copies are work like any other then. */
@@ -123,6 +124,9 @@ void mr_device_count_bytes(mr_device *device, mr_memory memory, int64_t bytes);
 uint64_t mr_device_most_bytes(const mr_device *device, mr_memory memory);
 
 int mr_stream_create(mr_device *device, mr_stream **stream);
+/* The same, where `urgent`, for work that goes before that of other streams, as far as the device knows priorities:
+ * what begins next is chosen by them, and what has begun is not interrupted. */
+int mr_stream_create_for(mr_device *device, bool urgent, mr_stream **stream);
 /* Work already submitted is finished first. */
 void mr_stream_destroy(mr_stream **stream);
 /* Adds work; at most MR_WORK_BYTES of arguments, which are copied. A failing function fails the next event recorded

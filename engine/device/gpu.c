@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -29,6 +30,10 @@ bool mr_gpu_is_uuid(const char *text) {
             return false;
     }
     return *text == 0;
+}
+
+void mr_gpu_want_connections(void) {
+    setenv(MR_GPU_CONNECTIONS, MR_GPU_MOST_CONNECTIONS, 0);
 }
 
 static void print_uuid(char text[MR_GPU_UUID], const unsigned char u[16]) {

@@ -187,4 +187,14 @@ const int *mr_gpu_architectures(void);
 /* Whether the driver can run what this build is made with. */
 bool mr_gpu_driver_suffices(int driver_cuda, int runtime);
 
+/* ---- the environment ------------------------------------------------------------------------------------------- */
+
+/* Of the hardware's queues a process has 8 unless the environment says otherwise, 32 at most; streams beyond share them,
+ * and wait for each other without need. The driver reads it when it is first used. */
+#define MR_GPU_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
+#define MR_GPU_MOST_CONNECTIONS "32"
+/* Asks for as many as there are, where nothing is said yet. It writes the environment, which other threads may be
+ * reading: for a program's first lines. The library itself never does; it logs where streams share queues. */
+void mr_gpu_want_connections(void);
+
 #endif

@@ -145,7 +145,8 @@ void mr_instance_set_devices(mr_instance *instance) {
 static int open_part(mr_instance *instance, size_t number) {
     mr_part *part = &instance->parts[number];
     for (size_t i = 0; i < instance->entry_count; i++) {
-        int status = mr_stream_create(part->self.device, &instance->entries[i].streams[number]);
+        int status = mr_stream_create_for(part->self.device, instance->self.type->urgent,
+                                          &instance->entries[i].streams[number]);
         if (!status && instance->part_count > 1 && !instance->vertex->copy)
             status = mr_stream_create(part->self.device, &instance->entries[i].staging[number]);
         if (status)

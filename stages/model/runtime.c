@@ -40,7 +40,7 @@ void mr_model_close(mr_model **model) {
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
 int mr_model_take_device(mr_model *model, mr_device *device) {
-    int status = mr_stream_create(device, &model->stream);
+    int status = mr_stream_create_for(device, true, &model->stream);
     if (!status)
         pthread_mutex_init(&model->lock, NULL);
     return status;

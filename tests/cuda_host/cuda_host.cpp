@@ -19,7 +19,7 @@ struct CUgraphExec_st {
 };
 struct CUstream_st {
     CUgraph_st *recorded; /* to this; NULL: what is launched runs */
-    int device;
+    int device, priority;
 };
 struct CUevent_st {
     int64_t recorded_ns;
@@ -317,12 +317,38 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+enum { GREATEST_PRIORITY = -5 };
+static std::atomic<bool> have_priorities{true};
+static std::atomic<int> streams, urgent_streams;
+
+void mr_host_have_priorities(bool have) {
+    have_priorities = have;
+}
+
+int mr_host_streams(bool urgent) {
+    return urgent ? urgent_streams : streams;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    *least = 0;
+    *greatest = have_priorities ? GREATEST_PRIORITY : 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned, int priority) {
     allocations++;
     *stream = static_cast<cudaStream_t>(calloc(1, sizeof(struct CUstream_st)));
-    if (*stream)
-        (*stream)->device = current;
-    return *stream ? state_of(current) : cudaErrorMemoryAllocation;
+    if (!*stream)
+        return cudaErrorMemoryAllocation;
+    (*stream)->device = current;
+    (*stream)->priority = priority;
+    streams++;
+    urgent_streams += priority == GREATEST_PRIORITY;
+    return state_of(current);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    return cudaStreamCreateWithPriority(stream, flags, 0);
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream) {
@@ -330,6 +356,8 @@ cudaError_t cudaStreamCreate(cudaStream_t *stream) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    streams--;
+    urgent_streams -= stream->priority == GREATEST_PRIORITY;
     free(stream);
     return cudaSuccess;
 }

@@ -103,6 +103,8 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority);
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
@@ -141,6 +143,10 @@ void mr_host_lack_kernels(bool lacking);
 /* What the devices and the driver are from now on: a compute capability (90: 9.0), and the newest CUDA that it runs (0:
  * there is no driver). At first 90 and CUDART_VERSION. */
 void mr_host_be(int capability, int driver);
+/* Whether devices know priorities of streams from now on, as they do at first; and how many streams there are, and of
+ * them those of the highest priority. */
+void mr_host_have_priorities(bool have);
+int mr_host_streams(bool urgent);
 /* From now on no event is done, until it is called with false. */
 void mr_host_hold(bool held);
 /* How many events were asked for since then, each counted once. */

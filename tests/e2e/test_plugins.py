@@ -176,6 +176,15 @@ class Plugins(Case):
         self.run_pipeline(text.replace("plugins: [pass.so]\n", ""), "--no-plugins", "--plugin", plugin)
         self.assertTrue(mark.exists())
 
+    def test_the_environment_of_the_command(self):
+        # The driver of GPUs reads it once, when it is first used: streams beyond 8 would share queues of the hardware.
+        self.build("#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void begin(void) "
+                   '{ fprintf(stderr, "queues %s\\n", getenv("CUDA_DEVICE_MAX_CONNECTIONS")); }\n' +
+                   PASS.replace("NAME", "pass").replace("MORE", ".help = NULL"), "pass.so")
+        for given, found in (({}, "32"), ({"CUDA_DEVICE_MAX_CONNECTIONS": "2"}, "2")):
+            done = call([MILLRACE, "list", "--plugin", self.folder / "pass.so"], environment=given)
+            self.assertIn(f"queues {found}\n", done.stderr)
+
     def test_another_abi(self):
         # Of a later version only the first two fields mean what they mean here.
         self.refused(self.build("#include <stdint.h>\nextern const struct later { uint32_t abi; const char *with; } "

@@ -10,6 +10,7 @@
 
 #include "engine/base/print.h"
 #include "engine/config/nearest.h"
+#include "engine/device/gpu.h"
 #include "millrace/command.h"
 #include "tools/millrace/command.h"
 #include "tools/millrace/types.h"
@@ -92,6 +93,7 @@ static void allow_files(void) {
 int mr_main(int argc, char **argv, const mr_stage_type *const *types) {
     hold_standard_streams();
     allow_files();
+    mr_gpu_want_connections();
     /* A reader that goes away is told of by write(2), and ends the run in order. */
     signal(SIGPIPE, SIG_IGN);
     /* So is a limit of the size of files (ulimit -f); nodes inherit both. */

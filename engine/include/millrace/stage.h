@@ -69,6 +69,8 @@ typedef struct mr_stage_type {
     bool streams;                /* process works through mr_io_stream, as map always does: it may be put on a
                                     device */
     bool cuda;                   /* all that it enqueues has a CUDA variant */
+    bool urgent;                 /* its work on a device goes before that of other types, where the device knows
+                                    priorities: the stage that most time is spent in, which is to have no gaps */
     bool converts;               /* what comes out is what comes in, in another form: where formats do not fit, a
                                     stage of this type is proposed */
     bool external;               /* sources: frames are pushed by the program (mr_pipeline_push) */
