@@ -50,9 +50,9 @@ static int plan_vector(state *s, const options *o) {
 }
 
 /* `device` NULL: to look at. */
-static int open_model(state *s, const options *o, mr_device *device, size_t *output) {
+static int open_model(state *s, const options *o, mr_device *device, const char *shapes, size_t *output) {
     mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = !device, .tensor = o->tensor,
-                              .device = device};
+                              .device = device, .shapes = shapes};
     mr_model_set_device_params(&params, &o->device);
     int status = mr_model_open(&s->model, &params);
     if (!status && s->model->input_count != 1)
@@ -86,7 +86,7 @@ static int negotiate(mr_negotiation *n) {
     mr_model_plan_device(n, &((const options *)n->options)->device);
     if (n->offline)
         return MR_OK;
-    int status = open_model(&s, n->options, NULL, &output);
+    int status = open_model(&s, n->options, NULL, NULL, &output);
     if (!status)
         status = mr_call_take(n, s.model, &only_port);
     if (!status && mr_call_foresees(n, &known)) {
@@ -101,7 +101,9 @@ static int negotiate(mr_negotiation *n) {
 
 static int open_stage(mr_stage *self) {
     size_t output = 0;
-    int status = open_model(self->state, self->options, self->device, &output);
+    char shapes[MR_MODEL_SHAPES];
+    mr_model_shapes(self->inputs, 1, self->batch, shapes);
+    int status = open_model(self->state, self->options, self->device, shapes, &output);
     return status ? status : plan_call(self->state, self->options, &self->inputs[0], self->batch, output);
 }
 

@@ -61,7 +61,9 @@ typedef struct choice {
 static int open_model(state *s, const options *o, mr_device *device, const mr_planned_input *inputs, size_t input_count,
                       int batch, choice *c) {
     mr_model_params params = {.path = o->model, .runtime = o->runtime, .brief = !device, .device = device};
+    char shapes[MR_MODEL_SHAPES];
     mr_model_set_device_params(&params, &o->device);
+    params.shapes = mr_model_shapes(inputs, device ? input_count : 0, batch, shapes);
     if (batch > 1 && input_count > 1)
         return mr_fail(MR_ERROR_CONFIG, "joined inputs cannot be batched; leave batch out");
     int status = mr_model_open(&s->model, &params);

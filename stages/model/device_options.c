@@ -1,11 +1,14 @@
 #include "stages/model/device_options.h"
 
+#include <stdio.h>
+
 const char *const mr_model_providers[] = {"auto", "cpu", "cuda", "tensorrt", NULL};
 
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options) {
     params->provider = (mr_provider)options->provider;
     params->memory_bytes = (uint64_t)options->memory_bytes;
     params->cuda_graph = options->cuda_graph;
+    params->engine_cache = options->engine_cache;
 }
 
 /* A stage that may block has one entry, on a thread that no other stage has. TensorRT's weights are not in what is asked of it. */
@@ -14,4 +17,14 @@ void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_opt
     negotiation->library_bytes = known ? options->memory_bytes : MR_BYTES_UNKNOWN;
     if (options->cuda_graph)
         negotiation->blocking = true;
+}
+
+const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]) {
+    size_t used = (size_t)snprintf(text, MR_MODEL_SHAPES, "batch %d", batch);
+    for (size_t i = 0; i < count && used < MR_MODEL_SHAPES; i++) {
+        char format[MR_FORMAT_TEXT];
+        used += (size_t)snprintf(text + used, MR_MODEL_SHAPES - used, ", %s",
+                                 mr_format_print(&inputs[i].format, format, sizeof format));
+    }
+    return text;
 }

@@ -10,6 +10,7 @@ typedef struct mr_model_device_options {
     int provider; /* mr_provider */
     int64_t memory_bytes;
     bool cuda_graph;
+    const char *engine_cache;
 } mr_model_device_options;
 
 extern const char *const mr_model_providers[];
@@ -17,13 +18,17 @@ extern const char *const mr_model_providers[];
  * keeps a graph, and the libraries' handles that it was recorded with, for the thread that recorded it. */
 void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
+/* For params->shapes: what a stage's inputs are, and its batch. Returns `text`. */
+enum { MR_MODEL_SHAPES = 1024 };
+const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]);
 
 /* For the table of a stage type whose options are a `type` with such a `member`. */
 #define MR_MODEL_DEVICE_OPTIONS(type, member)                                                                        \
     {.name = "provider", .kind = MR_OPTION_ENUM, .offset = offsetof(type, member.provider), .fallback = "auto",      \
      .choices = mr_model_providers,                                                                                  \
      .help = "what of ONNX Runtime computes; auto: cuda on CUDA devices, else cpu. tensorrt is faster where its "    \
-             "libraries are there, but takes minutes to start, and its last bits differ more"},                      \
+             "libraries are there, but takes minutes to start for the first time (engine_cache), and its last bits " \
+             "differ more"},                      \
         {.name = "provider_memory", .kind = MR_OPTION_BYTES, .offset = offsetof(type, member.memory_bytes),          \
          .min = 1, .max = 1LL << 50, .unit = "bytes",                                              \
          .help = "the most that the provider may take of a CUDA device for weights and what it works with (tensorrt: " \
@@ -33,6 +38,11 @@ void mr_model_set_device_params(mr_model_params *params, const mr_model_device_o
          .help = "on CUDA devices, record the network's kernels once and launch them as one: a gain where many short " \
                  "ones follow each other, as with batches of one. It costs a copy of inputs and outputs within the " \
                  "device, the first runs take longer, and the stage has one thread of its own, for all its devices, " \
-                 "which waits for each run. Inputs and outputs must be of known size"}
+                 "which waits for each run. Inputs and outputs must be of known size"},                               \
+        {.name = "engine_cache", .kind = MR_OPTION_PATH, .offset = offsetof(type, member.engine_cache),              \
+         .example = "/var/cache/millrace/engines",                                                                   \
+         .help = "provider: tensorrt keeps the engines that it builds in this folder, for the next start: for this "  \
+                 "network, device, batch and version of the libraries; what is damaged, or another user's, is built " \
+                 "anew. Where not given, $XDG_CACHE_HOME/millrace/engines or ~/.cache/millrace/engines; - keeps none"}
 
 #endif

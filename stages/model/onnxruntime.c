@@ -65,9 +65,7 @@ static int configure(const ort_runtime *ort, ort_session_options *options, bool 
     return status;
 }
 
-/* A session of the bytes that were read. With `added` a tensor inside the network becomes an output, by a few bytes
- * behind them. */
-static int load(ort_model *m, const mr_model_params *params, const char *added) {
+static int make_session(ort_model *m, const mr_model_params *params) {
     const ort_api *api = &m->ort->api;
     ort_session_options *options = NULL;
     int status = mr_ort_check(m->ort, api->create_session_options(&options), "ONNX Runtime");
@@ -76,9 +74,7 @@ static int load(ort_model *m, const mr_model_params *params, const char *added) 
     if (!status && m->base.stream)
         status = mr_ort_provider_append(m->ort, options, params,
                                         provider_on(params->provider, m->base.stream->device->name),
-                                        m->base.stream);
-    if (!status && added)
-        m->bytes.bytes += mr_onnx_append_output(m->bytes.data + m->bytes.bytes, added);
+                                        m->base.stream, m->engines.folder);
     if (!status)
         status = mr_ort_check(
             m->ort,
@@ -86,6 +82,19 @@ static int load(ort_model *m, const mr_model_params *params, const char *added) 
             m->base.path);
     if (options)
         api->release_session_options(options);
+    return status;
+}
+
+/* A session of the bytes that were read. With `added` a tensor inside the network becomes an output, by a few bytes
+ * behind them. */
+static int load(ort_model *m, const mr_model_params *params, const char *added) {
+    if (added)
+        m->bytes.bytes += mr_onnx_append_output(m->bytes.data + m->bytes.bytes, added);
+    if (m->base.stream && params->provider == MR_PROVIDER_TENSORRT)
+        mr_ort_engines_open(m, params);
+    int status = make_session(m, params);
+    if (status && mr_ort_engines_refused(m))
+        status = make_session(m, params);
     return status ? mr_fail(status, "the model %s", mr_message()) : MR_OK;
 }
 
@@ -237,6 +246,9 @@ static void close_model(mr_model *model) {
     if (m->session)
         m->ort->api.release_session(m->session);
     forget_tensors(&m->base);
+    if (m->session)
+        mr_engine_cache_keep(&m->engines);
+    mr_engine_cache_close(&m->engines);
     forget_bytes(m);
     mr_free(m->library);
     mr_free(m->base.path);
@@ -326,6 +338,7 @@ static int open_model(mr_model **model, const mr_model_params *params) {
         return mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", params->path);
     }
     made->base.runtime = &mr_onnxruntime;
+    made->engines.lock = -1;
     const char *slash = strrchr(made->base.path, '/');
     made->base.file = slash ? slash + 1 : made->base.path;
     mr_model *opened = &made->base;

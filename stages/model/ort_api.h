@@ -122,6 +122,7 @@ typedef struct ort_runtime {
     ort_memory_info *memory;  /* of the host */
     ort_allocator *allocator; /* of names */
     char *path;               /* of the library */
+    const char *version;      /* "1.31.1" */
 } ort_runtime;
 
 /* `path` may be NULL: then it is the environment's MILLRACE_ONNXRUNTIME, else that of a Python environment

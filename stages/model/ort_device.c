@@ -114,6 +114,6 @@ static int run_graph(const mr_binding *binding, void *const *inputs, void *const
 }
 
 int mr_ort_device_run(const mr_binding *binding, void *const *inputs, void *const *outputs) {
-    const ort_model *m = (const ort_model *)binding->model;
-    return (m->device.graph ? run_graph : run_at)(binding, inputs, outputs);
+    ort_model *m = (ort_model *)binding->model;
+    return mr_ort_engines_ran(m, (m->device.graph ? run_graph : run_at)(binding, inputs, outputs));
 }

@@ -65,6 +65,7 @@ static int fill_api(ort_runtime *runtime, void *library) {
 #define X(position, result, name, parameters) runtime->api.name = (result(*) parameters)functions[position];
     ORT_FUNCTIONS(X)
 #undef X
+    runtime->version = base->version();
     mr_log(MR_LOG_INFO, "ONNX Runtime %s from %s", base->version(), runtime->path);
     return MR_OK;
 }

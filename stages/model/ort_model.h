@@ -4,6 +4,7 @@
 #define MILLRACE_STAGES_MODEL_ORT_MODEL_H
 
 #include "engine/base/file.h"
+#include "stages/model/engine_cache.h"
 #include "stages/model/ort_api.h"
 #include "stages/model/runtime.h"
 
@@ -25,11 +26,23 @@ typedef struct ort_model {
     const char *input_names[MR_MODEL_MAX_TENSORS];
     int element_type[2][MR_MODEL_MAX_TENSORS]; /* of inputs, of outputs */
     ort_device device;
+    mr_engine_cache engines; /* of TensorRT */
+    bool engines_used;       /* a run was done with them */
 } ort_model;
 
 /* Makes a value of an input or output out of memory that stays the caller's. */
 int mr_ort_wrap(const ort_model *model, const ort_memory_info *memory, bool output, size_t at, const mr_shape *shape,
                 void *data, ort_value **value);
+
+/* ---- ort_engines.c --------------------------------------------------------------------------------------------- */
+
+/* Where the session of the bytes that were read finds engines, or puts them: model->engines.folder, which may be "". For
+ * models on a CUDA device, before each session. */
+void mr_ort_engines_open(ort_model *model, const mr_model_params *params);
+/* After a session that could not be made: true where that may be for the engines that were kept, which are then removed. */
+bool mr_ort_engines_refused(ort_model *model);
+/* After each run, with its status, which is passed on: what the first one has built is kept. */
+int mr_ort_engines_ran(ort_model *model, int status);
 
 /* ---- ort_device.c ---------------------------------------------------------------------------------------------- */
 

@@ -211,13 +211,17 @@ static int append_cuda(const ort_runtime *runtime, ort_session_options *options,
 }
 
 static int append_tensorrt(const ort_runtime *runtime, ort_session_options *options, const mr_model_params *params,
-                           mr_stream *stream, void *handle) {
+                           mr_stream *stream, void *handle, const char *engines) {
     const ort_api *api = &runtime->api;
     ort_tensorrt_options *tensorrt = NULL;
     settings s = {0};
     set_common(&s, params, stream, "trt_max_workspace_size");
     if (params->cuda_graph)
         set(&s, "trt_cuda_graph_enable", "1");
+    if (engines[0]) {
+        set(&s, "trt_engine_cache_enable", "1");
+        set(&s, "trt_engine_cache_path", engines);
+    }
     int status = mr_ort_check(runtime, api->create_tensorrt_options(&tensorrt), "ONNX Runtime");
     if (!status)
         status = mr_ort_check(runtime, api->set_tensorrt_options(tensorrt, s.key, s.value, s.count), "TensorRT");
@@ -232,11 +236,11 @@ static int append_tensorrt(const ort_runtime *runtime, ort_session_options *opti
 
 /* What TensorRT cannot do of a network CUDA does: the order in which they are added is the order of preference. */
 int mr_ort_provider_append(const ort_runtime *runtime, ort_session_options *options, const mr_model_params *params,
-                           mr_provider provider, mr_stream *stream) {
+                           mr_provider provider, mr_stream *stream, const char *engines) {
     void *handle = NULL;
     int status = mr_cuda_enter(stream, &handle);
     if (!status && provider == MR_PROVIDER_TENSORRT)
-        status = append_tensorrt(runtime, options, params, stream, handle);
+        status = append_tensorrt(runtime, options, params, stream, handle, engines);
     if (!status)
         status = append_cuda(runtime, options, params, stream, handle);
     return status == MR_ERROR_DATA ? mr_fail(MR_ERROR_DEVICE, "%s: %s", stream->device->name, mr_message()) : status;

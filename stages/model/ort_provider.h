@@ -14,8 +14,9 @@
 const char *mr_ort_provider_name(mr_provider provider);
 /* Loads the provider's library, if that was not done before; MR_OK for the processors. */
 int mr_ort_provider_load(const ort_runtime *runtime, mr_provider provider);
-/* Adds it to a session that will work on `stream`, one of a CUDA device, after mr_ort_provider_load. */
+/* Adds it to a session that will work on `stream`, one of a CUDA device, after mr_ort_provider_load. `engines` is a folder
+ * for what TensorRT builds; "": it is not kept. */
 int mr_ort_provider_append(const ort_runtime *runtime, ort_session_options *options, const mr_model_params *params,
-                           mr_provider provider, mr_stream *stream);
+                           mr_provider provider, mr_stream *stream, const char *engines);
 
 #endif

@@ -55,6 +55,8 @@ typedef struct mr_model_params {
     mr_provider provider;
     uint64_t memory_bytes; /* of the device, that the provider may take beside inputs and outputs; 0: what it needs */
     bool cuda_graph;       /* runs of one shape are recorded once and then launched as one */
+    const char *engine_cache; /* folder for what the provider builds; see mr_engine_cache_open */
+    const char *shapes;    /* all that the author and the links say of inputs, in words; NULL: nothing */
 } mr_model_params;
 
 typedef struct mr_binding mr_binding;

@@ -6,10 +6,16 @@
 
 enum { MODELS_FRAMES = 7 };
 
-/* Makes them in a folder of their own, under the working directory. False, with a word why, where the environment
+/* Makes them in a folder of their own, under the working directory, or takes those that are in MILLRACE_TEST_MODELS, a
+ * folder that tests/reference/models.py has made. False, with a word why, where the environment
  * variable MILLRACE_PYTHON names no Python with onnx and onnxruntime: tests are then to be skipped. Unless
  * MILLRACE_ONNXRUNTIME is set, it will be that Python's library. */
 bool models_make(const char *folder);
+
+/* Path of a file in that folder. */
+void models_path(const char *name, char *path, size_t bytes);
+/* How many workers models_run has; 0, which it is at first: as many as there are processors. */
+extern int models_workers;
 
 /* Reads FOLDER/NAME.raw; the test fails where it does not hold `count` floats. */
 void models_read(const char *name, float *values, size_t count);
