@@ -1,8 +1,13 @@
 /* A library that looks like ONNX Runtime for as long as providers are looked for, for test_provider.c. The environment
  * says how it fails: FAKE_OLD=1 serves no version that millrace knows, FAKE_PROVIDERS lists what it was built with
  * (separated by spaces), FAKE_NEEDS the libraries without which its providers do not load, and FAKE_WORDS another
- * reason. */
+ * reason.
+ *
+ * It also makes sessions, for test_engines.c, of a network that takes 3x8x6 and gives 4x4x3 and that computes nothing. As
+ * TensorRT's provider does, a session builds an engine, or reads it from the folder of kept ones and fails if it is not as
+ * it was written: at once, or in its first run where FAKE_LATE=1. */
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +84,231 @@ static status *load(void *options, const char *const *keys, const char *const *v
     return other ? answer(other) : NULL;
 }
 
+/* ---- sessions -------------------------------------------------------------------------------------------------- */
+
+enum { PATH = 4096, FLOAT = 1, TENSOR = 1, RANK = 4 };
+static const char engine[] = "an engine";
+
+/* Of whatever may be looked for in another: of TensorRT, of sessions, and sessions themselves. */
+typedef struct options {
+    char folder[PATH];
+    int ready;
+} options;
+
+typedef struct binding {
+    options *session;
+} binding;
+
+/* For tests: engines that were built, that were read, and that were found to be damaged. */
+int fake_engines_built(void);
+int fake_engines_read(void);
+int fake_engines_refused(void);
+static int built, were_read, refused;
+int fake_engines_built(void) {
+    return built;
+}
+int fake_engines_read(void) {
+    return were_read;
+}
+int fake_engines_refused(void) {
+    return refused;
+}
+
+static void *make_options(options **made) {
+    *made = calloc(1, sizeof **made);
+    return NULL;
+}
+
+static status *set_tensorrt(options *of, const char *const *keys, const char *const *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(keys[i], "trt_engine_cache_path") == 0)
+            snprintf(of->folder, sizeof of->folder, "%s", values[i]);
+    return load(of, keys, values, count);
+}
+
+static void *append(options *to, const options *from) {
+    memcpy(to->folder, from->folder, sizeof to->folder);
+    return NULL;
+}
+
+/* A provider that has no folder is CUDA's, which comes second. */
+static void *append_cuda(void *to, const void *from) {
+    (void)to, (void)from;
+    return NULL;
+}
+
+static status *get_engine(options *of) {
+    char path[PATH + 16], content[sizeof engine] = "";
+    of->ready = 1;
+    snprintf(path, sizeof path, "%s/fake.engine", of->folder);
+    FILE *file = of->folder[0] ? fopen(path, "r") : NULL;
+    if (file) {
+        size_t bytes = fread(content, 1, sizeof content, file);
+        fclose(file);
+        if (bytes != sizeof engine - 1 || strcmp(content, engine) != 0 || getenv("FAKE_STALE")) {
+            refused++;
+            return answer("TensorRT EP could not deserialize engine from cache");
+        }
+        were_read++;
+        return NULL;
+    }
+    built++;
+    if (of->folder[0] && (file = fopen(path, "w"))) {
+        fputs(engine, file);
+        fclose(file);
+    }
+    return NULL;
+}
+
+static status *make_session(void *env, const void *data, size_t bytes, const options *with, options **made) {
+    (void)env, (void)data, (void)bytes;
+    *made = NULL;
+    options session = *with;
+    status *wrong = getenv("FAKE_LATE") ? NULL : get_engine(&session);
+    if (wrong)
+        return wrong;
+    *made = malloc(sizeof **made);
+    **made = session;
+    return NULL;
+}
+
+static void *nothing(void) {
+    return NULL;
+}
+
+static void *count_one(const void *session, size_t *count) {
+    (void)session;
+    *count = 1;
+    return NULL;
+}
+
+static void *name_input(const void *session, size_t at, void *allocator, char **name) {
+    (void)session, (void)at, (void)allocator;
+    *name = strdup("images");
+    return NULL;
+}
+
+static void *name_output(const void *session, size_t at, void *allocator, char **name) {
+    (void)session, (void)at, (void)allocator;
+    *name = strdup("out");
+    return NULL;
+}
+
+static void *free_name(void *allocator, void *name) {
+    (void)allocator;
+    free(name);
+    return NULL;
+}
+
+/* A type is what it is of: 0 the input, 1 the output. */
+static const int directions[] = {0, 1};
+
+static void *type_of_input(const void *session, size_t at, const int **type) {
+    (void)session, (void)at;
+    *type = &directions[0];
+    return NULL;
+}
+
+static void *type_of_output(const void *session, size_t at, const int **type) {
+    (void)session, (void)at;
+    *type = &directions[1];
+    return NULL;
+}
+
+static void *kind_of(const int *type, int *kind) {
+    (void)type;
+    *kind = TENSOR;
+    return NULL;
+}
+
+static void *info_of(const int *type, const int **info) {
+    *info = type;
+    return NULL;
+}
+
+static void *element_of(const int *info, int *element) {
+    (void)info;
+    *element = FLOAT;
+    return NULL;
+}
+
+static void *rank_of(const int *info, size_t *rank) {
+    (void)info;
+    *rank = RANK;
+    return NULL;
+}
+
+static void *dims_of(const int *info, int64_t *dims, size_t rank) {
+    static const int64_t shapes[2][RANK] = {{-1, 3, 8, 6}, {-1, 4, 4, 3}};
+    memcpy(dims, shapes[*info], rank * sizeof *dims);
+    return NULL;
+}
+
+static void *symbols_of(const int *info, const char **symbols, size_t rank) {
+    (void)info;
+    for (size_t i = 0; i < rank; i++)
+        symbols[i] = i ? "" : "batch";
+    return NULL;
+}
+
+static void *make_device_memory(const char *name, int type, int index, int kind, void **made) {
+    (void)name, (void)type, (void)index, (void)kind;
+    return make_any(made);
+}
+
+static void *make_binding(options *session, binding **made) {
+    *made = malloc(sizeof **made);
+    (*made)->session = session;
+    return NULL;
+}
+
+static void *make_value(const void *memory, void *data, size_t bytes, const int64_t *dims, size_t rank, int type,
+                        void **made) {
+    (void)memory, (void)data, (void)bytes, (void)dims, (void)rank, (void)type;
+    return make_any(made);
+}
+
+static status *run_bound(options *session, const void *how, const binding *with) {
+    (void)how, (void)with;
+    return session->ready ? NULL : get_engine(session);
+}
+
+static void let_be(const void *it) {
+    (void)it;
+}
+
 static any_function *slots[SLOTS];
+
+static void add_sessions(void) {
+    static const struct {
+        int at;
+        any_function *function;
+    } functions[] = {
+        {8, (any_function *)make_session},     {10, (any_function *)make_options},
+        {13, (any_function *)nothing},         {23, (any_function *)nothing},
+        {24, (any_function *)nothing},         {25, (any_function *)nothing},
+        {30, (any_function *)count_one},       {31, (any_function *)count_one},
+        {33, (any_function *)type_of_input},   {34, (any_function *)type_of_output},
+        {36, (any_function *)name_input},      {37, (any_function *)name_output},
+        {39, (any_function *)make_any},        {49, (any_function *)make_value},
+        {55, (any_function *)info_of},         {56, (any_function *)kind_of},
+        {60, (any_function *)element_of},      {61, (any_function *)rank_of},
+        {62, (any_function *)dims_of},         {63, (any_function *)symbols_of},
+        {68, (any_function *)make_device_memory}, {76, (any_function *)free_name},
+        {94, (any_function *)free},            {95, (any_function *)free},
+        {96, (any_function *)free},            {97, (any_function *)free},
+        {98, (any_function *)let_be},          {100, (any_function *)free},
+        {130, (any_function *)nothing},        {133, (any_function *)run_bound},
+        {134, (any_function *)make_binding},   {135, (any_function *)free},
+        {136, (any_function *)nothing},        {137, (any_function *)nothing},
+        {141, (any_function *)let_be},         {142, (any_function *)let_be},
+        {165, (any_function *)nothing},        {170, (any_function *)append},
+        {171, (any_function *)make_options},   {172, (any_function *)set_tensorrt},
+        {204, (any_function *)append_cuda},    {261, (any_function *)nothing},
+        {263, (any_function *)nothing}};
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        slots[functions[i].at] = functions[i].function;
+}
 
 static any_function *const *get_api(unsigned version) {
     (void)version;
@@ -94,8 +323,9 @@ static any_function *const *get_api(unsigned version) {
     slots[93] = (any_function *)free;
     slots[125] = (any_function *)list_providers;
     slots[126] = (any_function *)release_list;
-    slots[171] = slots[205] = (any_function *)make_any;
-    slots[172] = slots[206] = (any_function *)load;
+    slots[205] = (any_function *)make_any;
+    slots[206] = (any_function *)load;
+    add_sessions();
     slots[174] = slots[208] = (any_function *)free;
     return slots;
 }
