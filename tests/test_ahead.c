@@ -81,7 +81,7 @@ static void a_run_takes_what_is_planned_from_its_start(void **state) {
 /* ---- what is not there ----------------------------------------------------------------------------------------- */
 
 /* The allocations of sim:0 in the order of the graph: six pinned buffers of `make`, in the place of which plain memory
- * does, 21 of the copy and 15 of `one`. Nothing has run. */
+ * does, 23 of the copy and 17 of `one`. Nothing has run. */
 static void refuse_start(int allocation, const char *wanted) {
     char parameters[32];
     snprintf(parameters, sizeof parameters, "?fail_allocation=%d", allocation);
@@ -94,11 +94,11 @@ static void refuse_start(int allocation, const char *wanted) {
 
 static void what_is_missing_is_told(void **state) {
     (void)state;
-    refuse_start(9, "p.yaml:6:3: make->sim:0?fail_allocation=9: sim:0: there is memory for 2 of the 21 buffers of 64 bytes that "
-                    "are planned for the stage, and 1.2 KiB are missing; lower queue of one, which is 4: that spares up to "
+    refuse_start(9, "p.yaml:6:3: make->sim:0?fail_allocation=9: sim:0: there is memory for 2 of the 23 buffers of 64 bytes that "
+                    "are planned for the stage, and 1.3 KiB are missing; lower queue of one, which is 4: that spares up to "
                     "192 bytes");
-    refuse_start(37, "p.yaml:6:3: one: sim:0: there is memory for 9 of the 15 buffers of 64 bytes that are planned for the stage, "
-                     "and 384 bytes are missing; lower queue of one, which is 4: that spares up to 192 bytes");
+    refuse_start(37, "p.yaml:6:3: one: sim:0: there is memory for 7 of the 17 buffers of 64 bytes that are planned for the stage, "
+                     "and 640 bytes are missing; lower queue of one, which is 4: that spares up to 192 bytes");
     mr_pipeline *pipeline = open_chain("?fail_allocation=3", 1);
     mr_summary *sums = flow_run(pipeline);
     assert_int_equal(sums->delivered, FRAMES);

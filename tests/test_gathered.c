@@ -83,6 +83,8 @@ static void add(record *to, const void *data, size_t bytes) {
 static void collect(void *context, const char *source, const mr_frame *frame) {
     record *to = &((outcome *)context)->of[frame->identity.seq];
     (void)source;
+    if (frame->format.payload == MR_PAYLOAD_TENSOR && !frame->results)
+        add(to, frame->plane[0].data, frame->plane[0].bytes);
     for (const mr_result *result = frame->results; result; result = result->next) {
         if (result->kind == MR_RESULT_TENSOR)
             add(to, result->data, mr_tensor_bytes(&result->format));
@@ -95,13 +97,17 @@ static void collect(void *context, const char *source, const mr_frame *frame) {
 
 /* ---- what the device did ----------------------------------------------------------------------------------------- */
 
-/* Of the stage `it`. */
-static atomic_int downloads, works;
+/* Of the stage `it`, and of the copies before and behind it. */
+static atomic_int downloads, works, brought, taken_home;
 
 static void count_note(void *context, const mr_device *device, const mr_work_note *note) {
     (void)context;
     (void)device;
-    if (!note->stage || strcmp(note->stage->id, "it") != 0)
+    if (!note->stage)
+        return;
+    brought += strncmp(note->stage->id, "in->", 4) == 0;
+    taken_home += strcmp(note->stage->id, "it->host") == 0;
+    if (strcmp(note->stage->id, "it") != 0)
         return;
     downloads += note->engine == MR_ENGINE_DOWNLOAD;
     works += note->bytes == 0;
@@ -127,7 +133,7 @@ static outcome run(const job *j) {
     const mr_pipeline_params params = {
         .types = mr_stage_types(), .path = "p.yaml", .text = text, .workers = j->workers};
     mr_pipeline *pipeline = opened(&params);
-    downloads = works = 0;
+    downloads = works = brought = taken_home = 0;
     pipeline->graph->trace = count_note;
     assert_int_equal(mr_pipeline_subscribe(pipeline, "out", collect, &out), MR_OK);
     assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
@@ -168,13 +174,14 @@ static void compare(const outcome *out, const outcome *wanted) {
 static const struct kind {
     const char *stage;
     bool picture;
-    int works; /* on a simulated accelerator: what is no copy, and no host function of results */
+    int works; /* on a simulated accelerator: what is no copy, and no host function of results; -1: it gives none */
 } kinds[] = {
     {"type: classify, top_k: 3", false, FRAMES},
     {"type: phash", true, FRAMES + CALLS},
     {"type: phash, form: bits", true, FRAMES + CALLS},
     {"type: sharpness", true, CALLS},
     {"type: sharpness, size: 20x10", true, FRAMES + CALLS},
+    {"type: histogram, size: 20x16, bins: 4", true, -1},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -194,6 +201,8 @@ static void results_come_home_once_a_call(void **state) {
             outcome out = run(&j);
             compare(&out, &wanted);
             assert_int_equal(out.delivered, FRAMES);
+            if (kinds[k].works < 0)
+                continue;
             assert_int_equal(downloads, CALLS);
 #ifdef MILLRACE_CUDA_HOST
             assert_int_equal(mr_host_count().host_functions - functions, CALLS);
@@ -205,6 +214,53 @@ static void results_come_home_once_a_call(void **state) {
 }
 
 #ifndef MILLRACE_CUDA_HOST
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* In simulated time, with one thread. */
+static void count_copies(const char *format, const char *stage, uint64_t seed) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: p\nsources:\n  in: {type: 'null', format: %s, frames: %d}\nstages:\n"
+             "  it: {input: in, %s, device: 'sim:0?copy=1MB/s', batch: {size: %d, timeout: 100s}}\n"
+             "  out: {type: callback, input: it}\n",
+             format, FRAMES, stage, BATCH);
+    const mr_pipeline_params params = {
+        .types = mr_stage_types(), .path = "p.yaml", .text = text, .seed = seed};
+    mr_pipeline *pipeline = opened(&params);
+    downloads = works = brought = taken_home = 0;
+    pipeline->graph->trace = count_note;
+    assert_int_equal(mr_pipeline_start(pipeline), MR_OK);
+    assert_int_equal(ended(pipeline), MR_OK);
+    mr_summary *sums = NULL;
+    assert_int_equal(mr_pipeline_summarize(pipeline, &sums), MR_OK);
+    assert_true(sums->balanced);
+    assert_int_equal(sums->delivered, FRAMES);
+    mr_summary_destroy(&sums);
+    mr_pipeline_destroy(&pipeline);
+}
+
+/* The first calls find one frame in the queue; while they are under way it fills. What a batch's call gives goes home
+ * at once. */
+static void small_frames_are_copied_together(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        count_copies("NV12 48x32", "type: histogram, size: 20x16, bins: 4", seed);
+        assert_in_range(brought, CALLS, CALLS + 4);
+        assert_int_equal(taken_home, CALLS);
+    }
+}
+
+/* Of 88 KiB each by itself, and that in one piece. */
+static void large_ones_are_copied_one_by_one(void **state) {
+    (void)state;
+    count_copies("NV12 320x192", "type: histogram, size: 20x16, bins: 4", 3);
+    assert_int_equal(brought, FRAMES);
+    assert_int_equal(taken_home, CALLS);
+}
+
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
+
 /* Whatever piece of a batch's work goes wrong. */
 static void every_frame_of_a_batch_that_fails_is_accounted_for(void **state) {
     (void)state;
@@ -233,7 +289,8 @@ static const mr_plan_row *row_of(const mr_plan *plan, const char *of, const char
     return NULL;
 }
 
-/* Eight frames of three classes: how many, three scores, three indices; then eight pointers. */
+/* Results: eight frames of three classes: how many, three scores, three indices; then eight pointers. Copies: eight
+ * vectors of six numbers, each in 64 bytes. */
 static void the_plan_tells_of_the_memory(void **state) {
     (void)state;
     static const char *const devices[] = {"cpu", "sim:0"};
@@ -253,6 +310,17 @@ static void the_plan_tells_of_the_memory(void **state) {
             assert_int_equal(row->each, 8 * (1 + 3 + 3) * 4 + 32 + 8 * sizeof(void *));
             assert_true(row->buffers >= 2);
             assert_int_equal(row->most.bytes, row->each * (uint64_t)row->buffers);
+            const mr_plan_row *brought_in = row_of(pipeline->plan, "in->sim:0", "batches");
+            const mr_plan_row *block = row_of(pipeline->plan, "in->sim:0", "block");
+            const mr_plan_row *home = row_of(pipeline->plan, "it->host", "batches");
+            assert_non_null(brought_in);
+            assert_non_null(block);
+            assert_non_null(home);
+            assert_int_equal(brought_in->kind, MR_PLAN_DEVICE);
+            assert_int_equal(brought_in->each, 8 * 64);
+            assert_int_equal(block->kind, MR_PLAN_PINNED);
+            assert_int_equal(block->most.bytes, 2 * 8 * 64);
+            assert_int_equal(home->kind, MR_PLAN_PINNED);
         }
         mr_pipeline_destroy(&pipeline);
     }
@@ -262,6 +330,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_come_home_once_a_call),
 #ifndef MILLRACE_CUDA_HOST
+        cmocka_unit_test(small_frames_are_copied_together),
+        cmocka_unit_test(large_ones_are_copied_one_by_one),
         cmocka_unit_test(every_frame_of_a_batch_that_fails_is_accounted_for),
 #endif
         cmocka_unit_test(the_plan_tells_of_the_memory),

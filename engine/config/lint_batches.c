@@ -63,7 +63,7 @@ static int64_t filling_ns(const mr_plan_vertex *vertex, double rate) {
 
 int64_t mr_lint_batch_wait_ns(const mr_plan *plan, const mr_plan_vertex *vertex) {
     double rate;
-    if (vertex->batch == 1 || vertex->copy)
+    if (!mr_plan_waits_for_batch(vertex))
         return 0;
     int64_t wait = vertex->batch_timeout_ns;
     if (!is_paced(plan, vertex, &rate) || rate <= 0)
@@ -153,7 +153,7 @@ static gathering gathers(const search *s, int v, int one, int other, bool *way) 
         const mr_plan_vertex *vertex = &s->b->plan->vertices[at];
         s->at[at] = worst_way(s, at, -1);
         s->at[at].here = way[at] && !s->behind[at];
-        if (!s->at[at].here || vertex->batch == 1)
+        if (!s->at[at].here || !mr_plan_waits_for_batch(vertex))
             continue;
         s->at[at].frames += vertex->batch;
         s->at[at].last = at;
@@ -218,7 +218,7 @@ int mr_lint_batches(mr_plan_builder *b) {
         const mr_plan_vertex *vertex = &b->plan->vertices[v];
         bool own_queue = b->vertex[v]->common.queue.size > 0;
         frames[v] = !vertex->is_source ? frames_at(b, v, frames) : vertex->frames > 0 ? vertex->frames : ANY_NUMBER;
-        if (vertex->batch > 1 && !vertex->copy)
+        if (mr_plan_waits_for_batch(vertex))
             check_batch(b, v, frames[v]);
         if (own_queue && vertex->batch > 1 && vertex->input_count == 1 && vertex->policy == MR_POLICY_BLOCK &&
             waiting_at(b->plan, vertex) < vertex->batch)

@@ -31,6 +31,10 @@
  * a batch stays whole. So there is no copy before such a stage; one behind it, with the same list of devices, brings
  * each frame home from where it lies.
  *
+ * Small frames are copied together: a copy on one device takes as many in one call as stand in its queue, up to the batch
+ * of the stages that read or give them and to MR_COPY_GATHERED_BYTES. They lie one behind the other in one buffer then,
+ * as far as there are such buffers; each call that finds none free gives every frame a buffer of its own.
+ *
  * A device in reserve is like one more of several, to which no frames go before another has failed; what goes to a
  * stage with one is brought in by the stage itself, from the host or from devices that the stage before has too.
  *
@@ -121,7 +125,8 @@ typedef struct mr_plan_row {
     mr_plan_kind kind;
     int device;       /* in plan->devices */
     const char *of;   /* id of the stage, copy or source, or the name of the cut */
-    const char *what; /* "output", "output NAME", "work", "staging", "pinned", "results", "constants", "library", "messages" */
+    const char *what; /* "output", "output NAME", "work", "staging", "batches", "block", "pinned", "results",
+                         "constants", "library", "messages" */
     int64_t buffers;  /* of all instances together; 0: it is not counted in buffers */
     uint64_t each;    /* bytes of one buffer at most; 0: not known, or none */
     mr_plan_bytes most;
@@ -206,6 +211,8 @@ typedef struct mr_plan_vertex {
     mr_plan_pool *pools;            /* one for each output: what its frames, or the tensors it adds to them, lie in */
     mr_plan_pool scratch;           /* what calls work in */
     mr_plan_pool staging;           /* several devices: what each brings into its memory itself (Memory, above) */
+    mr_plan_pool batches;           /* copies of small frames: where they go, several in one buffer */
+    mr_plan_pool block;             /* of uploads: pinned memory in which those are put together before */
     mr_plan_pool results;           /* host memory in which what calls find comes home from a device */
     mr_plan_pool pinned;            /* host memory through which what is lent goes to a device (Memory, above) */
     size_t source_count;            /* which sources' frames come here */
@@ -285,6 +292,10 @@ size_t mr_plan_waiting(const mr_plan *plan);
 
 /* Whether both compute on the same devices, named in the same order. */
 bool mr_plan_same_devices(const mr_plan_vertex *a, const mr_plan_vertex *b);
+/* Whether calls of the vertex wait until a batch is full; copies take what is there. */
+static inline bool mr_plan_waits_for_batch(const mr_plan_vertex *vertex) {
+    return vertex->batch > 1 && !vertex->copy;
+}
 /* Of a stage on several devices so many calls a device may be done before one that was begun before them, since a
  * slower one does that. */
 enum { MR_PLAN_REORDERED = 8 };

@@ -89,6 +89,8 @@ static int put_vertex(account *to, mr_arena *arena, const mr_plan_vertex *vertex
     }
     put_pool(to, vertex, &vertex->scratch, "work");
     put_pool(to, vertex, &vertex->staging, "staging");
+    put_pool(to, vertex, &vertex->batches, "batches");
+    put_pool(to, vertex, &vertex->block, "block");
     put_pool(to, vertex, &vertex->pinned, "pinned");
     put_pool(to, vertex, &vertex->results, "results");
     put_others(to, vertex);

@@ -61,12 +61,39 @@ static int copy_calls(const mr_plan_vertex *works) {
     return COPY_IN_FLIGHT * (int)mr_plan_parts(works) * (works->device_count > 1 ? works->turn : 1);
 }
 
+/* Frames that one call may copy together: as many as the stages on either side take or give at once, of small ones. On
+ * several devices one would have to wait for the other. */
+static int copy_batch(const mr_plan_builder *b, const mr_plan_link *link, const mr_plan_vertex *works) {
+    const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
+    const mr_planned_output *output = &from->outputs[link->from_port];
+    uint64_t bytes;
+    bool known = mr_plan_frame_bytes(&output->set, output->results, output->more_results, &bytes) && bytes;
+    if (!known || bytes > MR_COPY_SMALL_BYTES || mr_plan_parts(works) > 1)
+        return 1;
+    int most = (int)(MR_COPY_GATHERED_BYTES / bytes), wanted = on_host(from) ? 1 : from->batch;
+    for (size_t i = 0; i < b->link_count; i++) {
+        const mr_plan_link *other = &b->link[i];
+        const mr_plan_vertex *reader = &b->plan->vertices[other->to];
+        if (other->from == link->from && other->from_port == link->from_port && mr_plan_same_devices(reader, to))
+            wanted = reader->batch > wanted ? reader->batch : wanted;
+    }
+    most = most < MR_COPY_BATCH ? most : MR_COPY_BATCH;
+    return wanted < most ? wanted : most;
+}
+
+/* Room for a batch, from all sources together. */
+static int copy_queue(int batch, size_t sources) {
+    int each = sources ? (batch + (int)sources - 1) / (int)sources : batch;
+    return each > COPY_QUEUE ? each : COPY_QUEUE;
+}
+
 /* The vertex that the link needs, and what stands for it among what the author wrote. */
 static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_vertex *copy, mr_spec_vertex *spec) {
     const mr_plan_vertex *from = &b->plan->vertices[link->from], *to = &b->plan->vertices[link->to];
     const mr_plan_vertex *works = goes_home(to) ? from : to;
     mr_copy_options *options = mr_arena_alloc(b->arena, sizeof *options);
     const char *id = name_copy(b, link);
+    const int batch = copy_batch(b, link, works);
     if (!options || !id)
         return MR_ERROR_MEMORY;
     options->to_host = goes_home(to);
@@ -87,8 +114,8 @@ static int make_copy(mr_plan_builder *b, const mr_plan_link *link, mr_plan_verte
         .entry = MR_ENTRY_STATELESS,
         .entries = 1,
         .in_flight = copy_calls(works),
-        .batch = 1,
-        .queue = COPY_QUEUE,
+        .batch = batch,
+        .queue = copy_queue(batch, from->source_count),
         .turn = works->turn,
         .source_count = from->source_count,
         .sources = from->sources,

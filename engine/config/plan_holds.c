@@ -24,7 +24,7 @@ static int holds_itself(const mr_plan_vertex *vertex) {
         vertex->inputs[0].set.payload == MR_PAYLOAD_PACKET)
         return DECODER_PACKETS;
     /* A batch with a timeout leaves without what the window holds back. */
-    return vertex->batch > 1 && vertex->batch_timeout_ns == 0 ? vertex->batch : 0;
+    return mr_plan_waits_for_batch(vertex) && vertex->batch_timeout_ns == 0 ? vertex->batch : 0;
 }
 
 int mr_plan_holds_begin(const mr_plan_builder *b, mr_plan_holds *holds) {

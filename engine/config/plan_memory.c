@@ -112,6 +112,23 @@ static mr_plan_pool pinned_of(const mr_plan_builder *b, const mr_plan_ways *w, i
     return pool;
 }
 
+/* As many as hold all that may be in use if all are full, and one for each call that is under way: as much again as the
+ * buffers that are there for frames one by one. */
+static mr_plan_pool batches_of(const mr_plan_vertex *vertex) {
+    if (!vertex->copy || vertex->batch == 1 || !vertex->pools[0].bytes)
+        return (mr_plan_pool){0};
+    mr_plan_pool pool = vertex->pools[0];
+    pool.bytes = mr_plan_times((uint64_t)vertex->batch, pool.bytes);
+    pool.count = (vertex->output_buffers + vertex->batch - 1) / vertex->batch + vertex->in_flight;
+    return pool;
+}
+
+static mr_plan_pool block_of(const mr_plan_vertex *vertex) {
+    mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = mr_plan_accelerator(vertex), .bytes = vertex->batches.bytes};
+    pool.count = vertex->copy == MR_COPY_UPLOAD && pool.bytes ? vertex->in_flight : 0;
+    return pool;
+}
+
 /* One for each call that may be under way on a device. */
 static mr_plan_pool results_of(const mr_plan_vertex *vertex) {
     mr_plan_pool pool = {.memory = MR_MEMORY_PINNED, .device = mr_plan_accelerator(vertex), .bytes = vertex->results.bytes};
@@ -134,6 +151,8 @@ static void find_ahead(mr_plan_vertex *vertex) {
     }
     vertex->scratch.ahead = is_ahead(&vertex->scratch);
     vertex->staging.ahead = is_ahead(&vertex->staging);
+    vertex->batches.ahead = is_ahead(&vertex->batches);
+    vertex->block.ahead = is_ahead(&vertex->block);
     vertex->results.ahead = is_ahead(&vertex->results);
     vertex->pinned.ahead = !unsized && is_ahead(&vertex->pinned);
 }
@@ -167,6 +186,8 @@ static void finish_pools(mr_plan_vertex *vertex) {
     finish_pool(vertex, NULL, vertex->staging.count, &vertex->staging);
     finish_pool(vertex, NULL, calls, &vertex->pinned);
     finish_pool(vertex, NULL, calls, &vertex->results);
+    finish_pool(vertex, NULL, vertex->batches.count, &vertex->batches);
+    finish_pool(vertex, NULL, calls, &vertex->block);
 }
 
 int mr_plan_pools(mr_plan_builder *b) {
@@ -193,6 +214,8 @@ int mr_plan_pools(mr_plan_builder *b) {
             vertex->staging = staging_of(vertex);
         vertex->pinned = pinned_of(b, &w, v);
         vertex->results = results_of(vertex);
+        vertex->batches = batches_of(vertex);
+        vertex->block = block_of(vertex);
         find_ahead(vertex);
         finish_pools(vertex);
     }

@@ -45,7 +45,7 @@ static void lengthen_joins(mr_plan_builder *b) {
         }
         if (vertex->input_count > 1 && b->vertex[v]->common.queue.size == 0 && vertex->queue < vertex->gathered)
             vertex->queue = vertex->gathered;
-        vertex->gathered = (int)cap(vertex->gathered + (vertex->batch > 1 ? vertex->batch : 0));
+        vertex->gathered = (int)cap(vertex->gathered + (mr_plan_waits_for_batch(vertex) ? vertex->batch : 0));
     }
 }
 

@@ -1,5 +1,6 @@
 #include "engine/data/copy.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
@@ -63,54 +64,159 @@ size_t mr_copy_bytes(const mr_frame *frame, const mr_device *device) {
     return bytes;
 }
 
-/* ---- the payload ----------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------------------------- */
 
-/* Where a copy comes from and goes to. */
+/* What lies one behind the other on both sides, and is copied at once. */
+typedef struct run {
+    uint8_t *to;
+    const uint8_t *from;
+    const mr_buffer *of; /* NULL: nothing joins it */
+    size_t bytes;
+} run;
+
+/* What stands in results themselves, to be copied by a function of the host. */
+typedef struct small_copy {
+    mr_result *to;
+    const mr_result *from;
+} small_copy;
+enum { MOST_SMALL = 60, MOST_GAP = 64 };
+typedef struct small_work {
+    size_t count;
+    small_copy copies[MOST_SMALL];
+} small_work;
+_Static_assert(sizeof(small_work) <= MR_WORK_BYTES, "it is the argument of work");
+
+/* Where copies come from and go to. */
 typedef struct way {
     mr_stream *stream;
     mr_buffer *buffer, *passage; /* passage: NULL, or pinned memory laid out as the buffer is */
+    bool gathers;                /* all that is copied goes to the passage first, and from there together */
+    size_t used;                 /* bytes of the buffer */
+    run run;
+    small_work small;
 } way;
 
-/* Brings what lies on the host to its place in the passage, from where it is copied. */
-static int copy_bytes(const way *w, size_t offset, const void *from, const mr_buffer *lender, size_t bytes) {
-    if (w->passage && is_lent(lender, from, w->stream->device))
-        from = memcpy(w->passage->data + offset, from, bytes);
-    return mr_stream_copy(w->stream, w->buffer->data + offset, from, bytes);
+static void begin(way *w, mr_stream *stream, mr_buffer *buffer, mr_buffer *passage, bool gathers) {
+    w->stream = stream;
+    w->buffer = buffer;
+    w->passage = passage;
+    w->gathers = gathers;
+    w->used = 0;
+    w->run.bytes = 0;
+    w->small.count = 0;
 }
 
-static int copy_rows(const way *w, size_t offset, const mr_plane *from, size_t stride, size_t bytes, size_t rows) {
+/* Submits what was put off. */
+static int give_run(way *w) {
+    size_t bytes = w->run.bytes;
+    w->run.bytes = 0;
+    return bytes ? mr_stream_copy(w->stream, w->run.to, w->run.from, bytes) : MR_OK;
+}
+
+static int run_small(void *arguments) {
+    const small_work *work = arguments;
+    for (size_t i = 0; i < work->count; i++) {
+        const small_copy *one = &work->copies[i];
+        bool classes = one->from->kind != MR_RESULT_TENSOR;
+        size_t bytes = classes ? one->from->count * sizeof *one->from->classes : mr_tensor_bytes(&one->from->format);
+        one->to->count = one->from->count;
+        if (bytes)
+            memcpy(one->to->classes, one->from->classes, bytes);
+    }
+    return MR_OK;
+}
+
+static int give_small(way *w) {
+    size_t count = w->small.count;
+    if (!count)
+        return MR_OK;
+    int status = mr_stream_submit(w->stream, run_small, &w->small,
+                                  offsetof(small_work, copies) + count * sizeof *w->small.copies);
+    w->small.count = 0;
+    return status;
+}
+
+static int end(way *w) {
+    int status = w->gathers ? mr_stream_copy(w->stream, w->buffer->data, w->passage->data, w->used) : give_run(w);
+    return status ? status : give_small(w);
+}
+
+/* Bytes between the end of the run and what comes next in its buffer; SIZE_MAX where that does not lie behind it. */
+static size_t gap_behind(const run *r, const uint8_t *from, const mr_buffer *of) {
+    bool behind = r->bytes && of && of == r->of && from >= r->from + r->bytes;
+    return behind ? (size_t)(from - (r->from + r->bytes)) : SIZE_MAX;
+}
+
+/* Where in the buffer the next so many bytes go: 64-byte aligned, or as they lie behind what comes before them. */
+static size_t place(way *w, const uint8_t *from, const mr_buffer *of, size_t bytes) {
+    size_t at = w->used, gap = gap_behind(&w->run, from, of);
+    if (gap != SIZE_MAX) {
+        size_t behind = (size_t)(w->run.to - w->buffer->data) + w->run.bytes;
+        at = behind <= at && gap <= at - behind ? behind + gap : at;
+    }
+    w->used = mr_aligned_bytes(at + bytes);
+    return at;
+}
+
+/* Brings what lies on the host to its place in the passage, from where it is copied. */
+static int copy_bytes(way *w, size_t at, const void *from, const mr_buffer *lender, size_t bytes) {
+    uint8_t *to = w->buffer->data + at;
+    if (w->gathers || (w->passage && is_lent(lender, from, w->stream->device))) {
+        from = memcpy(w->passage->data + at, from, bytes);
+        lender = w->passage;
+    }
+    if (w->gathers)
+        return MR_OK;
+    size_t gap = gap_behind(&w->run, from, lender);
+    if (gap != SIZE_MAX && to == w->run.to + w->run.bytes + gap && gap < MOST_GAP) {
+        w->run.bytes += gap + bytes;
+        return MR_OK;
+    }
+    int status = give_run(w);
+    w->run = (run){to, from, lender, bytes};
+    return status;
+}
+
+static int copy_rows(way *w, size_t at, const mr_plane *from, size_t stride, size_t bytes, size_t rows) {
     const uint8_t *data = from->data;
     ptrdiff_t from_stride = from->stride;
-    if (w->passage && is_lent(from->buffer, data, w->stream->device)) {
+    if (stride == bytes && from_stride == (ptrdiff_t)bytes)
+        return copy_bytes(w, at, data, from->buffer, bytes * rows);
+    if (w->gathers || (w->passage && is_lent(from->buffer, data, w->stream->device))) {
         for (size_t row = 0; row < rows; row++)
-            memcpy(w->passage->data + offset + row * stride, from->data + (ptrdiff_t)row * from->stride, bytes);
-        data = w->passage->data + offset;
+            memcpy(w->passage->data + at + row * stride, from->data + (ptrdiff_t)row * from->stride, bytes);
+        data = w->passage->data + at;
         from_stride = (ptrdiff_t)stride;
     }
-    return mr_stream_copy_rows(w->stream, w->buffer->data + offset, (ptrdiff_t)stride, data, from_stride, bytes, rows);
+    if (w->gathers)
+        return MR_OK;
+    return mr_stream_copy_rows(w->stream, w->buffer->data + at, (ptrdiff_t)stride, data, from_stride, bytes, rows);
 }
 
-static int copy_planes(const way *w, const mr_frame *from, mr_frame *to) {
+/* ---- the payload ----------------------------------------------------------------------------------------------- */
+
+static int copy_planes(way *w, size_t at, const mr_frame *from, mr_frame *to) {
     mr_pixel pixel = from->format.pixel;
-    size_t offset = 0;
     int status = MR_OK;
     for (int i = 0; i < mr_pixel_describe(pixel)->planes && !status; i++) {
         size_t row = mr_plane_row_bytes(pixel, i, from->format.width);
         size_t stride = mr_plane_stride(pixel, i, from->format.width);
         size_t rows = (size_t)mr_plane_rows(pixel, i, from->format.height);
-        to->plane[i] = (mr_plane){mr_buffer_ref(w->buffer), w->buffer->data + offset, (ptrdiff_t)stride, stride * rows};
-        status = copy_rows(w, offset, &from->plane[i], stride, row, rows);
-        offset += stride * rows;
+        to->plane[i] = (mr_plane){mr_buffer_ref(w->buffer), w->buffer->data + at, (ptrdiff_t)stride, stride * rows};
+        status = copy_rows(w, at, &from->plane[i], stride, row, rows);
+        at += stride * rows;
     }
     return status;
 }
 
-static int copy_payload(const way *w, const mr_frame *from, mr_frame *to) {
-    if (from->format.payload == MR_PAYLOAD_PICTURE)
-        return copy_planes(w, from, to);
+static int copy_payload(way *w, const mr_frame *from, mr_frame *to) {
+    const mr_plane *first = &from->plane[0];
     size_t bytes = payload_bytes(from);
-    to->plane[0] = (mr_plane){.buffer = mr_buffer_ref(w->buffer), .data = w->buffer->data, .bytes = bytes};
-    return copy_bytes(w, 0, from->plane[0].data, from->plane[0].buffer, bytes);
+    if (from->format.payload == MR_PAYLOAD_PICTURE)
+        return copy_planes(w, place(w, NULL, NULL, bytes), from, to);
+    size_t at = place(w, first->data, first->buffer, bytes);
+    to->plane[0] = (mr_plane){.buffer = mr_buffer_ref(w->buffer), .data = w->buffer->data + at, .bytes = bytes};
+    return copy_bytes(w, at, first->data, first->buffer, bytes);
 }
 
 static void share_payload(const mr_frame *from, mr_frame *to) {
@@ -123,29 +229,15 @@ static void share_payload(const mr_frame *from, mr_frame *to) {
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-/* Classes may still be written by work that comes before this on the stream. */
-typedef struct classes_work {
-    mr_result *to;
-    const mr_result *from;
-} classes_work;
-
-static int copy_classes(void *arguments) {
-    const classes_work *work = arguments;
-    work->to->count = work->from->count;
-    if (work->from->count)
-        memcpy(work->to->classes, work->from->classes, work->from->count * sizeof *work->from->classes);
-    return MR_OK;
+/* Classes, or a small tensor that stands in the result itself, in host memory: work that comes before this on the
+ * stream may still write them. */
+static int copy_small(way *w, mr_result *to, const mr_result *from) {
+    int status = w->small.count == MOST_SMALL ? give_small(w) : MR_OK;
+    w->small.copies[w->small.count++] = (small_copy){to, from};
+    return status;
 }
 
-/* A small tensor that stands in the result itself, in host memory. */
-static int copy_numbers(void *arguments) {
-    const classes_work *work = arguments;
-    memcpy(work->to->classes, work->from->classes, mr_tensor_bytes(&work->from->format));
-    return MR_OK;
-}
-
-static int copy_result(mr_io *io, const mr_result *from, const mr_device *device, const way *w, size_t *offset,
-                       mr_frame *to) {
+static int copy_result(mr_io *io, const mr_result *from, const mr_device *device, way *w, mr_frame *to) {
     mr_result *made = NULL;
     int status = mr_io_add_result(io, to, from->kind, from->capacity, &made);
     if (status)
@@ -154,31 +246,28 @@ static int copy_result(mr_io *io, const mr_result *from, const mr_device *device
     made->name = from->name;
     made->format = from->format;
     if (from->kind != MR_RESULT_TENSOR)
-        return mr_stream_submit(mr_io_stream(io), copy_classes, &(classes_work){made, from}, sizeof(classes_work));
+        return copy_small(w, made, from);
     if (from->data == (const uint8_t *)from->classes) {
         made->data = (const uint8_t *)made->classes;
-        return mr_stream_submit(mr_io_stream(io), copy_numbers, &(classes_work){made, from}, sizeof(classes_work));
+        return copy_small(w, made, from);
     }
     if (result_is_home(from, device)) {
         made->buffer = from->buffer ? mr_buffer_ref(from->buffer) : NULL;
         made->data = from->data;
         return MR_OK;
     }
-    size_t bytes = mr_tensor_bytes(&from->format);
-    size_t at = *offset;
-    *offset += mr_aligned_bytes(bytes);
+    size_t bytes = mr_tensor_bytes(&from->format), at = place(w, from->data, from->buffer, bytes);
     made->buffer = mr_buffer_ref(w->buffer);
     made->data = w->buffer->data + at;
     return copy_bytes(w, at, from->data, from->buffer, bytes);
 }
 
 /* The list anew, oldest first, since each is put in front of the others. */
-static int copy_results(mr_io *io, const mr_result *from, const mr_device *device, const way *w, size_t *offset,
-                        mr_frame *to) {
+static int copy_results(mr_io *io, const mr_result *from, const mr_device *device, way *w, mr_frame *to) {
     if (!from)
         return MR_OK;
-    int status = copy_results(io, from->next, device, w, offset, to);
-    return status ? status : copy_result(io, from, device, w, offset, to);
+    int status = copy_results(io, from->next, device, w, to);
+    return status ? status : copy_result(io, from, device, w, to);
 }
 
 static bool results_are_home(const mr_frame *frame, const mr_device *device) {
@@ -190,27 +279,36 @@ static bool results_are_home(const mr_frame *frame, const mr_device *device) {
 
 /* ---- together -------------------------------------------------------------------------------------------------- */
 
-int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_buffer *passage,
-                  mr_frame **copy) {
-    const way w = {mr_io_stream(io), buffer, passage};
+static int copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, way *w, mr_frame **copy) {
     mr_frame *made = NULL;
     int status = mr_io_derive(io, from, &made);
     if (status)
         return status;
-    size_t offset = 0;
     made->format = from->format;
     made->flags = from->flags;
     made->dts_ns = from->dts_ns;
-    if (payload_is_home(from, device)) {
+    if (payload_is_home(from, device))
         share_payload(from, made);
-    } else {
-        status = copy_payload(&w, from, made);
-        offset = mr_aligned_bytes(payload_bytes(from));
-    }
+    else
+        status = copy_payload(w, from, made);
     if (!status && !results_are_home(from, device)) {
         mr_result_unref(&made->results);
-        status = copy_results(io, from->results, device, &w, &offset, made);
+        status = copy_results(io, from->results, device, w, made);
     }
+    if (status)
+        mr_frame_unref(&made);
+    *copy = made;
+    return status;
+}
+
+int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_buffer *buffer, mr_buffer *passage,
+                  mr_frame **copy) {
+    way w;
+    begin(&w, mr_io_stream(io), buffer, passage, false);
+    mr_frame *made = NULL;
+    int status = copy_frame(io, from, device, &w, &made);
+    if (!status)
+        status = end(&w);
     if (status)
         mr_frame_unref(&made);
     *copy = made;
@@ -219,23 +317,82 @@ int mr_copy_frame(mr_io *io, const mr_frame *from, const mr_device *device, mr_b
 
 /* ---- the stage type -------------------------------------------------------------------------------------------- */
 
+/* The memory of one frame that is copied by itself. */
+typedef struct single {
+    mr_buffer *buffer, *passage; /* NULL: there is nothing to copy */
+} single;
+
+static int take_single(mr_io *io, size_t index, mr_device *device, single *one) {
+    const mr_frame *from = mr_io_input_at(io, 0, index);
+    size_t bytes = mr_copy_bytes(from, device);
+    int status = bytes ? mr_io_buffer(io, 0, bytes, &one->buffer) : MR_OK;
+    return bytes && !status ? mr_io_passage(io, from, device, bytes, &one->passage) : status;
+}
+
+static int copy_single(mr_io *io, size_t index, mr_device *device, const single *one) {
+    mr_frame *copy = NULL;
+    if (!one->buffer)
+        return mr_io_forward(io, index);
+    int status = mr_copy_frame(io, mr_io_input_at(io, 0, index), device, one->buffer, one->passage, &copy);
+    return status ? status : mr_io_emit(io, 0, copy);
+}
+
+/* All memory before any work. */
+static int copy_singly(mr_io *io, mr_device *device) {
+    single each[MR_COPY_BATCH];
+    size_t count = mr_io_count(io);
+    int status = MR_OK;
+    for (size_t i = 0; i < count; i++)
+        each[i] = (single){0};
+    for (size_t i = 0; i < count && !status; i++)
+        status = take_single(io, i, device, &each[i]);
+    for (size_t i = 0; i < count && !status; i++)
+        status = copy_single(io, i, device, &each[i]);
+    for (size_t i = 0; i < count; i++) {
+        mr_buffer_unref(&each[i].passage);
+        mr_buffer_unref(&each[i].buffer);
+    }
+    return status;
+}
+
+static int copy_together(mr_io *io, mr_device *device, mr_buffer *buffer, mr_buffer *block) {
+    way w;
+    int status = MR_OK;
+    begin(&w, mr_io_stream(io), buffer, block, block);
+    for (size_t i = 0; i < mr_io_count(io) && !status; i++) {
+        const mr_frame *from = mr_io_input_at(io, 0, i);
+        mr_frame *copy = NULL;
+        bool needed = mr_copy_bytes(from, device) > 0;
+        status = needed ? copy_frame(io, from, device, &w, &copy) : mr_io_forward(io, i);
+        if (needed && !status)
+            status = mr_io_emit(io, 0, copy);
+    }
+    return status ? status : end(&w);
+}
+
+/* Bytes of all frames of the call; 0 where they are not to be copied together: there is one, or nothing to copy, or the
+ * host would read what a device may still write. */
+static size_t bytes_together(const mr_io *io, const mr_device *device) {
+    const mr_event *ready = mr_io_input(io)->ready;
+    size_t bytes = 0, count = mr_io_count(io);
+    if (count == 1 || (device && ready && !mr_event_done(ready)))
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += mr_copy_bytes(mr_io_input_at(io, 0, i), device);
+    return bytes;
+}
+
 static int process(mr_stage *self, mr_io *io) {
     const mr_copy_options *options = self->options;
     mr_device *device = options->to_host ? NULL : self->device;
-    const mr_frame *from = mr_io_input(io);
-    size_t bytes = mr_copy_bytes(from, device);
-    mr_buffer *buffer = NULL, *passage = NULL;
-    mr_frame *copy = NULL;
-    if (!bytes)
-        return mr_io_forward(io, 0);
-    int status = mr_io_buffer(io, 0, bytes, &buffer);
+    mr_buffer *buffer = NULL, *block = NULL;
+    size_t bytes = bytes_together(io, device);
+    int status = bytes ? mr_io_gather(io, bytes, &buffer, &block) : MR_OK;
     if (!status)
-        status = mr_io_passage(io, from, device, bytes, &passage);
-    if (!status)
-        status = mr_copy_frame(io, from, device, buffer, passage, &copy);
-    mr_buffer_unref(&passage);
+        status = buffer ? copy_together(io, device, buffer, block) : copy_singly(io, device);
+    mr_buffer_unref(&block);
     mr_buffer_unref(&buffer);
-    return status ? status : mr_io_emit(io, 0, copy);
+    return status;
 }
 
 static const mr_port inputs[] = {{.name = "in", .help = "frames in one memory"}, {0}};
@@ -248,6 +405,7 @@ const mr_stage_type mr_copy_stage = {
     .outputs = outputs,
     .options_bytes = sizeof(mr_copy_options),
     .entry = MR_ENTRY_STATELESS,
+    .batches = true,
     .streams = true,
     .cuda = true,
     .process = process,

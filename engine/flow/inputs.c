@@ -101,11 +101,17 @@ static bool is_full(const mr_instance *instance, const mr_slot *slot) {
     return slot->lost || slot->frame_count + gone >= (size_t)instance->self.batch;
 }
 
-/* A batch that is not full leaves when its time is up or when every source has ended. */
+/* A copy takes frames together that are there together: those that one event makes ready, so that work that fails takes
+ * none along but its own. */
+static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const mr_item *item) {
+    return instance->vertex->copy && slot->frame_count && item->frame->ready != slot->frames[0]->ready;
+}
+
+/* A batch that is not full leaves when its time is up or when every source has ended; that of a copy at once. */
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (slot->frame_count == 0)
         return slot->mark_count > 0 || slot->output_count > 0;
-    if (is_full(instance, slot) || mr_link_ended(instance->ports[0]))
+    if (is_full(instance, slot) || mr_link_ended(instance->ports[0]) || instance->vertex->copy)
         return true;
     if (instance->vertex->batch_timeout_ns <= 0)
         return false;
@@ -130,6 +136,8 @@ bool mr_instance_gather(mr_instance *instance, mr_slot *slot, mr_entry_task *ent
     while (!is_full(instance, slot) && fill_inbox(instance, batch - slot->frame_count)) {
         mr_item *item = &instance->inbox[instance->inbox_first];
         if (item->kind == MR_ITEM_FRAME) {
+            if (goes_alone(instance, slot, item))
+                break;
             if (!take_frame(instance, slot, entry))
                 return false;
         } else {

@@ -162,12 +162,15 @@ static int check_inputs(const mr_stage *self, const mr_slot *slot) {
 static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
     const mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
     mr_stream *stream = entry->streams[slot->part];
+    const mr_event *last = NULL;
     int status = MR_OK;
     stream->frame = slot->frame_count ? slot->frames[0]->identity : (mr_identity){.source = self->source};
     for (size_t i = 0; i < slot->frame_count && !status; i++) {
         mr_event *ready = slot->frames[i]->ready;
-        if (ready && mr_event_device(ready) == self->device)
+        /* Frames of one batch come with one event. */
+        if (ready && ready != last && mr_event_device(ready) == self->device)
             status = mr_stream_wait(stream, ready);
+        last = ready;
     }
     return status ? status : mr_io_bring_in(&entry->io);
 }

@@ -77,7 +77,8 @@ typedef struct mr_slot {
 
 enum { MR_STRETCH = 8, MR_BURST = 16, MR_POOLS = 8, MR_MAX_PORTS = MR_SPEC_MAX_PORTS };
 /* Pools behind those of the output ports. */
-enum { MR_SCRATCH_POOL, MR_STAGING_POOL, MR_PINNED_POOL, MR_RESULTS_POOL, MR_OTHER_POOLS };
+enum { MR_SCRATCH_POOL, MR_STAGING_POOL, MR_PINNED_POOL, MR_RESULTS_POOL, MR_BATCHES_POOL, MR_BLOCK_POOL,
+       MR_OTHER_POOLS };
 
 struct mr_io {
     mr_instance *instance;
@@ -141,7 +142,7 @@ typedef struct mr_part {
     _Atomic int64_t busy_ns; /* in which its device worked, or waited for what else is to be done there */
     _Atomic int64_t done_ns; /* of copies: when the last one was */
     atomic_uint passed;   /* calls in a row that went elsewhere while it had none */
-    mr_port_pools *pools; /* one an output port, then those of scratch, staging, pinned and results */
+    mr_port_pools *pools; /* one an output port, then the others above */
 } mr_part;
 
 struct mr_instance {
@@ -301,6 +302,8 @@ void mr_io_begin(mr_io *io, mr_entry_task *entry, mr_slot *slot, int64_t now_ns)
 int mr_io_park(mr_io *io, mr_pool *pool, int count, size_t place);
 /* pools.c: a buffer of a pool, by output port or behind them. Where there is none the answer of mr_io_park. */
 int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
+/* The same, but the entry is not woken. */
+int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer);
 /* Makes the buffers that are planned for that part ahead. MR_ERROR_MEMORY, and how much is missing. */
 int mr_instance_fill_pools(mr_instance *instance, size_t part);
 /* How many buffers with what came out of port 0 are in use on that part's device. */

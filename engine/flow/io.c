@@ -111,6 +111,34 @@ int mr_io_pinned(mr_io *io, size_t bytes, mr_buffer **buffer) {
     return mr_io_take_buffer(io, io->instance->vertex->output_count + MR_PINNED_POOL, bytes, buffer);
 }
 
+/* As take, of the pool of a copy behind its output; NULL where none is free. */
+static int try(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
+    mr_buffer *taken = NULL;
+    int status = mr_io_try_buffer(io, io->instance->vertex->output_count + which, bytes, &taken);
+    if (status)
+        return status == MR_ERROR_AGAIN ? MR_OK : status;
+    if (!hold(io->slot, taken)) {
+        mr_buffer_unref(&taken);
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a buffer of %s", io->instance->self.id);
+    }
+    *buffer = taken;
+    return MR_OK;
+}
+
+int mr_io_gather(mr_io *io, size_t bytes, mr_buffer **buffer, mr_buffer **block) {
+    const mr_plan_vertex *vertex = io->instance->vertex;
+    bool uploads = vertex->block.count;
+    *buffer = *block = NULL;
+    if (!vertex->batches.count || bytes > vertex->batches.bytes)
+        return MR_OK;
+    int status = try(io, MR_BATCHES_POOL, bytes, buffer);
+    if (!status && *buffer && uploads)
+        status = try(io, MR_BLOCK_POOL, bytes, block);
+    if (status || (uploads && !*block))
+        mr_buffer_unref(buffer);
+    return status;
+}
+
 int mr_io_passage(mr_io *io, const mr_frame *frame, mr_device *device, size_t bytes, mr_buffer **buffer) {
     bool needed = device && io->instance->vertex->pinned.count && mr_copy_is_lent(frame, device);
     *buffer = NULL;

@@ -34,7 +34,8 @@ static const mr_plan_pool *planned(const mr_instance *instance, size_t which) {
     const mr_plan_vertex *vertex = instance->vertex;
     if (which < vertex->output_count)
         return &vertex->pools[which];
-    const mr_plan_pool *const others[] = {&vertex->scratch, &vertex->staging, &vertex->pinned, &vertex->results};
+    const mr_plan_pool *const others[] = {&vertex->scratch, &vertex->staging,  &vertex->pinned,
+                                          &vertex->results, &vertex->batches, &vertex->block};
     return others[which - vertex->output_count];
 }
 
@@ -81,17 +82,26 @@ uint64_t mr_instance_lying(mr_instance *instance, const mr_part *part) {
     return (uint64_t)in_use;
 }
 
-int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
+/* A buffer, or, where all are in use, MR_ERROR_AGAIN: with `parks` the entry is woken when one is free. */
+static int take_buffer(mr_io *io, size_t which, size_t bytes, bool parks, mr_buffer **buffer) {
     mr_instance *instance = io->instance;
     mr_pool *pool = NULL;
     lock_pools(instance);
     int status = find_pool(instance, mr_slot_part(instance, io->slot), which, bytes, &pool);
     if (!status)
         status = mr_pool_acquire(pool, buffer);
-    if (status == MR_ERROR_AGAIN)
+    if (status == MR_ERROR_AGAIN && parks)
         status = mr_io_park(io, pool, 1, which);
     unlock_pools(instance);
     return status;
+}
+
+int mr_io_take_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
+    return take_buffer(io, which, bytes, true, buffer);
+}
+
+int mr_io_try_buffer(mr_io *io, size_t which, size_t bytes, mr_buffer **buffer) {
+    return take_buffer(io, which, bytes, false, buffer);
 }
 
 /* ---- ahead ----------------------------------------------------------------------------------------------------- */

@@ -164,7 +164,7 @@ int mr_host_peers(int device, int other) {
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *about, int device) {
-    *about = {"the host, as a CUDA device", (size_t)1 << 30, capability / 10, capability % 10};
+    *about = {"the host, as a CUDA device", (size_t)1 << 30, capability / 10, capability % 10, 1 << 20};
     return device >= 0 && device < DEVICES ? cudaSuccess : cudaErrorInvalidValue;
 }
 

@@ -48,7 +48,7 @@ enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal = 0, cudaStreamCaptureM
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem;
-    int major, minor;
+    int major, minor, l2CacheSize;
 };
 enum cudaMemoryType { cudaMemoryTypeUnregistered = 0, cudaMemoryTypeHost = 1, cudaMemoryTypeDevice = 2 };
 struct cudaPointerAttributes {

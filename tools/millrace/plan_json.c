@@ -143,6 +143,8 @@ static void put_pools(yajl_gen json, const mr_plan *plan, const mr_plan_vertex *
     yajl_gen_array_close(json);
     put_pool(json, "scratch", plan, &stage->scratch);
     put_pool(json, "staging", plan, &stage->staging);
+    put_pool(json, "batches", plan, &stage->batches);
+    put_pool(json, "block", plan, &stage->block);
     put_pool(json, "pinned", plan, &stage->pinned);
     put_pool(json, "results", plan, &stage->results);
     mr_json_integer(json, "constant_bytes", (int64_t)stage->constant_bytes);
