@@ -1,16 +1,18 @@
 /* decode: compressed packets -> pictures, by libavcodec, straight into pool buffers where the decoder can.
  *
  * Every packet's receipt ends here in one of these ways: its picture is emitted; it is absorbed ("skip", "not
- * selected", "not shown": an edit list, "second field" of a picture, "no picture"); it is dropped ("corrupt", "no key
- * frame": sent before the first picture could be decoded; "stopped": which number its picture has is open, since
- * packets of pictures that are shown before it were not read any more). Packets and pictures are matched by a number
- * that goes through the decoder. */
+ * selected", whether it was decoded or not needed, "not shown": an edit list, "second field" of a picture, "no
+ * picture"); it is dropped ("corrupt", "no key frame": sent before the first picture could be decoded; "stopped": which
+ * number its picture has is open, since packets of pictures that are shown before it were not read any more). Packets
+ * and pictures are matched by a number that goes through the decoder. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "engine/device/device.h"
 #include "stages/decode_codec.h"
 #include "stages/decode_format.h"
+#include "stages/decode_needed.h"
 #include "stages/decode_options.h"
 #include "stages/decode_pending.h"
 #include "stages/decode_select.h"
@@ -34,18 +36,22 @@ typedef struct decode_state {
     AVFrame *following;        /* the one after it, where has_following */
     bool has_picture, has_following;
     verdict verdict;           /* on picture */
-    bool sent;                 /* the input of this call is in the decoder */
+    bool taken;                /* the input of this call is among `needed`, or in the decoder */
+    bool sent;                 /* a packet is in the decoder whose pictures have not been asked for */
     bool draining, cut_short, ahead;
+    bool stretch;              /* packets of one have been taken */
     int64_t last_dts_ns;       /* of the last packet; MR_NO_TIME: it has none */
     int drain_errors, last_error; /* the latter is an AVERROR */
+    mr_needed needed;          /* packets that are not yet in the decoder */
     mr_pending pending;
+    int64_t shown_pts_ns;      /* of the packet of the last picture of this stretch; MR_NO_TIME: none, or it is not sure */
     int64_t errors;            /* reported by frame threads, not yet attributed to a packet */
     int64_t last_given;        /* number of the packet whose picture was emitted last */
     bool damaged, told;        /* this source has had damage; that a picture was dropped as corrupt */
     uint32_t epoch;
     uint64_t seq;              /* of `picture` in its epoch */
     mr_selection selection;    /* of this epoch */
-    uint64_t packets, pictures; /* of this source: sent, and well decoded */
+    uint64_t packets, pictures, left; /* of this source: sent, and well decoded; not needed */
     mr_still_notes stills;
     bool refused, outgrown;    /* the device's decoder cannot go on with it, nor be replaced; it had too large a picture */
 } decode_state;
@@ -82,6 +88,7 @@ static void close_decoder(decode_state *state) {
 
 /* At the end of a source, while others go on: its buffers are given back, but for those of frames under way. */
 static void close_source(decode_state *state) {
+    mr_needed_fini(&state->needed);
     close_decoder(state);
     av_frame_unref(state->picture);
     av_frame_unref(state->following);
@@ -97,6 +104,7 @@ static void close_decode(mr_stage *self) {
     sws_freeContext(state->scaler);
     mr_picture_pool_destroy(&state->pool);
     mr_decode_device_destroy(&state->device);
+    mr_needed_fini(&state->needed);
     mr_pending_fini(&state->pending);
 }
 
@@ -220,7 +228,6 @@ static int send(mr_stage *self, mr_io *io, mr_frame *frame) {
     mr_still_note(&state->stills, self, frame);
     number = mr_pending_add(&state->pending, frame);
     state->packets++;
-    state->last_dts_ns = frame->dts_ns;
     int error = mr_decoder_send(state->codec, state->packet, frame, number), status = MR_OK;
     if (error < 0 && mr_decode_device_again(state->device))
         status = send_again(self, io, frame, number, &error);
@@ -241,7 +248,24 @@ static int64_t time_of(const decode_state *state, const AVFrame *picture) {
     return av_rescale((int64_t)state->seq, (int64_t)media->rate_den * 1000000000, media->rate_num);
 }
 
-static verdict judge(mr_stage *self, const AVFrame *picture) {
+/* Gives numbers to the pictures that were left out before one of that time; INT64_MAX: all. */
+static mr_needed_reached reach(decode_state *state, mr_io *io, int64_t pts_ns) {
+    mr_needed_reached reached = mr_needed_reach(&state->needed, pts_ns, &state->selection);
+    for (uint64_t i = 0; i < reached.left; i++)
+        mr_io_skip(io, state->epoch, state->seq++, false);
+    return reached;
+}
+
+static bool is_selected(decode_state *state, mr_io *io, const AVFrame *picture, const mr_frame *packet) {
+    mr_needed_reached reached = {0};
+    if (packet->pts_ns != MR_NO_TIME)
+        reached = reach(state, io, packet->pts_ns);
+    int64_t time_ns = time_of(state, picture);
+    state->shown_pts_ns = time_ns == packet->pts_ns ? time_ns : MR_NO_TIME;
+    return reached.counted ? reached.wanted : mr_selection_wants(&state->selection, packet->media, time_ns);
+}
+
+static verdict judge(mr_stage *self, mr_io *io, const AVFrame *picture) {
     decode_state *state = self->state;
     const mr_decode_choices *from = self->options;
     const mr_frame *packet = mr_pending_find(&state->pending, picture->reordered_opaque);
@@ -259,7 +283,7 @@ static verdict judge(mr_stage *self, const AVFrame *picture) {
     state->damaged |= damaged;
     if (picture->interlaced_frame)
         mr_pending_note_interlaced(&state->pending, picture->reordered_opaque);
-    bool selected = mr_selection_wants(&state->selection, packet->media, time_of(state, picture));
+    bool selected = is_selected(state, io, picture, packet);
     if (damaged && from->damaged == MR_DAMAGED_DROP)
         return DAMAGED;
     state->pictures++;
@@ -376,7 +400,7 @@ static int give_pictures(mr_stage *self, mr_io *io) {
             if (emitted || !receive(self, io, state->picture))
                 return MR_DONE;
             state->has_picture = true;
-            state->verdict = judge(self, state->picture);
+            state->verdict = judge(self, io, state->picture);
         }
         if (emitted)
             return MR_MORE;
@@ -392,17 +416,70 @@ static int give_pictures(mr_stage *self, mr_io *io) {
         state->has_picture = state->has_following;
         state->has_following = false;
         if (state->has_picture)
-            state->verdict = judge(self, state->picture);
+            state->verdict = judge(self, io, state->picture);
     }
 }
 
 /* ---- stretches: packets of one epoch and one decoder ----------------------------------------------------------- */
+
+static void leave_out(decode_state *state, mr_io *io, mr_frame *packet) {
+    state->left++;
+    mr_io_absorb(io, packet, "not selected");
+    mr_frame_unref(&packet);
+}
+
+/* There is no decoder any more. */
+static int give_up_held(decode_state *state, mr_io *io) {
+    mr_needed_end(&state->needed, true);
+    for (mr_needed_answer next; (next = mr_needed_next(&state->needed, 0)) != MR_NEEDED_WAIT;) {
+        mr_frame *packet = mr_needed_take(&state->needed, next);
+        mr_io_drop(io, packet, "no decoder");
+        mr_frame_unref(&packet);
+    }
+    reach(state, io, INT64_MAX);
+    state->stretch = false;
+    return MR_DONE;
+}
+
+/* Decodes what has come, as far as it is known to be needed, or has to be decoded now. MR_DONE: the rest waits for
+ * packets to come. */
+static int decode_needed(mr_stage *self, mr_io *io, size_t room) {
+    decode_state *state = self->state;
+    for (;;) {
+        if (!state->sent) {
+            mr_needed_answer next = mr_needed_next(&state->needed, room);
+            if (next == MR_NEEDED_WAIT)
+                return MR_DONE;
+            mr_pool *full = next == MR_NEEDED_SEND && state->pool ? mr_picture_pool_full(state->pool) : NULL;
+            if (full)
+                return mr_io_await_pool(io, full, 1);
+            mr_frame *packet = mr_needed_take(&state->needed, next);
+            if (next == MR_NEEDED_LEAVE) {
+                leave_out(state, io, packet);
+                continue;
+            }
+            int status = send(self, io, packet);
+            mr_frame_unref(&packet);
+            if (status)
+                return give_up_held(state, io);
+            state->sent = true;
+        }
+        int answer = give_pictures(self, io);
+        if (answer != MR_DONE)
+            return answer;
+        state->sent = false;
+    }
+}
 
 /* Gets the last pictures out of the decoder and closes what is left. MR_MORE or MR_ERROR_AGAIN: to be called
  * again. */
 static int drain(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     if (!state->draining) {
+        mr_needed_end(&state->needed, state->cut_short);
+        int answer = decode_needed(self, io, 0);
+        if (answer || !state->codec)
+            return answer;
         state->draining = true;
         state->drain_errors = 0;
         avcodec_send_packet(state->codec, NULL);
@@ -413,8 +490,9 @@ static int drain(mr_stage *self, mr_io *io) {
     int64_t number;
     for (mr_frame *packet; (packet = mr_pending_take_oldest(&state->pending, &number));)
         close_receipt(self, io, packet, number);
+    reach(state, io, INT64_MAX);
     state->errors = 0;
-    state->draining = state->ahead = false;
+    state->draining = state->ahead = state->stretch = false;
     avcodec_flush_buffers(state->codec);
     return MR_DONE;
 }
@@ -439,7 +517,14 @@ static int prepare(mr_stage *self, mr_io *io, const mr_frame *frame) {
         begin_epoch(state, io, frame->identity.epoch);
     if (other_codec)
         close_decoder(state);
-    return state->codec ? MR_OK : open_decoder(self, io, frame);
+    int status = state->codec ? MR_OK : open_decoder(self, io, frame);
+    if (!status && !state->stretch) {
+        const mr_decode_choices *from = self->options;
+        mr_needed_begin(&state->needed, frame, from->skip != MR_SKIP_NONE);
+        state->shown_pts_ns = MR_NO_TIME;
+        state->stretch = true;
+    }
+    return status;
 }
 
 /* True where the packet is settled without the decoder. */
@@ -465,10 +550,27 @@ static bool settle_undecoded(mr_stage *self, mr_io *io, const mr_frame *frame) {
     return true;
 }
 
+/* A picture that must not be late does not wait for packets behind it. Where a decoder puts pictures in order, it gives
+ * one only when so many others have come: then leaving some out would make those behind them late. */
+static void take(mr_stage *self, mr_frame *frame) {
+    decode_state *state = self->state;
+    if (state->shown_pts_ns != MR_NO_TIME)
+        mr_needed_count_from(&state->needed, state->shown_pts_ns, &state->selection, &state->pending);
+    mr_needed_add(&state->needed, frame, frame->deadline_ns && state->codec->has_b_frames > 0);
+    state->last_dts_ns = frame->dts_ns;
+    state->taken = true;
+}
+
+/* How many packets may wait before the decoder. */
+static size_t room_of(const decode_state *state, const mr_frame *frame) {
+    size_t inside = mr_pending_count(&state->pending);
+    return frame->deadline_ns || inside > MR_NEEDED_MOST ? 0 : MR_NEEDED_MOST - inside;
+}
+
 static int process(mr_stage *self, mr_io *io) {
     decode_state *state = self->state;
     mr_frame *frame = mr_io_input(io);
-    if (!state->sent) {
+    if (!state->taken) {
         if (settle_undecoded(self, io, frame))
             return MR_DONE;
         int answer = prepare(self, io, frame);
@@ -480,20 +582,15 @@ static int process(mr_stage *self, mr_io *io) {
         }
         if (answer)
             return answer;
-        mr_pool *full = state->pool ? mr_picture_pool_full(state->pool) : NULL;
-        if (full)
-            return mr_io_await_pool(io, full, 1);
-        if (send(self, io, frame))
-            return MR_DONE;
-        state->sent = true;
-        if (!state->refused && mr_decode_device_refused(state->device)) {
-            state->refused = true;
-            mr_io_fail_source(io, frame->identity.source, MR_ERROR_UNAVAILABLE);
-        }
+        take(self, frame);
     }
-    int answer = give_pictures(self, io);
+    int answer = decode_needed(self, io, room_of(state, frame));
     if (answer == MR_DONE)
-        state->sent = false;
+        state->taken = false;
+    if (!state->refused && mr_decode_device_refused(state->device)) {
+        state->refused = true;
+        mr_io_fail_source(io, frame->identity.source, MR_ERROR_UNAVAILABLE);
+    }
     return answer;
 }
 
@@ -504,6 +601,9 @@ static int flush(mr_stage *self, mr_io *io, uint32_t source) {
     if (answer)
         return answer;
     mr_still_sum_up(&state->stills, self);
+    if (state->left > 0)
+        mr_stage_info(self, "%s: %" PRIu64 " pictures were not decoded, since neither they nor what depends on them is "
+                      "wanted", self->source_id, state->left);
     close_source(state);
     if (state->packets > 0 && state->pictures == 0 && !state->refused) {
         mr_fail(MR_ERROR_DATA, "nothing could be decoded: %s",
@@ -519,7 +619,10 @@ const mr_stage_type mr_decode_stage = {
     .help = "Decodes with libavcodec whatever media reads. Pictures come in presentation order, numbered "
             "from 0 in each epoch, those that start, duration, every or fps leave out included. A picture "
             "keeps the stream's matrix, range, chroma siting, sample aspect ratio and rotation; interlaced "
-            "pictures are given as they are. A plan's sizes and memory are those that the container announces: "
+            "pictures are given as they are. Of H.264, HEVC, VP9 and MPEG video, pictures that are not wanted "
+            "and that no wanted one depends on are not decoded, and counted as \"not selected\" all the same; that they "
+            "are damaged is not noticed. Pictures that are coded as fields, raw streams without times, and sources with a "
+            "deadline whose pictures come out of order are decoded whole. A plan's sizes and memory are those that the container announces: "
             "where a stream goes over to larger pictures, they get new buffers, and the log says so once.",
     .inputs = inputs,
     .outputs = outputs,

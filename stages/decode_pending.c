@@ -22,6 +22,13 @@ mr_frame *mr_pending_find(const mr_pending *pending, int64_t number) {
     return in_window(pending, number) ? pending->packet[slot_of(number)] : NULL;
 }
 
+size_t mr_pending_count(const mr_pending *pending) {
+    size_t count = 0;
+    for (size_t i = 0; i < MR_PENDING_WINDOW; i++)
+        count += pending->packet[i] != NULL;
+    return count;
+}
+
 mr_frame *mr_pending_take(mr_pending *pending, int64_t number) {
     mr_frame *packet = mr_pending_find(pending, number);
     if (packet)

@@ -22,6 +22,8 @@ void mr_pending_init(mr_pending *pending);
 int64_t mr_pending_add(mr_pending *pending, mr_frame *packet);
 /* The packet of that number, still in the table; NULL where there is none. */
 mr_frame *mr_pending_find(const mr_pending *pending, int64_t number);
+/* How many are in the table. */
+size_t mr_pending_count(const mr_pending *pending);
 /* Takes a packet out; the reference is the caller's. NULL where there is none. */
 mr_frame *mr_pending_take(mr_pending *pending, int64_t number);
 /* Remembers that the packet of that number, still in the table, has an interlaced picture. */

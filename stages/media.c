@@ -57,7 +57,8 @@ static const mr_option options[] = {
     {.name = "fps", .kind = MR_OPTION_RATE, .offset = FIELD(fps), .fallback = "0", .max = 100000,
      .help = "at most so many pictures a second, chosen by presentation time; 0: all"},
     {.name = "every", .kind = MR_OPTION_INT, .offset = FIELD(every), .fallback = "1", .min = 1, .max = 1000000,
-     .unit = "pictures", .help = "only one of so many decoded pictures"},
+     .unit = "pictures", .help = "only one of so many pictures; of H.264, HEVC, VP9 and MPEG video those are not decoded that are neither wanted "
+             "nor needed for others"},
     {.name = "realtime", .kind = MR_OPTION_BOOL, .offset = FIELD(realtime), .fallback = "false",
      .help = "give packets at the pace of their times instead of as fast as possible"},
     {.name = "stream", .kind = MR_OPTION_INT, .offset = FIELD(stream), .fallback = "-1", .min = -1, .max = 1000,

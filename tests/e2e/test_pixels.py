@@ -17,7 +17,7 @@ IMAGES = """\
 version: 1
 pipeline: pictures
 sources:
-  clip: {{uri: "{uri}"}}
+  clip: {{uri: "{uri}"{source}}}
 stages:
   decode:  {{input: clip{options}}}
   results: {{type: images, input: decode, path: "{path}"}}
@@ -33,9 +33,9 @@ def read(path):
 
 
 class Pixels(harness.Case):
-    def pictures(self, uri, frames, options=""):
+    def pictures(self, uri, frames, options="", source=""):
         folder = self.folder / f"png-{len(list(self.folder.iterdir()))}"
-        run = self.run_pipeline(IMAGES.format(uri=uri, path=folder, options=options), rows=False)
+        run = self.run_pipeline(IMAGES.format(uri=uri, path=folder, options=options, source=source), rows=False)
         self.assert_balanced(run)
         paths = sorted(folder.rglob("*.png"))
         self.assertEqual(len(paths), frames)
@@ -81,6 +81,12 @@ class Pixels(harness.Case):
             for plane, expected in zip(decoded, picture, strict=True):
                 np.testing.assert_array_equal(plane, expected)
         self.assert_yuv(path)
+        # One of three of them, in any container: two packets are one picture.
+        every = self.pictures(path, 10)
+        for container in ("mp4", "mkv", "ts"):
+            with self.subTest(container):
+                some = self.pictures(clips.in_fields(container), 4, source=", every: 3")
+                np.testing.assert_array_equal(some, every[::3])
 
     def test_rgb_is_untouched(self):
         for path in (clips.codec("h264 rgb"), clips.codec("png video"), clips.codec("ffv1 with alpha")):
