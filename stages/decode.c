@@ -15,7 +15,6 @@
 #include "stages/decode_needed.h"
 #include "stages/decode_options.h"
 #include "stages/decode_pending.h"
-#include "stages/decode_select.h"
 #include "stages/decode_still.h"
 #include "stages/list.h"
 #include "stages/media_input.h"

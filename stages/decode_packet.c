@@ -2,7 +2,33 @@
 
 #include <string.h>
 
-#include "stages/decode_bits.h"
+/* ---- bits of a header, most significant first ----------------------------------------------------------------- */
+
+typedef struct header_bits {
+    const uint8_t *data;
+    size_t bytes;
+    size_t at;     /* in bits */
+    bool short_of; /* more was read than there is; the rest was 0 */
+} header_bits;
+
+/* The next `count` bits, at most 32. */
+static unsigned read_bits(header_bits *bits, unsigned count) {
+    unsigned value = 0;
+    for (; count > 0; count--, bits->at++) {
+        bool there = bits->at / 8 < bits->bytes;
+        bits->short_of |= !there;
+        value = value << 1 | (there ? bits->data[bits->at / 8] >> (7 - bits->at % 8) & 1u : 0);
+    }
+    return value;
+}
+
+/* An unsigned number in Exp-Golomb code (H.264 and HEVC, 9.1), below 2^31. */
+static unsigned read_golomb(header_bits *bits) {
+    unsigned zeros = 0;
+    while (zeros < 31 && !bits->short_of && !read_bits(bits, 1))
+        zeros++;
+    return (1u << zeros) - 1 + read_bits(bits, zeros);
+}
 
 /* ---- NAL units ------------------------------------------------------------------------------------------------- */
 
@@ -135,11 +161,11 @@ static void note_parameters(mr_packet_looks *looks, unit one) {
         int layers = one.data[2] >> 1 & 7; /* sps_max_sub_layers_minus1 */
         looks->top_layer = layers > looks->top_layer ? layers : looks->top_layer;
     } else if (type == HEVC_PPS) {
-        mr_bits bits = {.data = one.data + 2, .bytes = one.bytes - 2};
-        mr_bits_golomb(&bits); /* its own number, and that of its sequence parameter set */
-        mr_bits_golomb(&bits);
-        mr_bits_read(&bits, 1);
-        looks->may_be_hidden |= mr_bits_read(&bits, 1); /* output_flag_present_flag */
+        header_bits bits = {.data = one.data + 2, .bytes = one.bytes - 2};
+        read_golomb(&bits); /* its own number, and that of its sequence parameter set */
+        read_golomb(&bits);
+        read_bits(&bits, 1);
+        looks->may_be_hidden |= read_bits(&bits, 1); /* output_flag_present_flag */
     }
 }
 
@@ -250,34 +276,34 @@ typedef struct vp9_frame {
 /* The uncompressed header as far as refresh_frame_flags (VP9 bitstream specification, 6.2). */
 static vp9_frame read_vp9(const uint8_t *data, size_t bytes) {
     enum { MARKER = 2, SYNC_BITS = 24, SRGB = 7 };
-    mr_bits bits = {.data = data, .bytes = bytes};
+    header_bits bits = {.data = data, .bytes = bytes};
     vp9_frame frame = {.refreshes = 255};
-    bool marked = mr_bits_read(&bits, 2) == MARKER;
-    unsigned profile = mr_bits_read(&bits, 1);
-    profile |= mr_bits_read(&bits, 1) << 1;
+    bool marked = read_bits(&bits, 2) == MARKER;
+    unsigned profile = read_bits(&bits, 1);
+    profile |= read_bits(&bits, 1) << 1;
     if (profile == 3)
-        mr_bits_read(&bits, 1);
-    if ((frame.existing = mr_bits_read(&bits, 1))) {
+        read_bits(&bits, 1);
+    if ((frame.existing = read_bits(&bits, 1))) {
         frame.shown = true;
         frame.refreshes = 0;
     } else {
-        frame.key = !mr_bits_read(&bits, 1);
-        frame.shown = mr_bits_read(&bits, 1);
-        frame.resilient = mr_bits_read(&bits, 1);
-        bool intra = !frame.key && !frame.shown && mr_bits_read(&bits, 1);
+        frame.key = !read_bits(&bits, 1);
+        frame.shown = read_bits(&bits, 1);
+        frame.resilient = read_bits(&bits, 1);
+        bool intra = !frame.key && !frame.shown && read_bits(&bits, 1);
         if (!frame.key && !frame.resilient)
-            mr_bits_read(&bits, 2); /* reset_frame_context */
+            read_bits(&bits, 2); /* reset_frame_context */
         if (intra) {
-            mr_bits_read(&bits, SYNC_BITS);
+            read_bits(&bits, SYNC_BITS);
             if (profile >= 2)
-                mr_bits_read(&bits, 1);
-            if (profile > 0 && mr_bits_read(&bits, 3) != SRGB)
-                mr_bits_read(&bits, profile & 1 ? 4 : 1);
+                read_bits(&bits, 1);
+            if (profile > 0 && read_bits(&bits, 3) != SRGB)
+                read_bits(&bits, profile & 1 ? 4 : 1);
             else if (profile > 0)
-                mr_bits_read(&bits, profile & 1);
+                read_bits(&bits, profile & 1);
         }
         if (!frame.key)
-            frame.refreshes = mr_bits_read(&bits, 8);
+            frame.refreshes = read_bits(&bits, 8);
     }
     frame.valid = marked && !bits.short_of;
     return frame;

@@ -10,7 +10,7 @@
 #include <libavutil/imgutils.h>
 
 #include "stages/decode_format.h"
-#include "stages/decode_select.h"
+#include "stages/decode_needed.h"
 #include "tests/support/decoded.h"
 
 static void formats_carry_rotation_and_colour(void **state) {
