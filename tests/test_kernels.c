@@ -16,6 +16,7 @@
 #endif
 
 #include "engine/device/cuda.h"
+#include "kernels/cublas.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/scratch.h"
@@ -322,8 +323,8 @@ static int launch_plain(on_device *d, const mr_linear_work *work) {
     return status ? status : mr_kernels_cuda.linear(work, handle);
 }
 
-/* Sums of `inputs` products of numbers within -1..1, in another order. */
-static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain) {
+/* Sums of `inputs` products of numbers within -1..1, in another order. Done so many times; the last one counts. */
+static void repeat_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain, int times) {
     size_t row = (size_t)inputs + 1, src_row = (size_t)inputs + 3, dst_row = (size_t)outputs + 2;
     float *weights = draw_many((size_t)outputs * row), *src = draw_many((size_t)batch * src_row);
     float *expected = malloc((size_t)batch * dst_row * sizeof *expected);
@@ -337,8 +338,10 @@ static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bo
     there.src = on_device_put(d, src, (size_t)batch * src_row * sizeof(float));
     there.dst = put_poison(d, (size_t)batch * dst_row);
     mr_linear(&here);
-    assert_int_equal(plain ? launch_plain(d, &there) : mr_linear_enqueue(d->stream, &there), MR_OK);
-    on_device_finish(d);
+    for (int i = 0; i < times; i++) {
+        assert_int_equal(plain ? launch_plain(d, &there) : mr_linear_enqueue(d->stream, &there), MR_OK);
+        on_device_finish(d);
+    }
     float *got = take(d, there.dst, (size_t)batch * dst_row);
     for (size_t n = 0; n < (size_t)batch; n++) {
         for (size_t o = 0; o < (size_t)outputs; o++)
@@ -351,6 +354,25 @@ static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bo
     free(src);
     free(expected);
     free(got);
+}
+
+static void check_linear_on(on_device *d, int outputs, int inputs, int batch, bool has_bias, bool plain) {
+    repeat_linear_on(d, outputs, inputs, batch, has_bias, plain, 1);
+}
+
+/* What recurs is recorded as a CUDA graph, cuBLAS's kernels too: with memory of ours to work in it allows that. */
+static void products_are_recorded(void **state) {
+    enum { TIMES = 6 };
+    on_device d = {0};
+    ON_DEVICE_OR_SKIP(&d, *state);
+    print_message(mr_cublas_found() ? "with cuBLAS\n" : "without cuBLAS\n");
+    repeat_linear_on(&d, 33, 64, 20, true, false, TIMES);
+    repeat_linear_on(&d, 1000, 1280, 8, true, false, TIMES);
+    mr_cuda_graph_counts counts = mr_cuda_graph_count(d.stream);
+    assert_int_equal(counts.refused, 0);
+    assert_int_equal(counts.recorded, 2);
+    assert_int_equal(counts.launched, 2 * (TIMES - 1));
+    on_device_close(&d);
 }
 
 static void linear_layers_on_a_device(void **state) {
@@ -428,6 +450,7 @@ int main(void) {
         {"best classes on " ON_CUDA, best_classes_on_a_device, NULL, NULL, "cuda:0"},
         {"linear layers on sim:0", linear_layers_on_a_device, NULL, NULL, "sim:0"},
         {"linear layers on " ON_CUDA, linear_layers_on_a_device, NULL, NULL, "cuda:0"},
+        {"products in graphs on " ON_CUDA, products_are_recorded, NULL, NULL, "cuda:0"},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,14 @@ void mr_host_do(void *stream, std::function<void()> work) {
         run_on(on ? on->device : current, work);
 }
 
+/* As mr_host_do, for libraries in C that find it in the program: the arguments are copied. */
+extern "C" void mr_host_do_c(void *stream, void (*function)(const void *arguments), const void *arguments, size_t bytes);
+void mr_host_do_c(void *stream, void (*function)(const void *arguments), const void *arguments, size_t bytes) {
+    const unsigned char *first = static_cast<const unsigned char *>(arguments);
+    std::vector<unsigned char> copy(first, first + bytes);
+    mr_host_do(stream, [=] { function(copy.data()); });
+}
+
 bool mr_host_can_launch() {
     last_error = lacking ? cudaErrorNoKernelImageForDevice : last_error;
     launches++;
