@@ -365,25 +365,25 @@ static void hear(void *context, mr_log_level level, const char *line) {
     snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "%s\n", line);
 }
 
-/* Where the loader has it itself, that one is taken. */
+/* Where the loader has it itself, that one is taken. In a process of its own: NVIDIA's library leaves memory behind. */
 static void cublas_is_found_where_pip_puts_it(void **state) {
     (void)state;
-    char value[512];
+    int outcome = 0;
     put("blas/lib/python3.99/site-packages/nvidia/cu13/lib/libcublas.so.13", FAKE_CUBLAS);
-    void *own = dlopen("libcublas.so.13", RTLD_LAZY);
-    if (own)
-        dlclose(own);
-    snprintf(value, sizeof value, "%s/blas", home);
-    setenv("VIRTUAL_ENV", value, 1);
-    mr_log_level before = mr_log_get_level();
-    mr_log_set_level(MR_LOG_INFO);
-    mr_log_to(hear, NULL);
-    bool found = mr_cublas_found();
-    mr_log_to(NULL, NULL);
-    mr_log_set_level(before);
-    unsetenv("VIRTUAL_ENV");
-    assert_true(found);
-    assert_non_null(strstr(heard, own ? "cuBLAS from " : value));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char value[512];
+        snprintf(value, sizeof value, "%s/blas", home);
+        setenv("VIRTUAL_ENV", value, 1);
+        mr_log_set_level(MR_LOG_INFO);
+        mr_log_to(hear, NULL);
+        bool found = mr_cublas_found();
+        bool own = !strstr(heard, value) && dlopen("libcublas.so.13", RTLD_LAZY);
+        _exit(!found || !strstr(heard, "cuBLAS from ") || !(own || strstr(heard, value)));
+    }
+    assert_int_equal(waitpid(child, &outcome, 0), child);
+    assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
 }
 
 static void the_provider_must_suit_the_device(void **state) {
