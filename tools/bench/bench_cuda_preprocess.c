@@ -1,5 +1,7 @@
 /* Preprocess on a GPU: 64 pictures of 1080p NV12 to 224x224 f16 in one launch, beside what the card copies in its
- * memory and beside a chain of three kernels. Prints one JSON line; exit status 69 where there is no CUDA device.
+ * memory and beside a chain of three kernels. Samples are random, and two sets of pictures take turns: what a launch
+ * reads is not left in the L2 cache by the launch before. Prints one JSON line; exit status 69 where there is no CUDA
+ * device.
  *
  *   bench_cuda_preprocess [rounds] */
 #include <cuda_runtime_api.h>
@@ -13,17 +15,20 @@
 #include "tools/bench/unfused_cuda.h"
 
 enum { WIDTH = 1920, HEIGHT = 1080, SIDE = 224, REGION = 945, COUNT = MR_PREPROCESS_LAUNCH, COPY_BYTES = 256 << 20 };
-enum { PICTURE_BYTES = WIDTH * HEIGHT * 3 / 2, RESULT_BYTES = 3 * SIDE * SIDE * 2 };
+enum { PICTURE_BYTES = WIDTH * HEIGHT * 3 / 2, RESULT_BYTES = 3 * SIDE * SIDE * 2, SETS = 2 };
+/* Of one set. Two copies of 256 MiB take turns as well. */
+static const size_t pictures_bytes = (size_t)COUNT * PICTURE_BYTES, results_bytes = (size_t)COUNT * RESULT_BYTES;
 
 typedef struct bench {
     mr_device *device;
     mr_stream *stream;
     cudaStream_t handle;
     mr_preprocess *plan;
-    uint8_t *pictures, *results, *from, *to;
-    mr_preprocess_work work[COUNT];
+    uint8_t *pictures, *results, *from, *to; /* each with all sets behind each other */
+    mr_preprocess_work work[SETS][COUNT];
     unfused chain;
     int rounds;
+    size_t set; /* whose turn it is */
 } bench;
 
 static void check(int error, const char *what) {
@@ -36,34 +41,43 @@ static void check(int error, const char *what) {
 
 static void fused(bench *b) {
     void *handle;
-    check(mr_preprocess_enqueue(b->stream, b->work, COUNT), "preprocess");
+    check(mr_preprocess_enqueue(b->stream, b->work[b->set], COUNT), "preprocess");
     check(mr_cuda_enter(b->stream, &handle), "preprocess"); /* launches what was put off */
 }
 
 static void unfused_chain(bench *b) {
+    b->chain.nv12 = b->pictures + b->set * pictures_bytes;
+    b->chain.dst = (uint16_t *)(void *)(b->results + b->set * results_bytes);
     check(unfused_launch(&b->chain, b->handle), "the chain");
 }
 
 static void copy(bench *b) {
-    check(cudaMemcpyAsync(b->to, b->from, COPY_BYTES, cudaMemcpyDeviceToDevice, b->handle), "a copy");
+    size_t at = b->set * COPY_BYTES;
+    check(cudaMemcpyAsync(b->to + at, b->from + at, COPY_BYTES, cudaMemcpyDeviceToDevice, b->handle), "a copy");
 }
 
-/* Seconds of one run, the mean of `rounds` after one that is not counted. */
+/* One run with each set. */
+static void turn(bench *b, void (*run)(bench *)) {
+    for (b->set = 0; b->set < SETS; b->set++)
+        run(b);
+}
+
+/* Seconds of one run, the mean of `rounds` with each set after one that is not counted. */
 static double seconds(bench *b, void (*run)(bench *)) {
     cudaEvent_t begin, end;
     float milliseconds = 0.0f;
     check(cudaEventCreate(&begin), "an event");
     check(cudaEventCreate(&end), "an event");
-    run(b);
+    turn(b, run);
     check(cudaEventRecord(begin, b->handle), "an event");
     for (int i = 0; i < b->rounds; i++)
-        run(b);
+        turn(b, run);
     check(cudaEventRecord(end, b->handle), "an event");
     check(cudaEventSynchronize(end), "the work");
     check(cudaEventElapsedTime(&milliseconds, begin, end), "the time");
     check(cudaEventDestroy(begin), "an event");
     check(cudaEventDestroy(end), "an event");
-    return milliseconds / 1e3 / b->rounds;
+    return milliseconds / 1e3 / b->rounds / SETS;
 }
 
 /* Source samples of an axis that have a weight. */
@@ -86,8 +100,35 @@ static size_t touched_bytes(const mr_preprocess *plan) {
 static void *device_memory(size_t bytes) {
     void *data = NULL;
     check(cudaMalloc(&data, bytes), "memory of the device");
-    check(cudaMemset(data, 0x5a, bytes), "memory of the device");
     return data;
+}
+
+/* Memory of the device with random bytes (xorshift; the same in each run). */
+static void *random_memory(size_t bytes) {
+    uint64_t state = 0x9e3779b97f4a7c15u, *noise = malloc(bytes);
+    void *data = device_memory(bytes);
+    if (!noise) {
+        fprintf(stderr, "bench_cuda_preprocess: no %zu bytes of memory\n", bytes);
+        exit(71);
+    }
+    for (size_t i = 0; i < bytes / sizeof *noise; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        noise[i] = state;
+    }
+    check(cudaMemcpy(data, noise, bytes, cudaMemcpyHostToDevice), "memory of the device");
+    free(noise);
+    return data;
+}
+
+static void set_up_work(bench *b) {
+    for (size_t i = 0; i < (size_t)SETS * COUNT; i++) {
+        const uint8_t *luma = b->pictures + i * PICTURE_BYTES;
+        b->work[i / COUNT][i % COUNT] = (mr_preprocess_work){
+            .plan = b->plan, .dst = b->results + i * RESULT_BYTES,
+            .source = {.data = {luma, luma + WIDTH * HEIGHT}, .stride = {WIDTH, WIDTH}}};
+    }
 }
 
 static void set_up(bench *b) {
@@ -101,18 +142,13 @@ static void set_up(bench *b) {
     check(mr_cuda_enter(b->stream, &handle), "the device");
     b->handle = handle;
     check(mr_preprocess_create(&b->plan, &params, &nv12), "the plan");
-    b->pictures = device_memory((size_t)COUNT * PICTURE_BYTES);
-    b->results = device_memory((size_t)COUNT * RESULT_BYTES);
-    b->from = device_memory(COPY_BYTES);
-    b->to = device_memory(COPY_BYTES);
-    for (size_t i = 0; i < COUNT; i++) {
-        const uint8_t *luma = b->pictures + i * PICTURE_BYTES;
-        b->work[i] = (mr_preprocess_work){.plan = b->plan, .dst = b->results + i * RESULT_BYTES,
-                                          .source = {.data = {luma, luma + WIDTH * HEIGHT}, .stride = {WIDTH, WIDTH}}};
-    }
-    b->chain = (unfused){.nv12 = b->pictures, .dst = (uint16_t *)(void *)b->results, .count = COUNT, .width = WIDTH,
-                         .height = HEIGHT, .side = SIDE, .left = (WIDTH - REGION) / 2, .top = (HEIGHT - REGION) / 2,
-                         .region = REGION};
+    b->pictures = random_memory(SETS * pictures_bytes);
+    b->results = device_memory(SETS * results_bytes);
+    b->from = random_memory((size_t)SETS * COPY_BYTES);
+    b->to = device_memory((size_t)SETS * COPY_BYTES);
+    set_up_work(b);
+    b->chain = (unfused){.count = COUNT, .width = WIDTH, .height = HEIGHT, .side = SIDE, .left = (WIDTH - REGION) / 2,
+                         .top = (HEIGHT - REGION) / 2, .region = REGION};
     b->chain.rgb = device_memory((size_t)COUNT * WIDTH * HEIGHT * 3);
     b->chain.small = device_memory((size_t)COUNT * SIDE * SIDE * 3 * sizeof(float));
 }
@@ -136,10 +172,9 @@ int main(int count, char **arguments) {
     set_up(&b);
     double copied = 2.0 * COPY_BYTES / seconds(&b, copy), once = seconds(&b, fused), chain = seconds(&b, unfused_chain);
     double achieved = (double)touched_bytes(b.plan) / once;
-    printf("{\"copy_gb_per_s\": %.1f, \"fused_ms\": %.4f, \"fused_gb_per_s\": %.1f, \"of_copy\": %.3f, \"unfused_ms\": "
-           "%.4f, "
-           "\"times_unfused\": %.2f}\n",
-           copied / 1e9, once * 1e3, achieved / 1e9, achieved / copied, chain * 1e3, chain / once);
+    printf("{\"sets\": %d, \"touched_mb\": %.1f, \"copy_gb_per_s\": %.1f, \"fused_ms\": %.4f, \"fused_gb_per_s\": %.1f, "
+           "\"of_copy\": %.3f, \"unfused_ms\": %.4f, \"times_unfused\": %.2f}\n",
+           SETS, (double)touched_bytes(b.plan) / 1e6, copied / 1e9, once * 1e3, achieved / 1e9, achieved / copied, chain * 1e3, chain / once);
     tear_down(&b);
     return 0;
 }

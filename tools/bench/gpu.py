@@ -1,20 +1,24 @@
-"""Everything that only a machine with a GPU can tell: builds with CUDA, runs the tests that need a GPU, runs them again under
-compute-sanitizer, then the benchmarks, and prints one JSON object with all figures beside what they should be. What goes on
-is told on standard error. Nothing is installed, and nothing is fetched: what is missing is named.
+"""Everything that only a machine with a GPU can tell: builds with CUDA, runs the tests that need a GPU, then benchmarks, NVDEC,
+profiler, sanitizers and ONNX Runtime's CUDA provider, first what is worth most, and prints one JSON object with all figures beside
+what they should be. Progress is told on standard error. Nothing is installed; only --pack fetches (from PyPI). tools/bench/README.md
+has the page of figures, which this fills.
 
     tools/bench/gpu                              builds in build/gpu, then does all of it on cuda:0
-    tools/bench/gpu --only tests --only sanitizer
+    tools/bench/gpu --only tests --only memcheck
     tools/bench/gpu --budget 540 --json r.json --resume
                                                  as much of it as can be done in 540 seconds; the same command again goes on
-                                                 where that ended. The file is whole at any time
-    tools/bench/gpu --pack FOLDER                builds, and puts all that it needs into FOLDER and FOLDER.tar.xz, for a machine
-                                                 with a driver but without the libraries to build with: there,
-                                                 python3 FOLDER/gpu.py
+                                                 where that ended. r.json is whole at any time, r.log has all output
+    tools/bench/gpu --pack FOLDER                builds, and writes all that is needed on a machine with a driver and Python 3.11.4
+                                                 or later, but without network or toolkit, in pieces of at most 55 MiB (--piece)
+    tar xf PIECE; python3 FOLDER/gpu.py --resume --json r.json
+                                                 there, after each piece: does what the pieces so far allow. The first is enough
+                                                 for tests and benchmarks
+    tools/bench/gpu --fill r.json                writes the page of figures from a report
     tools/bench/gpu --built build --device sim:0 --only benchmarks --quick
-                                                 what can be tried of it without a GPU
+                                                 as much as can be tried without a GPU
 
 Exit status: 0 all is as it should be, 1 something is not, 64 wrong arguments, 69 there is no GPU, which is found out first, or
-nothing to build with, 75 there was no time for all of it."""
+nothing to build with, 75 something is left: time or pieces are missing."""
 import argparse
 import ctypes
 import json
@@ -24,11 +28,18 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
-import time
+import tempfile
+
+import gpu_pack
+import gpu_page
+import gpu_steps
+from gpu_judge import judge
+from gpu_libraries import opened, search_path
+from gpu_report import WRONG_ARGUMENTS, OutOfTime, Report, Stopped, environment_with, last, say
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parent.parent
+PACKED = (HERE / "manifests").is_dir()
 # What pkg-config knows of the libraries that millrace is built with, and Debian's names for them; those without a .pc file by
 # their header.
 LIBRARIES = {"libavformat": "libavformat-dev", "libavcodec": "libavcodec-dev", "libavutil": "libavutil-dev",
@@ -37,87 +48,9 @@ LIBRARIES = {"libavformat": "libavformat-dev", "libavcodec": "libavcodec-dev", "
              "libzstd": "libzstd-dev", "libxxhash": "libxxhash-dev", "cmocka": "libcmocka-dev"}
 TOOLS = {"cmake": "cmake", "ninja": "ninja-build", "gcc": "gcc", "g++": "g++", "pkg-config": "pkg-config",
          "protoc-c": "protobuf-c-compiler", "nvcc": "the CUDA toolkit, 12.1 or later"}
-TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
-         "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap"]
-SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph", "test_cuda_flow"]
-# Tests that are skipped where there is only one GPU.
-NEED_TWO = {"test_cuda_device": 1, "test_cuda_flow": 1}
-SANITIZERS = ["memcheck", "racecheck", "initcheck", "synccheck"]
-PROGRAMS = [*TESTS, "bench_cuda_preprocess", "bench_cuda_upload", "bench_flow", "bench_latency", "millrace"]
-# In the order of what is worth most where time runs out.
-STEPS = ["tests", "benchmarks", "sanitizer"]
-# Figure, the least that it should be.
-TARGETS = {("preprocess", "of_copy"): 0.7, ("preprocess", "times_unfused"): 3, ("upload", "of_bare"): 0.95,
-           ("flow", "of_slower"): 0.9}
-WRONG_ARGUMENTS, NO_DEVICE, NO_TIME = 64, 69, 75
+NO_DEVICE, UNFINISHED = 69, 75
 # CUdevice_attribute
 CAPABILITY = (75, 76)
-
-
-def say(text):
-    print(f"tools/bench/gpu: {text}", file=sys.stderr, flush=True)
-
-
-def run(words, seconds, **more):
-    """Exit status (None: it took too long), what it printed, and how many seconds it took."""
-    begun = time.monotonic()
-    try:
-        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=seconds,
-                              stdin=subprocess.DEVNULL, errors="replace", **more)
-        status, said, wrong = done.returncode, done.stdout, done.stderr
-    except subprocess.TimeoutExpired as late:
-        status, said, wrong = None, *((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
-    return status, said, wrong, round(time.monotonic() - begun, 1)
-
-
-class OutOfTime(Exception):
-    """There is no time to begin another program, or the last one was not done in it."""
-
-
-class Report(dict):
-    """What is known so far. What a program told is kept in the file of --json at once, so that nothing is lost where all of it
-    is ended from outside; what an earlier run has told is not asked again."""
-
-    def __init__(self, given):
-        super().__init__(device=given.device)
-        self.given, self.begun = given, time.monotonic()
-        if given.resume and given.json.exists():
-            before = json.loads(given.json.read_text())
-            if before.get("device") != given.device:
-                say(f"{given.json} is of {before.get('device')}, not of {given.device}")
-                sys.exit(WRONG_ARGUMENTS)
-            self.update(before)
-
-    def left(self):
-        """Seconds; None: as many as are wanted."""
-        return None if self.given.budget is None else self.given.budget - (time.monotonic() - self.begun)
-
-    def write(self):
-        if self.given.json:
-            new = self.given.json.with_name(self.given.json.name + ".new")
-            new.write_text(json.dumps(self, indent=1) + "\n")
-            new.replace(self.given.json)
-
-    def run(self, words, seconds=None):
-        left, most = self.left(), seconds or self.given.seconds
-        if left is not None and left <= 1:
-            raise OutOfTime()
-        done = run(words, most if left is None else min(most, left), env=self.given.environment)
-        if done[0] is None and left is not None and left < most:
-            raise OutOfTime()
-        return done
-
-    def ask(self, step, name, measure):
-        """What is told of it; measured where that was not done before."""
-        told = self.setdefault(step, {})
-        if name not in told:
-            told[name] = measure()
-            say(f"{name}: {told[name]}")
-            self.write()
-
-
-def last(text, lines=5):
-    return text.strip().splitlines()[-lines:]
 
 
 # ---- building -----------------------------------------------------------------------------------------------------------
@@ -127,7 +60,7 @@ def missing_to_build():
     found = [f"{name} ({package})" for name, package in TOOLS.items() if not shutil.which(name)]
     if shutil.which("pkg-config"):
         found += [f"{name}.pc ({package})" for name, package in LIBRARIES.items()
-                  if subprocess.run(["pkg-config", "--exists", name]).returncode]
+                  if subprocess.run(["pkg-config", "--exists", name], check=False).returncode]
     if not list(pathlib.Path("/usr/include").glob("**/blis*/cblas.h")):
         found.append("cblas.h of serial BLIS (libblis-serial-dev)")
     return found
@@ -160,127 +93,11 @@ def build(report, folder, architectures):
     say(f"building in {folder}")
     for words in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DMILLRACE_CUDA=ON", "-DMILLRACE_TESTS=ON",
                    *([f"-DMILLRACE_CUDA_ARCHITECTURES={architectures}"] if architectures else [])],
-                  ["cmake", "--build", folder, "--target", *PROGRAMS]):
+                  ["cmake", "--build", folder, "--target", *gpu_steps.PROGRAMS]):
         status, said, wrong, _ = report.run(words, 3600)
         if status != 0:
             return {"failed": last(said + wrong, 20)}
     return {"ok": True}
-
-
-def pack(folder, place):
-    """Programs, the libraries that they are linked with (not the C library's own), and this script; the folder, and the same in
-    one small file."""
-    own = re.compile(r"/(ld-linux|libc|libm|libdl|librt|libpthread)[.-]")
-    (place / "bin").mkdir(parents=True, exist_ok=True)
-    (place / "lib").mkdir(exist_ok=True)
-    for name in PROGRAMS:
-        shutil.copy2(folder / name, place / "bin")
-        if shutil.which("strip"):
-            subprocess.run(["strip", place / "bin" / name], check=True)
-        for path in re.findall(r"=> (/\S+)", run(["ldd", folder / name], 60)[1]):
-            if not own.search(path):
-                shutil.copy2(path, place / "lib")
-    shutil.copy2(__file__, place)
-    total = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
-    archive = place.with_name(place.name + ".tar.xz")
-    with tarfile.open(archive, "w:xz") as made:
-        made.add(place, place.name)
-    say(f"{place} has {total >> 20} MiB, {archive} {archive.stat().st_size >> 20}; on the machine with the GPU: "
-        f"tar xf {archive.name}, then python3 {place.name}/gpu.py")
-
-
-# ---- running ------------------------------------------------------------------------------------------------------------
-
-def counted(text):
-    """How many tests of a cmocka program passed, failed and were skipped; some have several groups."""
-    return {key: sum(int(count) for count in re.findall(rf"\[  {word} *\] (\d+) test\(s\)", text))
-            for key, word in (("passed", "PASSED"), ("failed", "FAILED"), ("skipped", "SKIPPED"))}
-
-
-def run_tests(report, given):
-    def measure(name):
-        status, said, wrong, seconds = report.run([given.built / name])
-        told = {"exit": status, "seconds": seconds, **counted(said + wrong)}
-        if status != 0:
-            told["said"] = [line for line in (said + wrong).splitlines() if "rror" in line or "FAILED" in line][:20]
-        return told
-    for name in TESTS:
-        report.ask("tests", name, lambda name=name: measure(name))
-
-
-def run_sanitizers(report, given):
-    tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
-    if not tool:
-        say("compute-sanitizer is missing; it comes with the CUDA toolkit (package cuda-sanitizer), or put it into PATH")
-        report["sanitizer"] = {"missing": "compute-sanitizer"}
-        return
-
-    def measure(sanitizer, name):
-        status, said, wrong, seconds = report.run([tool, "--tool", sanitizer, "--error-exitcode", "99", given.built / name])
-        return {"exit": status, "seconds": seconds,
-                "summary": re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", said + wrong)}
-    for sanitizer in SANITIZERS:
-        for name in SANITIZED:
-            report.ask("sanitizer", f"{sanitizer} {name}", lambda words=(sanitizer, name): measure(*words))
-
-
-def run_benchmarks(report, given):
-    quick = given.quick
-    # Two of them know only cuda:0.
-    programs = {"preprocess": ["bench_cuda_preprocess", 5 if quick else 50] if given.device == "cuda:0" else None,
-                "upload": ["bench_cuda_upload", 40 if quick else 400] if given.device == "cuda:0" else None,
-                "flow": ["bench_flow", "--device", given.device, "--frames", 80 if quick else 8000],
-                "latency": ["bench_latency", "--device", given.device, "--rounds", 20 if quick else 2000,
-                            *(["--model", given.model] if given.model else [])]}
-
-    def measure(words):
-        if not words:
-            return {"not_measured": f"only cuda:0 is, not {given.device}"}
-        if not (given.built / words[0]).exists():
-            return {"not_measured": f"there is no {words[0]} in {given.built}: a build without CUDA"}
-        status, said, wrong, _ = report.run([given.built / words[0], *words[1:]])
-        return json.loads(said) if status == 0 else {"exit": status, "not_measured": last(wrong)}
-    for name, words in programs.items():
-        report.ask("benchmarks", name, lambda words=words: measure(words))
-
-
-def target(figure, wanted, reached, met):
-    return {"figure": figure, "wanted": wanted, "reached": reached, "met": bool(met)}
-
-
-def judge_benchmarks(measured):
-    """Each figure, also one that was not measured: then it is not met."""
-    told = []
-    for (name, key), least in TARGETS.items():
-        reached = measured.get(name, {}).get(key)
-        told.append(target(f"{name}.{key}", f">= {least}", "not measured" if reached is None else reached,
-                           reached is not None and reached >= least))
-    calls = measured.get("flow", {}).get("calls")
-    told.append(target("flow.calls", "0 that allocate, free or wait", sum(calls.values()) if calls else "not counted",
-                       calls and not any(calls.values())))
-    latency = {one["graphs"]: one["median_us"] for one in measured.get("latency", {}).get("latency", [])
-               if one["work"] == "kernels"}
-    told.append(target("latency", "measured with and without CUDA graphs", latency or "not measured",
-                       set(latency) == {True, False}))
-    return told
-
-
-def judge(report):
-    """What should be, beside what is. How fast a simulated device is means nothing."""
-    told = []
-    if report["device"].startswith("cuda") and "benchmarks" in report:
-        told += judge_benchmarks(report["benchmarks"])
-    gpus = len(report.get("machine", {}).get("cuda", {}).get("devices", []))
-    for name, test in report.get("tests", {}).items():
-        allowed = NEED_TWO.get(name, 0) if gpus < 2 else 0
-        told.append(target(f"tests.{name}", f"all pass, {allowed or 'none'} skipped",
-                           f"{test['passed']} passed, {test['failed']} failed, {test['skipped']} skipped",
-                           test["exit"] == 0 and test["passed"] > 0 and test["skipped"] <= allowed))
-    if "missing" in report.get("sanitizer", {}):
-        return told + [target("sanitizer", "exit 0 of all", f"{report['sanitizer']['missing']} is missing", False)]
-    for name, check in report.get("sanitizer", {}).items():
-        told.append(target(f"sanitizer.{name}", "exit 0", check["exit"], check["exit"] == 0))
-    return told
 
 
 # ---- the command --------------------------------------------------------------------------------------------------------
@@ -291,92 +108,178 @@ class Parser(argparse.ArgumentParser):
         sys.exit(WRONG_ARGUMENTS)
 
 
-def read_arguments():
-    packed = HERE / "bin"
+def make_parser():
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0", help="cuda:N, or sim:N to try the benchmarks without a GPU")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/gpu", help="where to build")
-    parser.add_argument("--built", type=pathlib.Path, default=packed if packed.is_dir() else None,
+    parser.add_argument("--built", type=pathlib.Path, default=HERE / "bin" if PACKED else None,
                         help="a folder with the programs, so that nothing is built")
+    parser.add_argument("--data", type=pathlib.Path, default=HERE if PACKED else ROOT / "build",
+                        help="a folder with clips/, models/ and onnxruntime/, as a pack has them")
     parser.add_argument("--architectures",
                         help="compute capabilities to compile for, as 90; where not given, the GPU's, or all with --pack")
-    parser.add_argument("--pack", type=pathlib.Path, metavar="FOLDER")
-    parser.add_argument("--only", action="append", choices=STEPS, help="this step; may be given several times")
-    parser.add_argument("--model", type=pathlib.Path, help="an ONNX file with one input, whose latency is measured too")
+    parser.add_argument("--only", action="append", choices=list(gpu_steps.STEPS), help="this step; may be given several times")
+    parser.add_argument("--again", action="append", choices=list(gpu_steps.STEPS), help="with --resume: measure this step again")
+    parser.add_argument("--go-on", action="store_true", help="also if " + " or ".join(gpu_steps.DECISIVE) + " fails")
+    parser.add_argument("--model", type=pathlib.Path, help="an ONNX file with one input, whose latency is measured")
     parser.add_argument("--seconds", type=int, default=600, help="after which one program is ended (600)")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="for all of it: what is not done then is left")
     parser.add_argument("--resume", action="store_true", help="go on with what the file of --json has")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
-    parser.add_argument("--json", type=pathlib.Path, help="write the report there too")
+    parser.add_argument("--json", type=pathlib.Path, help="write the report there too, and the output of all programs beside it")
+    parser.add_argument("--fill", type=pathlib.Path, metavar="REPORT", help="only write the page of figures from a report")
+    parser.add_argument("--page", type=pathlib.Path, default=None if PACKED else HERE / "README.md",
+                        help="the page of figures; the report it is made of is kept beside it, as gpu.json")
+    packing = parser.add_argument_group("packing")
+    packing.add_argument("--pack", type=pathlib.Path, metavar="FOLDER", help="write pieces there")
+    packing.add_argument("--group", action="append", choices=list(gpu_pack.GROUPS), help="only these groups of files")
+    packing.add_argument("--piece", type=float, default=55, metavar="MIB", help="how large a piece may be (55)")
+    packing.add_argument("--wheels", type=pathlib.Path, default=ROOT / "build/gpu-wheels",
+                         help="a folder with the wheels of tools/requirements-gpu.txt; missing ones are downloaded into it")
+    packing.add_argument("--join", action="store_true", help="in a pack: only join the pieces that have come, and tell which are missing")
+    return parser
+
+
+def read_arguments():
+    parser = make_parser()
     given = parser.parse_args()
     if given.resume and not given.json:
         parser.error("--resume goes on with the file of --json: name one")
     if not re.fullmatch(r"cpu|(cuda|sim):\d+", given.device):
         parser.error(f"--device takes cuda:N, sim:N or cpu, not {given.device}")
-    given.environment = dict(os.environ)
-    libraries = HERE / "lib"
-    if libraries.is_dir():
-        given.environment["LD_LIBRARY_PATH"] = f"{libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+    if given.piece < 1:
+        parser.error("--piece takes 1 MiB or more")
+    if given.join and not PACKED:
+        parser.error("--join is for an unpacked piece: python3 FOLDER/gpu.py --join")
+    given.libraries = given.data / "cuda"
     return given
 
 
-def machine(given):
-    """What there is, as far as it can be told; whether the device can be used."""
-    status, said, wrong, _ = run([given.built / "millrace", "devices", "--json"], 120, env=given.environment)
-    try:
-        return json.loads(said)
-    except ValueError:
-        return {"exit": status, "said": last(said + wrong)}
+def prepare(given):
+    """The environment of programs: the libraries of the pack, and those that pip and the toolkit have put somewhere."""
+    folders = [given.data / "lib"] if PACKED else []
+    if PACKED:
+        try:
+            ctypes.CDLL("libstdc++.so.6")
+        except OSError:
+            folders.append(given.data / "lib-compiler")
+    given.environment = environment_with([*folders, *search_path(opened(given.libraries))])
+    runtime = gpu_steps.find_onnxruntime(given)
+    if runtime:
+        given.environment["MILLRACE_ONNXRUNTIME"] = runtime
+    clips, models = given.data / "clips/nvdec", given.data / "models/test"
+    given.test_environment = {**({"MILLRACE_CLIPS": str(clips)} if clips.is_dir() else {}),
+                              **({"MILLRACE_TEST_MODELS": str(models)} if models.is_dir() else {})}
 
 
-def do_all(report, given):
+def make_programs(report, given):
+    """Builds unless programs are there; false if that cannot be done."""
     if not given.built and ("ok" not in report.get("build", {}) or not (given.build / "millrace").exists()):
         report["build"] = build(report, given.build, given.architectures)
         report.write()
     given.built = given.built or given.build
-    if "ok" not in report.get("build", {"ok": True}):
-        return
-    if given.pack:
-        pack(given.built, given.pack)
-        return
-    report["machine"] = machine(given)
-    steps = {"tests": run_tests, "sanitizer": run_sanitizers, "benchmarks": run_benchmarks}
-    for step in given.only or STEPS:
-        steps[step](report, given)
+    return "ok" in report.get("build", {"ok": True})
 
 
-def status_of(report, given):
-    measured = "of_slower" in report.get("benchmarks", {}).get("flow", {"of_slower": 0})
-    if report["unfinished"]:
-        return NO_TIME
-    if "targets" not in report or not measured:
+def do_step(report, given, step, waiting):
+    """Runs a step, or notes the pieces that it waits for. An error in it is a result, and the next step is done."""
+    function, groups = gpu_steps.STEPS[step]
+    missing = {group: waiting[group] for group in groups if group in waiting}
+    if missing:
+        report.setdefault("waiting", {})[step] = missing
+        say(f"{step} waits for pieces: " + ", ".join(f"{group} ({'all' if chunks is None else ', '.join(chunks)})"
+                                                    for group, chunks in missing.items()))
+        return
+    report.setdefault("broken", {}).pop(step, None)
+    try:
+        function(report, given)
+    except (OutOfTime, Stopped):
+        raise
+    except Exception as error:
+        report["broken"][step] = f"{type(error).__name__}: {error}"
+        say(f"{step} broke off: {report['broken'][step]}")
+
+
+def do_all(report, given):
+    waiting = gpu_pack.join(HERE) if PACKED else {}
+    prepare(given)
+    if PACKED:
+        waiting = gpu_pack.needed(HERE, waiting, opened(given.libraries))
+    if "programs" not in waiting:
+        gpu_steps.look_at_machine(report, given)
+    with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as scratch:
+        given.scratch = pathlib.Path(scratch)
+        for step in given.only or gpu_steps.STEPS:
+            do_step(report, given, step, waiting)
+
+
+def status_of(report):
+    if "stopped" in report:
+        return 1
+    if report["unfinished"] or report.get("waiting"):
+        return UNFINISHED
+    if report.get("benchmarks", {}).get("flow", {}).get("exit") == NO_DEVICE:
         return NO_DEVICE
     return 0 if all(one["met"] for one in report["targets"]) else 1
 
 
-def main():
-    given = read_arguments()
+def measure(given):
     report = Report(given)
-    if given.device.startswith("cuda") and not given.pack:
-        given.capability, wrong = capability_of(given.device)
-        if wrong:
-            say(wrong)
-            print(json.dumps({"device": given.device, "unavailable": wrong}, indent=1))
-            return NO_DEVICE
-        given.architectures = given.architectures or given.capability
     report["unfinished"] = False
     try:
+        if not make_programs(report, given):
+            print(json.dumps(report, indent=1))
+            return NO_DEVICE
         do_all(report, given)
     except OutOfTime:
         report["unfinished"] = True
         say("no time is left" + (": the same command goes on from here" if given.resume else ""))
-    if given.pack:
-        return 0 if "ok" in report.get("build", {"ok": True}) and not report["unfinished"] else NO_DEVICE
-    if "machine" in report:
-        report["targets"] = judge(report)
+    except Stopped as reason:
+        report["stopped"] = str(reason)
+        say(str(reason))
+    report["targets"] = judge(report)
     report.write()
     print(json.dumps(report, indent=1))
-    return status_of(report, given)
+    if given.page and given.device.startswith("cuda") and "machine" in report:
+        gpu_page.fill(given.page, given.page.with_name("gpu.json"), report)
+    return status_of(report)
+
+
+def make_pack(given):
+    given.environment, given.json, given.resume = dict(os.environ), None, False
+    if not make_programs(Report(given), given):
+        return NO_DEVICE
+    whole = gpu_pack.pack(given.built, gpu_steps.PROGRAMS, given.pack.resolve(), given.group or list(gpu_pack.GROUPS),
+                          given.wheels, int(given.piece * gpu_pack.MIB))
+    return 0 if whole else 1
+
+
+def join_pieces():
+    waiting = gpu_pack.join(HERE)
+    for group, chunks in waiting.items():
+        say(f"{group} ({gpu_pack.GROUPS[group][0]}) is missing: {'all pieces' if chunks is None else ', '.join(chunks)}")
+    return UNFINISHED if waiting else 0
+
+
+def main():
+    given = read_arguments()
+    if given.join:
+        return join_pieces()
+    if given.fill:
+        gpu_page.fill(given.page, given.page.with_name("gpu.json"), json.loads(given.fill.read_text()))
+        return 0
+    if given.pack:
+        return make_pack(given)
+    if given.device.startswith("cuda"):
+        capability, wrong = capability_of(given.device)
+        if wrong:
+            say(wrong)
+            print(json.dumps({"device": given.device, "unavailable": wrong}, indent=1))
+            return NO_DEVICE
+        given.architectures = given.architectures or capability
+    # The build's programs run with the environment as it is.
+    given.environment = dict(os.environ)
+    return measure(given)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,116 @@
+"""The page of figures: tools/bench/README.md holds, between two markers, a table that only this writes, from a report of
+tools/bench/gpu. A figure that was never measured says so; none is put in by hand."""
+import json
+
+BEGIN = "<!-- figures: `tools/bench/gpu` writes all between these two lines; `tools/bench/gpu --fill REPORT` does it from a report -->"
+END = "<!-- end of figures -->"
+BENCHMARKS, PLAIN, NVDEC, NETWORK = (f"`tools/bench/gpu --only {step}`" for step in ("benchmarks", "plain", "nvdec", "network"))
+
+# What the predictions are made of: an H100 with 132 multiprocessors, 4 instructions a clock each, 1.755 GHz; about 3.0 TB/s of
+# the 3.35 TB/s of its data sheet; PCIe 5 x16, of which 53 GB/s can be used. Thread instructions for one 1080p picture: counted in the
+# machine code of preprocess. What is touched of 64 pictures: counted by bench_cuda_preprocess.
+ISSUES_PER_S, COPY_BYTES_PER_S, UPLOAD_BYTES_PER_S = 132 * 4 * 1.755e9, 3.0e12, 53e9
+THREAD_INSTRUCTIONS, TOUCHED_BYTES, PICTURE_BYTES = 78e6, 107e6, 1920 * 1080 * 3 // 2
+# Real kernels take so many times the larger of the two bounds.
+ABOVE_BOUND = (1.25, 1.8)
+
+
+def preprocess_ms():
+    """The bounds of a launch of 64 pictures: issuing instructions, moving bytes."""
+    return 64 * THREAD_INSTRUCTIONS / 32 / ISSUES_PER_S * 1e3, TOUCHED_BYTES / COPY_BYTES_PER_S * 1e3
+
+
+def predictions():
+    """{figure: text}"""
+    issue, memory = preprocess_ms()
+    low, high = (max(issue, memory) * times for times in ABOVE_BOUND)
+    pictures = UPLOAD_BYTES_PER_S / PICTURE_BYTES
+    return {"benchmarks.preprocess.copy_gb_per_s": f"{COPY_BYTES_PER_S / 1e9:.0f}",
+            "benchmarks.preprocess.fused_ms": f"{low:.3f} to {high:.3f} (issue {issue:.3f}, memory {memory:.3f})",
+            "benchmarks.preprocess.of_copy": f"{memory / high:.2f} to {memory / low:.2f}; goal 0.7",
+            "benchmarks.preprocess.times_unfused": "goal 3",
+            "benchmarks.upload.bare_gb_per_s": f"{UPLOAD_BYTES_PER_S / 1e9:.0f}",
+            "benchmarks.upload.of_bare": "goal 0.95",
+            "benchmarks.flow.upload_per_s": f"{pictures:.0f}",
+            "benchmarks.flow.flow_per_s": f"{0.9 * pictures:.0f} to {pictures:.0f}",
+            "benchmarks.flow.of_slower": "goal 0.9"}
+
+
+# Path in the report, what it is, the command that measures it.
+FIGURES = [
+    ("benchmarks.preprocess.copy_gb_per_s", "copies within the card's memory, read and written, GB/s", BENCHMARKS),
+    ("benchmarks.preprocess.fused_ms", "64 pictures of 1080p NV12 to 224x224 f16, ms", BENCHMARKS),
+    ("benchmarks.preprocess.of_copy", "the same, as a share of the copy's rate", BENCHMARKS),
+    ("benchmarks.preprocess.times_unfused", "times as fast as three kernels in a row", BENCHMARKS),
+    ("benchmarks.upload.bare_gb_per_s", "uploads from pinned memory, GB/s", BENCHMARKS),
+    ("benchmarks.upload.of_bare", "uploads by the engine, as a share of that", BENCHMARKS),
+    ("benchmarks.flow.upload_per_s", "1080p pictures uploaded a second", BENCHMARKS),
+    ("benchmarks.flow.compute_per_s", "1080p pictures preprocessed a second, by batches of 8", BENCHMARKS),
+    ("benchmarks.flow.flow_per_s", "1080p pictures through a pipeline a second", BENCHMARKS),
+    ("benchmarks.flow.of_slower", "the same, as a share of the slower part", BENCHMARKS),
+    ("benchmarks.latency.kernels.graphs", "one picture through five kernels with CUDA graphs, median, us", BENCHMARKS),
+    ("benchmarks.latency.kernels.plain", "the same without, us", BENCHMARKS),
+    ("plain.flow.flow_per_s", "1080p pictures through a pipeline a second without CUDA graphs", PLAIN),
+    ("nvdec.software rate 1.per_s", "1080p H.264 decoded by the processor, 1 stream, frames/s", NVDEC),
+    *((f"nvdec.hardware rate {streams}.per_s", f"the same by NVDEC, {streams} streams", NVDEC) for streams in (1, 4, 16)),
+    ("network.latency.network.graphs", "one image through EfficientNet-Lite0 with CUDA graphs, median, us", NETWORK),
+    ("network.latency.network.plain", "the same without, us", NETWORK),
+    *((f"network.graph {graph}, {workers} workers.per_s", f"clip to classes, graph {graph}, {workers} workers, frames/s", NETWORK)
+      for graph in ("off", "on") for workers in (1, 16))]
+
+
+def latency(results, work, graphs):
+    return next((one["median_us"] for one in results.get("latency", []) if one["work"] == work and one["graphs"] is graphs), None)
+
+
+def value_of(report, path):
+    """The figure, or None where it was not measured."""
+    step, name, key = path.split(".", 2)
+    results = report.get(step, {}).get(name, {})
+    if name == "latency":
+        work, _, graphs = key.partition(".")
+        return latency(results, work, graphs == "graphs")
+    return results.get(key)
+
+
+def counters(report):
+    """Rows of what ncu read."""
+    return [(f"ncu: {name}", "", value) for one in report.get("ncu", {}).values() for name, value in one.get("counters", {}).items()]
+
+
+def described(report):
+    cuda = report.get("machine", {}).get("cuda", {})
+    names = ", ".join(sorted({str(one.get("model") or one.get("name")) for one in cuda.get("devices", [])}))
+    return f"Measured on {names or report['device']}, driver {cuda.get('driver')}, with kernels for the build's architectures."
+
+
+def table(report):
+    """The text between the markers."""
+    report = report or {}
+    expected = predictions()
+    lines = [described(report) if report else "No card has been at hand: nothing is measured yet.", "",
+             "| figure | predicted | measured | command |", "| --- | --- | --- | --- |"]
+    for path, name, command in FIGURES:
+        value = value_of(report, path)
+        lines.append(f"| {name} | {expected.get(path, '')} | {'not measured' if value is None else value} | {command} |")
+    lines += [f"| {name} | {expectation} | {value} | `tools/bench/gpu --only ncu` |" for name, expectation, value in counters(report)]
+    if "targets" in report:
+        missed = [one for one in report["targets"] if not one["met"]]
+        lines += ["", f"{len(report['targets']) - len(missed)} of {len(report['targets'])} expectations are met."]
+        lines += [f"- {one['figure']}: wanted {one['wanted']}, reached {one['reached']}" for one in missed]
+    return "\n".join(lines)
+
+
+def filled(page, report):
+    """The text of the page with the table of this report."""
+    before, _, rest = page.partition(BEGIN)
+    inside, marker, after = rest.partition(END)
+    if not marker:
+        raise ValueError(f"no lines \"{BEGIN}\" and \"{END}\" in the page")
+    return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{after}"
+
+
+def fill(page, kept, report):
+    """Writes the page, and keeps the report that it is made of beside it."""
+    kept.write_text(json.dumps(report, indent=1) + "\n")
+    page.write_text(filled(page.read_text(), report))
