@@ -1,15 +1,15 @@
 """Everything that only a machine with a GPU can tell: builds with CUDA, runs the tests that need a GPU, then benchmarks, NVDEC,
-profiler, sanitizers and ONNX Runtime's CUDA provider, first what is worth most, and prints one JSON object with all figures beside
-what they should be. Progress is told on standard error. Nothing is installed; only --pack fetches (from PyPI). tools/bench/README.md
-has the page of figures, which this fills.
+profiler, sanitizers and ONNX Runtime's CUDA provider, first what is worth most, and prints one JSON object with all figures
+beside what they should be. Progress is told on standard error. Nothing is installed; only --pack fetches (from PyPI).
+tools/bench/README.md has the page of figures, which this fills.
 
     tools/bench/gpu                              builds in build/gpu, then does all of it on cuda:0
     tools/bench/gpu --only tests --only memcheck
     tools/bench/gpu --budget 540 --json r.json --resume
                                                  as much of it as can be done in 540 seconds; the same command again goes on
                                                  where that ended. r.json is whole at any time, r.log has all output
-    tools/bench/gpu --pack FOLDER                builds, and writes all that is needed on a machine with a driver and Python 3.11.4
-                                                 or later, but without network or toolkit, in pieces of at most 55 MiB (--piece)
+    tools/bench/gpu --pack FOLDER                builds, and writes all that is needed on a machine with a driver and Python
+                                                 3.11 or later, but without network or toolkit, in pieces of at most 55 MiB
     tar xf PIECE; python3 FOLDER/gpu.py --resume --json r.json
                                                  there, after each piece: does what the pieces so far allow. The first is enough
                                                  for tests and benchmarks
@@ -118,8 +118,9 @@ def make_parser():
                         help="a folder with clips/, models/ and onnxruntime/, as a pack has them")
     parser.add_argument("--architectures",
                         help="compute capabilities to compile for, as 90; where not given, the GPU's, or all with --pack")
-    parser.add_argument("--only", action="append", choices=list(gpu_steps.STEPS), help="this step; may be given several times")
-    parser.add_argument("--again", action="append", choices=list(gpu_steps.STEPS), help="with --resume: measure this step again")
+    steps = list(gpu_steps.STEPS)
+    parser.add_argument("--only", action="append", choices=steps, help="this step; may be given several times")
+    parser.add_argument("--again", action="append", choices=steps, help="with --resume: measure this step again")
     parser.add_argument("--go-on", action="store_true", help="also if " + " or ".join(gpu_steps.DECISIVE) + " fails")
     parser.add_argument("--model", type=pathlib.Path, help="an ONNX file with one input, whose latency is measured")
     parser.add_argument("--seconds", type=int, default=600, help="after which one program is ended (600)")
@@ -136,7 +137,7 @@ def make_parser():
     packing.add_argument("--piece", type=float, default=55, metavar="MIB", help="how large a piece may be (55)")
     packing.add_argument("--wheels", type=pathlib.Path, default=ROOT / "build/gpu-wheels",
                          help="a folder with the wheels of tools/requirements-gpu.txt; missing ones are downloaded into it")
-    packing.add_argument("--join", action="store_true", help="in a pack: only join the pieces that have come, and tell which are missing")
+    packing.add_argument("--join", action="store_true", help="in a pack: only join what has come, and tell what is missing")
     return parser
 
 
@@ -151,6 +152,9 @@ def read_arguments():
         parser.error("--piece takes 1 MiB or more")
     if given.join and not PACKED:
         parser.error("--join is for an unpacked piece: python3 FOLDER/gpu.py --join")
+    for name in ("built", "data", "json", "model", "page"):
+        if getattr(given, name):
+            setattr(given, name, getattr(given, name).absolute())
     given.libraries = given.data / "cuda"
     return given
 
@@ -167,9 +171,9 @@ def prepare(given):
     runtime = gpu_steps.find_onnxruntime(given)
     if runtime:
         given.environment["MILLRACE_ONNXRUNTIME"] = runtime
-    clips, models = given.data / "clips/nvdec", given.data / "models/test"
-    given.test_environment = {**({"MILLRACE_CLIPS": str(clips)} if clips.is_dir() else {}),
-                              **({"MILLRACE_TEST_MODELS": str(models)} if models.is_dir() else {})}
+    folders = {"MILLRACE_CLIPS": given.data / "clips/nvdec", "MILLRACE_TEST_MODELS": given.data / "models/test",
+               "MILLRACE_TIMED_MODEL": given.data / "models/lite0.onnx"}
+    given.test_environment = {name: str(path) for name, path in folders.items() if path.exists()}
 
 
 def make_programs(report, given):
@@ -208,7 +212,7 @@ def do_all(report, given):
     if "programs" not in waiting:
         gpu_steps.look_at_machine(report, given)
     with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as scratch:
-        given.scratch = pathlib.Path(scratch)
+        given.scratch = pathlib.Path(scratch)  # what programs leave behind goes with it
         for step in given.only or gpu_steps.STEPS:
             do_step(report, given, step, waiting)
 

@@ -5,6 +5,10 @@ TARGETS = {("preprocess", "of_copy"): 0.7, ("preprocess", "times_unfused"): 3, (
            ("flow", "of_slower"): 0.9}
 # Tests that are skipped if there is only one GPU.
 NEED_TWO = {"test_cuda_device": 1, "test_cuda_flow": 1}
+# Tests that are skipped if there is no ffmpeg to make a stream with.
+NEED_FFMPEG = {"test_nvdec_card": 1}
+# Tests that are skipped if there is no TensorRT.
+NEED_TENSORRT = {"test_ort_card": 4}
 
 
 def target(figure, wanted, reached, met):
@@ -29,13 +33,24 @@ def judge_benchmarks(measured):
 
 def judge_plain(measured):
     """Without CUDA graphs everything still runs; how fast is for comparison."""
-    return [target(f"plain.{name}", "measured without CUDA graphs", "measured" if measured.get(name, {}).get(key) else "not measured",
-                   measured.get(name, {}).get(key)) for name, key in (("flow", "flow_per_s"), ("latency", "latency"))]
+    told = []
+    for name, key in (("flow", "flow_per_s"), ("latency", "latency")):
+        found = measured.get(name, {}).get(key)
+        told.append(target(f"plain.{name}", "measured without CUDA graphs", "measured" if found else "not measured", found))
+    return told
 
 
-def judge_test(name, test, gpus):
+def allowed_skips(machine):
+    """{test program: how many of its tests may be skipped on this machine}"""
+    two = len(machine.get("cuda", {}).get("devices", [])) >= 2
+    ffmpeg = machine.get("tools", {}).get("ffmpeg")
+    tensorrt = machine.get("opened", {}).get("libnvinfer.so.10")
+    return {**({} if two else NEED_TWO), **({} if ffmpeg else NEED_FFMPEG), **({} if tensorrt else NEED_TENSORRT)}
+
+
+def judge_test(name, test, may_skip):
     """A program whose only test needs two GPUs passes by being skipped on one."""
-    allowed = NEED_TWO.get(name, 0) if gpus < 2 else 0
+    allowed = may_skip.get(name, 0)
     if "exit" not in test or "passed" not in test:
         return target(f"tests.{name}", "all pass", problem(test), False)
     return target(f"tests.{name}", f"all pass, {allowed or 'none'} skipped",
@@ -45,38 +60,41 @@ def judge_test(name, test, gpus):
 
 def problem(result):
     """Why there is no result, in words."""
-    return next((str(result[key]) for key in ("failed", "not_measured", "missing") if key in result), f"exit {result.get('exit')}")
+    found = [str(result[key]) for key in ("failed", "not_measured", "missing") if key in result]
+    return found[0] if found else f"exit {result.get('exit')}"
 
 
-def judge_nvdec(results, gpus):
+def judge_nvdec(results, may_skip):
     """Hardware gives what software gives, on every stream."""
     told, right = [], results.get("software 1", {})
     for name, one in results.items():
         if name.startswith("test_"):
-            told.append(judge_test(name, one, gpus))
+            told.append(judge_test(name, one, may_skip))
         elif "per_s" in one:
             told.append(target(f"nvdec.{name}", "measured", f"{one['per_s']} frames/s", True))
         elif "hashes" not in one:
             told.append(target(f"nvdec.{name}", "the frames of software", problem(one), False))
         elif name != "software 1":
             streams = int(name.split()[-1])
-            same = right.get("hashes") and one["hashes"] == right["hashes"] and one["frames"] == streams * right["frames"]
-            told.append(target(f"nvdec.{name}", "the frames of software", f"{one['frames']} frames, {'equal' if same else 'others'}",
-                               same and one["streams"] == streams))
+            same = "hashes" in right and (one["hashes"], one["frames"], one["streams"]) == (
+                right["hashes"], streams * right["frames"], streams)
+            told.append(target(f"nvdec.{name}", "the frames of software",
+                               f"{one['frames']} frames, {'equal' if same else 'others'}", same))
     return told
 
 
-def judge_network(results, gpus):
+def judge_network(results, may_skip):
     told, right = [], results.get("cpu", {})
     for name, one in results.items():
         if name.startswith("test_"):
-            told.append(judge_test(name, one, gpus))
+            told.append(judge_test(name, one, may_skip))
         elif "classes" in one:
             told.append(target(f"network.{name}", "the classes of the processor", f"{one['per_s']} frames/s, "
                                f"{'equal' if one['classes'] == right.get('classes') else 'others'}",
                                one["classes"] == right.get("classes") and one["frames"]))
         else:
-            told.append(target(f"network.{name}", "measured", "measured" if "latency" in one else problem(one), "latency" in one))
+            told.append(target(f"network.{name}", "measured", "measured" if "latency" in one else problem(one),
+                               "latency" in one))
     return told
 
 
@@ -94,7 +112,7 @@ def judge_tools(report):
 def judge(report):
     """Every expectation beside its result. How fast a simulated device is means nothing."""
     told, real = [], report["device"].startswith("cuda")
-    gpus = len(report.get("machine", {}).get("cuda", {}).get("devices", []))
+    may_skip = allowed_skips(report.get("machine", {}))
     if "stopped" in report:
         told.append(target("all steps", "done", report["stopped"], False))
     for name, gone in report.get("machine", {}).get("lacking", {}).items():
@@ -103,8 +121,9 @@ def judge(report):
         told += judge_benchmarks(report["benchmarks"])
     if real and "plain" in report:
         told += judge_plain(report["plain"])
-    told += [judge_test(name, test, gpus) for name, test in report.get("tests", {}).items()]
-    told += judge_nvdec(report.get("nvdec", {}), gpus) + judge_network(report.get("network", {}), gpus) + judge_tools(report)
+    told += [judge_test(name, test, may_skip) for name, test in report.get("tests", {}).items()]
+    told += judge_nvdec(report.get("nvdec", {}), may_skip)
+    told += judge_network(report.get("network", {}), may_skip) + judge_tools(report)
     for step, error in report.get("broken", {}).items():
         told.append(target(step, "done", error, False))
     return told

@@ -1,5 +1,5 @@
-"""Libraries for tools/bench/gpu: which ones programs need, which of them belong to the C library or the driver, and where those that
-are opened at run time (NVIDIA's, ONNX Runtime) lie on this machine."""
+"""Libraries for tools/bench/gpu: which ones programs need, which of them belong to the C library or the driver, and where
+those that are opened at run time (NVIDIA's, ONNX Runtime) lie on this machine."""
 import glob
 import os
 import pathlib
@@ -16,9 +16,10 @@ DRIVER = re.compile(r"/lib(cuda|nvcuvid|nvidia-[-\w]+)\.so")
 # The compiler's: the newer one serves both, so the pack's is for machines that have none.
 COMPILER = re.compile(r"/lib(stdc\+\+|gcc_s)\.so")
 # Opened at run time: name, and the program or stage that wants it.
-OPENED = {"libcuda.so.1": "CUDA", "libnvcuvid.so.1": "NVDEC", "libnvidia-ml.so.1": "devices", "libcublas.so.13": "matrices, ONNX Runtime",
-          "libcublasLt.so.13": "cuBLAS", "libcudart.so.13": "ONNX Runtime", "libcurand.so.10": "ONNX Runtime",
-          "libcudnn.so.9": "ONNX Runtime", "libnvrtc.so.13": "cuDNN", "libnvinfer.so.10": "TensorRT"}
+OPENED = {"libcuda.so.1": "CUDA", "libnvcuvid.so.1": "NVDEC", "libnvidia-ml.so.1": "devices",
+          "libcublas.so.13": "matrices, ONNX Runtime", "libcublasLt.so.13": "cuBLAS", "libcudart.so.13": "ONNX Runtime",
+          "libcurand.so.10": "ONNX Runtime", "libcudnn.so.9": "ONNX Runtime", "libnvrtc.so.13": "cuDNN",
+          "libnvinfer.so.10": "TensorRT"}
 
 
 def linked(programs, environment=None):
@@ -44,10 +45,14 @@ def closure(programs):
 def folders(own):
     """Where pip, the toolkit and the driver put libraries, beside the loader's own places; the pack's last."""
     pythons = {sys.executable, *(found for name in ("python3", "python") if (found := shutil.which(name)))}
-    sites = {site for python in pythons for site in
-             glob.glob(str(pathlib.Path(python).parent.parent / "lib/python3*/*-packages"))} | {path for path in sys.path if path}
-    places = [place for site in sorted(sites) for place in sorted(glob.glob(f"{site}/nvidia/*/lib") + glob.glob(f"{site}/tensorrt_libs"))]
-    places += ["/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib"]
+    sites = {path for path in sys.path if path}
+    for python in pythons:
+        sites |= set(glob.glob(str(pathlib.Path(python).parent.parent / "lib/python3*/*-packages")))
+    places = []
+    for site in sorted(sites):
+        places += sorted(glob.glob(f"{site}/nvidia/*/lib")) + glob.glob(f"{site}/tensorrt_libs")
+    places += ["/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib", "/usr/local/nvidia/lib64",
+               "/usr/local/nvidia/lib"]
     return [place for place in os.environ.get("LD_LIBRARY_PATH", "").split(":") + places + [str(own)]
             if place and os.path.isdir(place)]
 

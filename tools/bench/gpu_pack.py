@@ -1,9 +1,10 @@
-"""The pack of tools/bench/gpu: everything that a machine with a driver and Python, but without network, needs. It is cut into pieces
-that each stay below a size, in the order of their worth.
+"""The pack of tools/bench/gpu: everything that a machine with a driver and Python, but without network, needs. It is cut into
+pieces that each stay below a size, in the order of their worth.
 
-A pack has groups of files. Each group becomes one compressed archive, which is cut into chunks; a piece is a tar file with one chunk,
-the manifest of its group and the script itself, so any piece can be unpacked first. Pieces unpack into the same folder; there the
-script joins each group whose chunks are all there, and compares their digests with the manifest. Joining again changes nothing."""
+A pack has groups of files. Each group becomes one archive, which is cut into chunks; a piece is a tar file with one chunk,
+the manifest of its group and the script itself, so any piece can be unpacked first. Pieces unpack into the same folder;
+there the script joins each group whose chunks are all there, and compares their digests with the manifest. Joining again
+changes nothing."""
 import hashlib
 import json
 import lzma
@@ -26,14 +27,14 @@ MIB = 1 << 20
 # A tar file's own blocks, the script and a manifest.
 OVERHEAD = 256 << 10
 SCRIPTS = ("gpu.py", "gpu_report.py", "gpu_libraries.py", "gpu_pack.py", "gpu_steps.py", "gpu_judge.py", "gpu_page.py")
-# Group: what it is for, the libraries that make it needless where they are found elsewhere, and how hard to compress: NVIDIA's
-# libraries hold compressed code already.
+# Group: what it is for, the libraries that make it needless where they are found elsewhere, and how hard to compress: 0 for
+# wheels, which are taken along as they are, being compressed already.
 GROUPS = {"programs": ("tests, benchmarks", (), 6),
-          "clips": ("NVDEC, networks", (), 1),
-          "network": ("ONNX Runtime and networks", (), 1),
-          "cuda": ("ONNX Runtime's CUDA provider", ("libcudart.so.13", "libcurand.so.10", "libnvrtc.so.13"), 1),
-          "cublas": ("matrices, ONNX Runtime's CUDA provider", ("libcublas.so.13", "libcublasLt.so.13"), 1),
-          "cudnn": ("ONNX Runtime's CUDA provider", ("libcudnn.so.9",), 1)}
+          "clips": ("NVDEC, networks", (), 0),
+          "network": ("ONNX Runtime and networks", (), 0),
+          "cuda": ("ONNX Runtime's CUDA provider", ("libcudart.so.13", "libcurand.so.10", "libnvrtc.so.13"), 0),
+          "cublas": ("matrices, ONNX Runtime's CUDA provider", ("libcublas.so.13", "libcublasLt.so.13"), 0),
+          "cudnn": ("ONNX Runtime's CUDA provider", ("libcudnn.so.9",), 0)}
 # Where the files of a group come from: wheel, pattern of names within it, folder in the pack.
 WHEELS = {"network": [("onnxruntime_gpu", r"capi/libonnxruntime(_providers_\w+)?\.so[.\d]*$", "onnxruntime/capi")],
           "cuda": [("nvidia_cuda_runtime", r"lib/libcudart\.so", "cuda"), ("nvidia_curand", r"lib/libcurand\.so", "cuda"),
@@ -65,14 +66,17 @@ def put_programs(folder, names, place):
 
 
 def put_clips(built, place):
-    """A 1080p H.264 clip, and the short ones of the NVDEC test with the digests of their frames. What cannot be made is told."""
+    """A 1080p H.264 clip, and the short ones of the NVDEC test with the digests of their frames. What is lacking."""
     clips = place / "clips"
     clips.mkdir(parents=True, exist_ok=True)
     made = run(["ffmpeg", "-v", "error", "-nostdin", "-y", "-i", CLIP_SOURCE, "-an", "-vf", "scale=1920:1080", "-c:v", "libx264",
-                "-preset", "fast", "-crf", "26", "-bf", "2", "-pix_fmt", "yuv420p", clips / "1080p.mp4"], 300)
-    lacking = [] if made[0] == 0 else [f"the clip: {made[2].strip()[-200:]}"]
+                "-preset", "fast", "-crf", "26", "-bf", "2", "-pix_fmt", "yuv420p", clips / "1080p.mp4"], 1800)
+    lacking = [] if made[0] == 0 else [f"the clip: exit {made[0]} of ffmpeg: {made[2].strip()[-200:]}"]
+    if lacking:
+        (clips / "1080p.mp4").unlink(missing_ok=True)
     if (built / "test_nvdec_card").exists():
-        made = run([built / "test_nvdec_card", "--make", clips / "nvdec"], 300)
+        (clips / "nvdec").mkdir(exist_ok=True)
+        made = run([built / "test_nvdec_card", "--make"], 1800, env={**os.environ, "MILLRACE_CLIPS": str(clips / "nvdec")})
         lacking += [] if made[0] == 0 else [f"clips of test_nvdec_card: {(made[1] + made[2]).strip()[-200:]}"]
     return lacking
 
@@ -88,7 +92,7 @@ def put_models(place):
             lacking.append(f"build/models/{name}: tools/demo makes it")
     maker = ROOT / "tests/reference/models.py"
     if maker.exists():
-        made = run([python(), maker, models / "test"], 300)
+        made = run([python(), maker, models / "test"], 1800)
         lacking += [] if made[0] == 0 else [f"models of test_ort_card: {made[2].strip()[-200:]}"]
     return lacking
 
@@ -106,27 +110,38 @@ def need_wheel(wheels, name):
     if not list(wheels.glob(pattern)):
         say(f"downloading {wanted} into {wheels}")
         words = [python(), "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "--python-version", "3.12",
-                 *(f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_27", "_2_17", "2014", "2010", "1")), "-d", wheels, wanted]
+                 *(f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_27", "_2_17", "2014", "2010", "1")),
+                 "-d", wheels, wanted]
         done = run(words, 1800)
         if done[0] != 0:
-            return None, f"{wanted} could not be had: {done[2].strip()[-200:]}; try: {' '.join(map(str, words))}, or put it there"
+            return None, (f"{wanted} could not be had: {done[2].strip()[-200:]}; try: {' '.join(map(str, words))}, or put "
+                          "the wheel there")
     return next(wheels.glob(pattern)), None
 
 
 def put_wheels(group, wheels, place):
+    (place / "wheels").mkdir(exist_ok=True)
     lacking = []
-    for name, pattern, folder in WHEELS[group]:
+    for name, _, _ in WHEELS[group]:
         wheel, problem = need_wheel(wheels, name)
         if problem:
             lacking.append(problem)
-            continue
-        (place / folder).mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(wheel) as archive:
-            for member in archive.namelist():
-                if re.search(pattern, member):
-                    with archive.open(member) as source, open(place / folder / pathlib.Path(member).name, "wb") as to:
-                        shutil.copyfileobj(source, to, MIB)
+        else:
+            shutil.copy2(wheel, place / "wheels")
     return lacking
+
+
+def unpack_wheels(place, group):
+    """Takes the libraries out of the wheels that have come; the rest of a wheel is left there."""
+    for name, pattern, folder in WHEELS.get(group, []):
+        for wheel in (place / "wheels").glob(f"{name}-*.whl"):
+            (place / folder).mkdir(parents=True, exist_ok=True)
+            with zipfile.ZipFile(wheel) as archive:
+                for member in archive.namelist():
+                    if re.search(pattern, member):
+                        with archive.open(member) as source, open(place / folder / pathlib.Path(member).name, "wb") as to:
+                            shutil.copyfileobj(source, to, MIB)
+            wheel.unlink()
 
 
 def put(group, built, programs, place, wheels):
@@ -180,11 +195,24 @@ class Joined:
         return b""
 
 
-def filters(level):
-    """For programs a dictionary as large as all of them: they are linked with the same library."""
-    if level == 1:
-        return [{"id": lzma.FILTER_LZMA2, "preset": 1}]
-    return [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": level, "dict_size": 96 * MIB}]
+class Plain:
+    """Stands in for a compressor."""
+
+    @staticmethod
+    def compress(data):
+        return data
+
+    @staticmethod
+    def flush():
+        return b""
+
+
+def compressor(level):
+    """With a dictionary as large as all programs: they are linked with the same library."""
+    if not level:
+        return Plain
+    return lzma.LZMACompressor(filters=[{"id": lzma.FILTER_X86},
+                                        {"id": lzma.FILTER_LZMA2, "preset": level, "dict_size": 96 * MIB}])
 
 
 def write_group(name, place, out, limit):
@@ -192,7 +220,7 @@ def write_group(name, place, out, limit):
     purpose, instead, level = GROUPS[name]
     files = sorted(path for path in place.rglob("*") if path.is_file())
     chunks = Chunks(out, name, limit - OVERHEAD)
-    packer = lzma.LZMACompressor(filters=filters(level))
+    packer = compressor(level)
 
     class Sink:
         @staticmethod
@@ -204,7 +232,7 @@ def write_group(name, place, out, limit):
             made.add(path, path.relative_to(place))
     chunks.write(packer.flush())
     chunks.close()
-    manifest = {"group": name, "for": purpose, "instead": instead, "files": len(files),
+    manifest = {"group": name, "for": purpose, "instead": instead, "files": len(files), "xz": level > 0,
                 "bytes": sum(path.stat().st_size for path in files),
                 "chunks": [{"name": path.name, "bytes": path.stat().st_size, "sha256": digest(path)} for path in chunks.files]}
     return [write_piece(out, manifest, chunk) for chunk in chunks.files]
@@ -292,8 +320,10 @@ def join(place):
 
 def unpack(place, group, manifest):
     files = [place / "chunks" / chunk["name"] for chunk in manifest["chunks"]]
-    with lzma.LZMAFile(Joined(files)) as plain, tarfile.open(fileobj=plain, mode="r|") as archive:
-        archive.extractall(place, filter="data")
+    joined = Joined(files)
+    with tarfile.open(fileobj=lzma.LZMAFile(joined) if manifest["xz"] else joined, mode="r|") as archive:
+        archive.extractall(place, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    unpack_wheels(place, group)
     (place / "joined").mkdir(exist_ok=True)
     (place / "joined" / group).write_text(mark_of(manifest))
     for path in files:

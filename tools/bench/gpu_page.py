@@ -2,13 +2,14 @@
 tools/bench/gpu. A figure that was never measured says so; none is put in by hand."""
 import json
 
-BEGIN = "<!-- figures: `tools/bench/gpu` writes all between these two lines; `tools/bench/gpu --fill REPORT` does it from a report -->"
+BEGIN = ("<!-- figures: `tools/bench/gpu` writes all between these two lines; `tools/bench/gpu --fill REPORT` does it from a "
+         "report -->")
 END = "<!-- end of figures -->"
 BENCHMARKS, PLAIN, NVDEC, NETWORK = (f"`tools/bench/gpu --only {step}`" for step in ("benchmarks", "plain", "nvdec", "network"))
 
 # What the predictions are made of: an H100 with 132 multiprocessors, 4 instructions a clock each, 1.755 GHz; about 3.0 TB/s of
-# the 3.35 TB/s of its data sheet; PCIe 5 x16, of which 53 GB/s can be used. Thread instructions for one 1080p picture: counted in the
-# machine code of preprocess. What is touched of 64 pictures: counted by bench_cuda_preprocess.
+# the 3.35 TB/s of its data sheet; PCIe 5 x16, of which 53 GB/s can be used. Thread instructions for one 1080p picture: counted
+# in the machine code of preprocess. What is touched of 64 pictures: counted by bench_cuda_preprocess.
 ISSUES_PER_S, COPY_BYTES_PER_S, UPLOAD_BYTES_PER_S = 132 * 4 * 1.755e9, 3.0e12, 53e9
 THREAD_INSTRUCTIONS, TOUCHED_BYTES, PICTURE_BYTES = 78e6, 107e6, 1920 * 1080 * 3 // 2
 # Real kernels take so many times the larger of the two bounds.
@@ -60,7 +61,8 @@ FIGURES = [
 
 
 def latency(results, work, graphs):
-    return next((one["median_us"] for one in results.get("latency", []) if one["work"] == work and one["graphs"] is graphs), None)
+    found = [one["median_us"] for one in results.get("latency", []) if one["work"] == work and one["graphs"] is graphs]
+    return found[0] if found else None
 
 
 def value_of(report, path):
@@ -75,7 +77,8 @@ def value_of(report, path):
 
 def counters(report):
     """Rows of what ncu read."""
-    return [(f"ncu: {name}", "", value) for one in report.get("ncu", {}).values() for name, value in one.get("counters", {}).items()]
+    return [(f"ncu: {name}", "", value) for one in report.get("ncu", {}).values()
+            for name, value in one.get("counters", {}).items()]
 
 
 def described(report):
@@ -93,7 +96,8 @@ def table(report):
     for path, name, command in FIGURES:
         value = value_of(report, path)
         lines.append(f"| {name} | {expected.get(path, '')} | {'not measured' if value is None else value} | {command} |")
-    lines += [f"| {name} | {expectation} | {value} | `tools/bench/gpu --only ncu` |" for name, expectation, value in counters(report)]
+    lines += [f"| {name} | {expectation} | {value} | `tools/bench/gpu --only ncu` |"
+              for name, expectation, value in counters(report)]
     if "targets" in report:
         missed = [one for one in report["targets"] if not one["met"]]
         lines += ["", f"{len(report['targets']) - len(missed)} of {len(report['targets'])} expectations are met."]

@@ -1,6 +1,8 @@
-"""The report of tools/bench/gpu: results as they come, kept in a file, with the whole output of every program in a log beside it."""
+"""The report of tools/bench/gpu: results as they come, kept in a file, with the whole output of every program in a log beside
+it."""
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -73,17 +75,22 @@ class Report(dict):
             with self.given.json.with_suffix(".log").open("a") as file:
                 print("$", *words, f"\n[exit {done[0]}, {done[3]} s]\n{done[1]}{done[2]}", file=file)
 
-    def run(self, words, seconds=None, environment=None):
-        """As run(). If the budget ends the program it is run again when resumed, unless it was the first of this call and had half
-        of the budget: then it would never end, and that is its result."""
+    def run(self, words, seconds=None, environment=None, folder=None):
+        """As run(). If the budget ends the program it is run again when resumed; if it is then cut once more, although it was
+        the first of its call, more calls would not help, and that is its result."""
         left, most, first = self.left(), seconds or self.given.seconds, self.programs == 0
         if left is not None and left <= 1:
             raise OutOfTime()
         self.programs += 1
-        done = run(words, most if left is None else min(most, left), env={**self.given.environment, **(environment or {})})
+        done = run(words, most if left is None else min(most, left), env={**self.given.environment, **(environment or {})},
+                   cwd=folder)
         self.log(words, done)
-        if done[0] is None and left is not None and left < most and not (first and left >= 0.5 * self.given.budget):
-            raise OutOfTime()
+        if done[0] is None and left is not None and left < most:
+            name, cut = pathlib.Path(words[0]).name, self.setdefault("cut", {})
+            cut[name] = cut.get(name, 0) + 1
+            if cut[name] < 2 or not first:
+                self.write()
+                raise OutOfTime()
         return done
 
     def ask(self, step, name, measure):

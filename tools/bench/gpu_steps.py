@@ -46,9 +46,13 @@ sources:
   clip: {uri: nothing}
 stages:
   decode: {input: clip, device: cpu}
-  preprocess: {input: decode, size: 224x224, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128, device: "%(device)s"}
+  preprocess: {input: decode, fit: center-crop, crop_fraction: 0.875, mean: 127, std: 128, device: "%(device)s"}
   features: {input: preprocess, model: "%(models)s/lite0-features.onnx", tensor: features, device: "%(device)s"%(graph)s}
-  classify: {input: features, weights: "%(models)s/lite0-head.npy", labels: "%(models)s/imagenet.txt", top_k: 5, device: "%(device)s"}
+  classify:
+    input: features
+    weights: "%(models)s/lite0-head.npy"
+    labels: "%(models)s/imagenet.txt"
+    device: "%(device)s"
   out: {type: jsonl, input: classify, path: "-"}
 """
 
@@ -72,7 +76,7 @@ def look_at_machine(report, given):
     except ValueError:
         told = {"exit": done[0], "said": last(done[1] + done[2])}
     report["machine"] = {**told, "lacking": lacking, "opened": opened(given.libraries),
-                         "tools": {name: tool(name) for name in ("ncu", "compute-sanitizer", "nvcc")}}
+                         "tools": {name: tool(name) for name in ("ncu", "compute-sanitizer", "nvcc", "ffmpeg")}}
     for name, gone in lacking.items():
         say(f"{name} cannot start: {', '.join(gone)} missing")
     report.write()
@@ -89,10 +93,14 @@ def counted(text):
 def run_test(report, given, name):
     if not (given.built / name).exists():
         return {"not_measured": f"there is no {name} in {given.built}"}
-    status, said, wrong, seconds = report.run([given.built / name], environment=given.test_environment)
+    status, said, wrong, seconds = report.run([given.built / name], environment=given.test_environment, folder=given.scratch)
     told = {"exit": status, "seconds": seconds, **counted(said + wrong)}
+    figures = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    if figures:
+        told["figures"] = figures
     if status != 0:
-        told["said"] = [line for line in (said + wrong).splitlines() if "rror" in line or "FAILED" in line][:20] or last(wrong)
+        told["said"] = [line for line in (said + wrong).splitlines()
+                        if "rror" in line or "FAILED" in line][:20] or last(wrong)
     return told
 
 
@@ -100,8 +108,8 @@ def run_tests(report, given):
     for name in TESTS:
         told = report.ask("tests", name, lambda name=name: run_test(report, given, name))
         if name in DECISIVE and told.get("exit") != 0 and not given.go_on:
-            raise Stopped(f"{name} failed, so nothing else is measured: {told.get('said') or told}; --go-on measures all the same, "
-                          f"--again tests runs the tests again")
+            raise Stopped(f"{name} failed, so nothing else is measured: {told.get('said') or told}; --go-on measures all the "
+                          "same, --again tests runs the tests again")
 
 
 # ---- benchmarks ---------------------------------------------------------------------------------------------------------
@@ -235,7 +243,8 @@ def run_sanitizer(report, given, sanitizer):
         return {"exit": status, "seconds": seconds, "summary": re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", said + wrong)}
     if not found:
         report.ask(sanitizer, "compute-sanitizer", lambda: {
-            "missing": "compute-sanitizer", "how": "it comes with the CUDA toolkit (package cuda-sanitizer); pip has only its libraries"})
+            "missing": "compute-sanitizer",
+            "how": "it comes with the CUDA toolkit (package cuda-sanitizer); pip has only its libraries"})
         return
     for name in SANITIZED:
         report.ask(sanitizer, name, lambda name=name: measure(name))
