@@ -128,7 +128,8 @@ def make_parser():
     parser.add_argument("--resume", action="store_true", help="go on with what the file of --json has")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works")
     parser.add_argument("--json", type=pathlib.Path, help="write the report there too, and the output of all programs beside it")
-    parser.add_argument("--fill", type=pathlib.Path, metavar="REPORT", help="only write the page of figures from a report")
+    parser.add_argument("--fill", type=pathlib.Path, metavar="REPORT", nargs="?", const=pathlib.Path(),
+                        help="only write the page of figures from a report; without REPORT from the one that is kept, if any")
     parser.add_argument("--page", type=pathlib.Path, default=None if PACKED else HERE / "README.md",
                         help="the page of figures; the report it is made of is kept beside it, as gpu.json")
     packing = parser.add_argument_group("packing")
@@ -245,7 +246,8 @@ def measure(given):
     report.write()
     print(json.dumps(report, indent=1))
     if given.page and given.device.startswith("cuda") and "machine" in report:
-        gpu_page.fill(given.page, given.page.with_name("gpu.json"), report)
+        gpu_page.keep(given.page.with_name("gpu.json"), report)
+        gpu_page.fill(given.page, given.page.with_name("gpu.json"))
     return status_of(report)
 
 
@@ -269,8 +271,11 @@ def main():
     given = read_arguments()
     if given.join:
         return join_pieces()
-    if given.fill:
-        gpu_page.fill(given.page, given.page.with_name("gpu.json"), json.loads(given.fill.read_text()))
+    if given.fill is not None:
+        kept = given.page.with_name("gpu.json")
+        if given.fill != pathlib.Path():
+            gpu_page.keep(kept, json.loads(given.fill.read_text()))
+        gpu_page.fill(given.page, kept)
         return 0
     if given.pack:
         return make_pack(given)

@@ -45,6 +45,10 @@ FIGURES = [
     ("benchmarks.preprocess.times_unfused", "times as fast as three kernels in a row", BENCHMARKS),
     ("benchmarks.upload.bare_gb_per_s", "uploads from pinned memory, GB/s", BENCHMARKS),
     ("benchmarks.upload.of_bare", "uploads by the engine, as a share of that", BENCHMARKS),
+    ("benchmarks.upload.pageable_gb_per_s", "uploads from pageable memory, GB/s", BENCHMARKS),
+    ("benchmarks.upload.results.times", "results of a batch by one copy, times as fast as one by one", BENCHMARKS),
+    ("benchmarks.upload.peer.engine_gb_per_s", "from one GPU to another, GB/s", BENCHMARKS),
+    ("benchmarks.upload.peer.times", "the same, times as fast as through the host", BENCHMARKS),
     ("benchmarks.flow.upload_per_s", "1080p pictures uploaded a second", BENCHMARKS),
     ("benchmarks.flow.compute_per_s", "1080p pictures preprocessed a second, by batches of 8", BENCHMARKS),
     ("benchmarks.flow.flow_per_s", "1080p pictures through a pipeline a second", BENCHMARKS),
@@ -72,7 +76,8 @@ def value_of(report, path):
     if name == "latency":
         work, _, graphs = key.partition(".")
         return latency(results, work, graphs == "graphs")
-    return results.get(key)
+    group, _, inner = key.rpartition(".")
+    return ((results.get(group) or {}) if group else results).get(inner)
 
 
 def counters(report):
@@ -114,7 +119,11 @@ def filled(page, report):
     return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{after}"
 
 
-def fill(page, kept, report):
-    """Writes the page, and keeps the report that it is made of beside it."""
+def keep(kept, report):
+    """Keeps the report that the page is made of."""
     kept.write_text(json.dumps(report, indent=1) + "\n")
-    page.write_text(filled(page.read_text(), report))
+
+
+def fill(page, kept):
+    """Writes the page from the report that is kept beside it, if there is one."""
+    page.write_text(filled(page.read_text(), json.loads(kept.read_text()) if kept.exists() else None))
