@@ -69,7 +69,7 @@ static mr_cut describe(const mr_plan_builder *b, const char *name, const mr_plan
                     .window = (int)said->window,
                     .window_bytes = (uint64_t)said->memory_bytes,
                     .max_peers = b->plan->nodes[reader->node].replicas + MORE_PEERS,
-                    .takers = b->plan->nodes[reader->node].replicas,
+                    .consumers = b->plan->nodes[reader->node].replicas,
                     .lease_ns = said->lease_ns,
                     .heartbeat_ns = said->heartbeat_ns,
                     .handshake_ns = handshake_ns,
@@ -149,7 +149,7 @@ static void refuse_window(mr_plan_builder *b, const mr_spec_vertex *reader, cons
  * takers share them, which are each to have a part. */
 static bool go_together(const mr_cut *cut, bool packets) {
     bool tiny = cut->frame_bytes ? cut->frame_bytes <= TINY_BYTES : cut->max_message_bytes && !packets;
-    return tiny && cut->mode == MR_CUT_RELIABLE && cut->takers < 2;
+    return tiny && cut->mode == MR_CUT_RELIABLE && cut->consumers < 2;
 }
 
 static int usual_window(const mr_cut *cut, bool packets) {

@@ -494,7 +494,7 @@ void mr_instance_run(void *context) {
     if (entry->unclocked)
         read_clock(entry, entry->unclocked);
     if (instance->self.type == &mr_cut_out_stage)
-        mr_cut_out_rest(&instance->parts[0].self);
+        mr_cut_out_flush(&instance->parts[0].self);
 }
 
 void mr_instance_wake(void *context) {

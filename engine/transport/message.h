@@ -1,7 +1,8 @@
-/* Messages of the protocol of cuts, as structs: what session.h says and hears, and what wire.h turns into bytes.
+/* Messages of the protocol of cuts, as structs: what a session sends and receives (session.h), and what wire.h
+ * serializes.
  *
- * A message borrows all that it points to: from the session that says it, until its next call; from the wire that
- * read it, until that reads the next one. Frames are counted on their own, see mr_cut_item. */
+ * A message borrows everything it points to: from the session that sends it, until the session's next call; from the
+ * wire reader, until it reads the next message. Frames have references of their own, see mr_cut_item. */
 #ifndef MILLRACE_TRANSPORT_MESSAGE_H
 #define MILLRACE_TRANSPORT_MESSAGE_H
 
@@ -16,29 +17,30 @@ enum { MR_DIGEST_BYTES = 32 };
 
 typedef enum mr_cut_kind {
     MR_CUT_FRAME,
-    MR_CUT_GONE,          /* the frame `identity` will not come, for `reason` */
+    MR_CUT_GAP,          /* the frame `identity` will not come, for `reason` */
     MR_CUT_END,           /* nothing more comes of source `identity.source` */
-    MR_CUT_DISCONTINUITY, /* what follows of that source does not continue what came before */
-    MR_CUT_FORMAT         /* what follows of that source has `format` */
+    MR_CUT_DISCONTINUITY, /* the next frame of that source does not continue the previous one */
+    MR_CUT_FORMAT         /* the next frames of that source have `format` */
 } mr_cut_kind;
 
-/* A frame or a mark on its way through a cut. Who holds a frame's item holds one reference to the frame; to the
- * session it is a handle that it never looks into. */
+/* A frame or a mark on its way through a cut. The owner of a frame's item owns one reference to the frame; to the
+ * session the frame is an opaque handle. */
 typedef struct mr_cut_item {
     mr_cut_kind kind;
     mr_identity identity;
     mr_frame *frame;    /* FRAME */
     uint64_t bytes;     /* FRAME: of its payload, as mr_wire_frame_bytes counts */
     bool packet, key;   /* FRAME: a compressed packet; one that decoding can begin with */
-    const char *reason; /* GONE and END; lives as long as the pipeline; may be NULL */
+    const char *reason; /* GAP and END; lives as long as the pipeline; may be NULL */
     const mr_format *format; /* FORMAT; lives as long as the item, or the message that was read */
     /* the session's */
     uint64_t position;  /* in the cut, from 1, as the sender counts; 0: END */
-    uint64_t ticket;    /* at a receiver: what mr_receiver_take and mr_receiver_settle are told */
-    bool fresh;         /* at a receiver: to be given to the graph; else it is there already */
+    uint64_t ticket;    /* at a receiver: the handle for mr_receiver_take and mr_receiver_settle */
+    bool fresh;         /* at a receiver: to be pushed into the graph; otherwise a repetition */
 } mr_cut_item;
 
-/* What became of the items at `count` positions from `first` on. NONE: the receiver holds them, and works on them. */
+/* The outcome of `count` items from position `first` on. NONE: the receiver holds them, and they are not settled yet.
+ */
 typedef struct mr_settled {
     uint64_t first, count;
     mr_note outcome;
@@ -68,8 +70,8 @@ typedef enum mr_message_kind {
     MR_MESSAGE_BYE
 } mr_message_kind;
 
-/* The fields mean what proto/millrace.proto says of those of the same names. Strings are never NULL, but for those of
- * items and of what was settled. */
+/* The fields are those of the same names in proto/millrace.proto. Strings are never NULL, except in items and outcomes.
+ */
 typedef struct mr_cut_message {
     mr_message_kind kind;
     uint32_t version;

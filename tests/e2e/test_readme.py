@@ -1,4 +1,4 @@
-"""What README says holds: its YAML is proven, its C compiles, its commands run, its tables name what there is."""
+"""What the documents say holds: their YAML is proven, README's C compiles, their commands run, their links lead somewhere."""
 import json
 import os
 import re
@@ -11,11 +11,22 @@ import PIL.Image
 from harness import MILLRACE, MODELS, PICTURES, ROOT, SAMPLES, Case, call, main, need_models
 
 TEXT = (ROOT / "README.md").read_text()
+FOLDERS = ("engine", "kernels", "pipelines", "proto", "stages", "tests", "tools")
+DOCUMENTS = {path: path.read_text()
+             for path in (ROOT / "README.md", *sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.md")))}
 
 
-def blocks(language):
+def blocks(language, text=TEXT):
     """The texts between fences that name the language, "" those that name none."""
-    return [text for named, text in re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.M | re.S) if named == language]
+    return [block for named, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S) if named == language]
+
+
+def headings(text, depth="##+"):
+    return re.findall(rf"^{depth} (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+
+
+def anchors(text):
+    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings(text)}
 
 
 def table(heading):
@@ -50,8 +61,9 @@ class Readme(Case):
     def test_the_yaml_is_proven(self):
         self.assertTrue(blocks("yaml"))
         self.build_plugin()
-        for text in blocks("yaml"):
-            self.run_pipeline(text, verb="check", rows=False)
+        for document in DOCUMENTS.values():
+            for text in blocks("yaml", document):
+                self.run_pipeline(text, verb="check", rows=False)
 
     def test_the_c_compiles(self):
         program, stage = blocks("c")
@@ -61,7 +73,7 @@ class Readme(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_the_commands_run(self):
-        commands = re.findall(r"^    (build/millrace .*)$", TEXT, re.M)
+        commands = [command for text in DOCUMENTS.values() for command in re.findall(r"^    (build/millrace .*)$", text, re.M)]
         self.assertTrue(commands)
         need_models()
         shop = self.shop()
@@ -134,16 +146,24 @@ class Readme(Case):
             self.assertAlmostEqual(one.pop("score"), other.pop("score"), delta=0.01)
         self.assertEqual(row, shown)
 
-    def test_links_lead_to_headings(self):
-        headings = re.findall(r"^##+ (.*)$", re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S), re.M)
-        anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-"): heading for heading in headings}
-        for anchor in re.findall(r"\]\(#([^)]*)\)", TEXT):
-            self.assertIn(anchor, anchors)
-        for path in re.findall(r"\]\(([^#)][^)]*)\)", TEXT):
-            self.assertTrue((ROOT / path).exists(), path)
-        # Every section is in the list of links on top.
-        for section in re.findall(r"^## (.*)$", TEXT, re.M):
+    def test_links_lead_somewhere(self):
+        for document, text in DOCUMENTS.items():
+            for path, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)]*)\)", text)):
+                if path.startswith("https://"):
+                    continue
+                place = (document.parent / path).resolve() if path else document
+                self.assertTrue(place.exists(), f"{document}: {path}")
+                if anchor:
+                    self.assertIn(anchor, anchors(place.read_text()), f"{document}: {path}")
+        # Every section of README is in the list of links on top.
+        for section in headings(TEXT, "##"):
             self.assertIn(f"[{section}](#", TEXT.split("\n## ", 1)[0])
+
+    def test_programs_of_the_tests_are_there(self):
+        named = {name for text in DOCUMENTS.values() for name in re.findall(r"^    build/(test_\w+)", text, re.M)}
+        suites = {path.stem for path in (ROOT / "tests").rglob("test_*.c")}
+        self.assertTrue(named)
+        self.assertLessEqual(named, suites)
 
     def test_the_two_commands_are_there(self):
         for name in ("tools/demo", "tools/test"):

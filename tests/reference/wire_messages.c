@@ -61,7 +61,7 @@ static int write_items(mr_wire_writer *writer, mr_store *store) {
     frame->results = classes;
     mr_cut_item item[2] = {
         {.kind = MR_CUT_FRAME, .identity = {1, 2, UINT64_C(1) << 40, 4}, .frame = frame, .position = 300},
-        {.kind = MR_CUT_GONE, .identity = {1, 2, 9, 0}, .position = 301, .reason = "late"}};
+        {.kind = MR_CUT_GAP, .identity = {1, 2, 9, 0}, .position = 301, .reason = "late"}};
     mr_cut_message items = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST,
                             .session = 8, .number = 2, .items = {item, 2}};
     int status = write_one(writer, &items);

@@ -16,8 +16,8 @@ typedef struct cut_ends {
     mr_pool *pool;
     mr_store *store;
     mr_names *names;
-    mr_cut_lender *lender;
-    mr_cut_borrower *borrower;
+    mr_cut_exporter *exporter;
+    mr_cut_importer *importer;
     mr_wire_writer *writer;
     mr_wire_reader *reader;
 } cut_ends;

@@ -83,7 +83,7 @@ static void check_end(world *w) {
 
 void world_run(uint64_t seed, bool live, const world_faults *faults, world_result *result) {
     static world w;
-    letter *spare[QUEUE];
+    message_in *spare[QUEUE];
     size_t spares = w.spares < QUEUE ? w.spares : QUEUE;
     memcpy(spare, w.spare, spares * sizeof *spare);
     for (size_t i = spares; i < w.spares; i++)
@@ -97,7 +97,7 @@ void world_run(uint64_t seed, bool live, const world_faults *faults, world_resul
     w.window = 1 + below(&w, 12);
     w.credit = 1 + below(&w, 6);
     w.deaths = 2;
-    w.tells_lost = live || w.seed % 2;
+    w.reports_lost = live || w.seed % 2;
     w.frame_count = 1 + (int)below(&w, FRAMES);
     if (faults->poison)
         w.poison = UINT64_C(1) << below(&w, SOURCES * FRAMES);

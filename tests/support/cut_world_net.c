@@ -3,13 +3,13 @@
 
 #include "tests/support/cut_world_parts.h"
 
-static letter *take_letter(world *w) {
-    letter *made = w->spares ? w->spare[--w->spares] : malloc(sizeof *made);
+static message_in *take_message(world *w) {
+    message_in *made = w->spares ? w->spare[--w->spares] : malloc(sizeof *made);
     assert_non_null(made);
     return made;
 }
 
-void world_give_back(world *w, letter *gone) {
+void world_give_back(world *w, message_in *gone) {
     w->spare[w->spares++] = gone;
 }
 
@@ -19,10 +19,10 @@ void world_cut_channel(world *w, channel *c) {
         world_give_back(w, c->queue[--c->count]);
 }
 
-static void put_letter(world *w, channel *c, const mr_cut_message *message, int64_t due_ns) {
+static void put_ring_message(world *w, channel *c, const mr_cut_message *message, int64_t due_ns) {
     if (c->count == QUEUE)
         return; /* lost */
-    letter *made = take_letter(w);
+    message_in *made = take_message(w);
     made->message = *message;
     mr_cut_message *m = &made->message;
     if (m->kind == MR_MESSAGE_ITEMS) {
@@ -52,26 +52,26 @@ void world_post(world *w, channel *c, const mr_cut_message *message) {
     if (w->faulty && chance(w, 2))
         due_ns += below(w, 40 * MS);
     due_ns = due_ns > last_ns ? due_ns : last_ns;
-    put_letter(w, c, message, due_ns);
+    put_ring_message(w, c, message, due_ns);
     if (w->faulty && w->faults->duplicates && chance(w, 3))
-        put_letter(w, c, message, due_ns);
+        put_ring_message(w, c, message, due_ns);
 }
 
-letter *world_arrive(world *w, channel *c) {
+message_in *world_arrive(world *w, channel *c) {
     if (!c->count || c->queue[0]->due_ns > w->now_ns)
         return NULL;
-    letter *first = c->queue[0];
+    message_in *first = c->queue[0];
     memmove(c->queue, c->queue + 1, --c->count * sizeof *c->queue);
     return first;
 }
 
-void world_reconnect(world *w, worker *r, bool told) {
+void world_reconnect(world *w, worker *r, bool reported) {
     world_cut_channel(w, &r->to_sender);
     world_cut_channel(w, &r->from_sender);
-    w->died += told; /* who does not come back soon is taken for dead */
-    if (told && w->sender_up)
+    w->died += reported; /* who does not come back soon is taken for dead */
+    if (reported && w->sender_up)
         mr_sender_lost(w->sender, r->route, w->now_ns);
-    if (told && r->up)
+    if (reported && r->up)
         mr_receiver_lost(r->session, 0, w->now_ns);
     if (chance(w, 50))
         r->route = ++w->routes;

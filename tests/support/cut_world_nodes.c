@@ -19,7 +19,7 @@ static mr_session_self self_of(const char *name, uint64_t incarnation) {
 
 void world_start_sender(world *w) {
     const mr_sender_params params = {.self = self_of("a", ++w->sender_incarnation * 1000000), .run = 7, .live = w->live,
-                                     .tells_lost = w->tells_lost, .receivers = w->worker_count, .most_peers = WORKERS + 1,
+                                     .reports_lost = w->reports_lost, .receivers = w->worker_count, .most_peers = WORKERS + 1,
                                      .window_frames = w->window, .window_bytes = w->window * 100, .batch_frames = BATCH,
                                      .batch_bytes = 250, .deaths = w->deaths, .stage = "b"};
     assert_int_equal(mr_sender_create(&w->sender, &params), MR_OK);
@@ -130,7 +130,7 @@ void world_drive_sender(world *w) {
 
 /* What is not taken in time is dropped by the queue before the cut, which leaves a mark, or for want of a taker. */
 static void miss(world *w, uint32_t source, int seq) {
-    const mr_cut_item gone = {.kind = MR_CUT_GONE, .identity = {.source = source, .seq = (uint64_t)seq}};
+    const mr_cut_item gone = {.kind = MR_CUT_GAP, .identity = {.source = source, .seq = (uint64_t)seq}};
     w->frames[source * FRAMES + (uint32_t)seq].settled = true;
     if (chance(w, 50) || mr_sender_offer(w->sender, &gone, w->now_ns))
         mr_sender_miss(w->sender, &gone.identity);
@@ -151,7 +151,7 @@ static bool all_is_known(const world *w, uint32_t source) {
 /* The end, which would say all of that, does not come before it is known. */
 static void offer_end(world *w, uint32_t source) {
     const mr_cut_item end = {.kind = MR_CUT_END, .identity = {.source = source}},
-                      away = {.kind = MR_CUT_GONE, .identity = mr_identity_away(source)};
+                      away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(source)};
     if (w->live && !w->away_offered[source] && w->seed % 2) {
         w->away_offered[source] = mr_sender_offer(w->sender, &away, w->now_ns) == MR_OK;
     } else if (!w->live || all_is_known(w, source)) {
@@ -183,7 +183,7 @@ void world_offer(world *w) {
         offer_end(w, source);
     }
     if (chance(w, 10) && *next > 0 && *next < w->frame_count) {
-        item = (mr_cut_item){.kind = MR_CUT_GONE, .identity = {.source = source, .seq = (uint64_t)*next - 1, .sub = 1}};
+        item = (mr_cut_item){.kind = MR_CUT_GAP, .identity = {.source = source, .seq = (uint64_t)*next - 1, .sub = 1}};
         mr_sender_offer(w->sender, &item, w->now_ns);
     }
 }
@@ -219,7 +219,7 @@ void world_send_garbage(world *w) {
 static void accept_mark(world *w, worker *r, const mr_cut_item *item) {
     uint32_t source = item->identity.source;
     int64_t seq = (int64_t)item->identity.seq;
-    bool gone = item->kind == MR_CUT_GONE, away = gone && mr_identity_is_away(&item->identity);
+    bool gone = item->kind == MR_CUT_GAP, away = gone && mr_identity_is_away(&item->identity);
     r->away[source] = away;
     if (item->kind == MR_CUT_END || away || (gone && item->identity.sub == 1))
         return;
@@ -258,7 +258,7 @@ static void accept_items(world *w, worker *r, const mr_cut_message *message) {
 }
 
 void world_hear(world *w, worker *r) {
-    letter *l;
+    message_in *l;
     while (r->up && w->now_ns >= r->paused_until_ns && (l = world_arrive(w, &r->from_sender)) != NULL) {
         if (w->faulty && w->faults->damage && chance(w, 2)) {
             mr_receiver_malformed(r->session, 0);

@@ -14,16 +14,16 @@ enum { SOURCES = 2, FRAMES = 24, WORKERS = 3, QUEUE = 192, BATCH = 4, ITEMS = 8,
 enum { MS = 1000000 };
 
 /* Messages as they lie in the network. */
-typedef struct letter {
+typedef struct message_in {
     mr_cut_message message;
     mr_cut_item item[ITEMS];
     mr_settled settled[RANGES];
     uint32_t ended[SOURCES];
     int64_t due_ns;
-} letter;
+} message_in;
 
 typedef struct channel {
-    letter *queue[QUEUE];
+    message_in *queue[QUEUE];
     size_t count;
     bool wedged; /* nothing comes out any more */
 } channel;
@@ -62,7 +62,7 @@ typedef struct world {
     uint64_t seed, random;
     const world_faults *faults;
     world_result *result;
-    bool live, tells_lost, faulty;
+    bool live, reports_lost, faulty;
     int64_t now_ns;
     mr_sender *sender;
     uint64_t sender_incarnation;
@@ -79,7 +79,7 @@ typedef struct world {
     uint64_t poison; /* bit: that frame kills */
     bool sender_died, garbage_sent;
     uint32_t routes;
-    letter *spare[QUEUE * WORKERS * 2];
+    message_in *spare[QUEUE * WORKERS * 2];
     size_t spares;
 } world;
 
@@ -109,11 +109,11 @@ static inline bool chance(world *w, uint32_t percent) {
 /* cut_world_net.c: what was sent arrives in order, late, or not at all. */
 void world_post(world *w, channel *c, const mr_cut_message *message);
 /* The next letter that is due, to be given back; NULL: none is. */
-letter *world_arrive(world *w, channel *c);
-void world_give_back(world *w, letter *gone);
+message_in *world_arrive(world *w, channel *c);
+void world_give_back(world *w, message_in *gone);
 void world_cut_channel(world *w, channel *c);
 /* A new connection; the transport may or may not have told of the old one. */
-void world_reconnect(world *w, worker *r, bool told);
+void world_reconnect(world *w, worker *r, bool reported);
 
 /* cut_world_nodes.c: processes, and what each does in its turn. */
 void world_start_sender(world *w);

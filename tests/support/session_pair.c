@@ -39,7 +39,7 @@ static void take_items(mr_cut_message *message, pair_seen *s) {
         mr_cut_item *item = &message->items.item[i];
         if (item->fresh && item->kind == MR_CUT_FRAME)
             s->ticket[s->fresh++] = item->ticket;
-        if (item->fresh && item->kind == MR_CUT_GONE) {
+        if (item->fresh && item->kind == MR_CUT_GAP) {
             s->marks++;
             s->gone = item->identity;
         }

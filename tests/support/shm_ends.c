@@ -20,11 +20,11 @@ void shm_ends_begin_unattached(shm_ends *ends) {
     mr_shm_export_offer(ends->export, &ends->offer);
     assert_int_equal(mr_shm_guest_make(&ends->guest), MR_OK);
     assert_int_equal(mr_shm_export_invite(ends->export, &ends->guest, &ends->peer), MR_OK);
-    assert_int_equal(mr_shm_bell(&ends->bell), MR_OK);
+    assert_int_equal(mr_shm_doorbell(&ends->doorbell), MR_OK);
 }
 
 void shm_ends_come(shm_ends *ends) {
-    assert_int_equal(mr_shm_import_open(&ends->import, &ends->offer, &ends->guest, ends->bell), MR_OK);
+    assert_int_equal(mr_shm_import_open(&ends->import, &ends->offer, &ends->guest, ends->doorbell), MR_OK);
 }
 
 void shm_ends_begin(shm_ends *ends) {
@@ -39,7 +39,7 @@ void shm_ends_begin(shm_ends *ends) {
 void shm_ends_end(shm_ends *ends) {
     mr_shm_import_close(&ends->import);
     mr_shm_export_destroy(&ends->export);
-    close(ends->bell);
+    close(ends->doorbell);
     assert_int_equal(mr_pool_free_count(ends->pool), SHM_ENDS_SLOTS);
     mr_pool_release(&ends->pool);
 }
@@ -83,5 +83,5 @@ int shm_ends_post_back(shm_ends *ends, const void *data, size_t bytes) {
 
 bool shm_ends_rung(const shm_ends *ends) {
     uint64_t rings;
-    return read(ends->bell, &rings, sizeof rings) == sizeof rings;
+    return read(ends->doorbell, &rings, sizeof rings) == sizeof rings;
 }

@@ -14,7 +14,7 @@ typedef struct shm_ends {
     mr_shm_peer *peer;
     mr_shm_offer offer;
     mr_shm_guest guest;
-    int bell; /* the import's */
+    int doorbell; /* the import's */
     mr_shm_import *import;
 } shm_ends;
 

@@ -102,7 +102,7 @@ static void note_frame(int64_t left_ns) {
     taken.frames++;
 }
 
-static void tell(void) {
+static void report_once(void) {
     if (ways_us)
         taken.way_us = median(ways_us, taken.frames);
     if (write(tell_fd, &taken, sizeof taken) != sizeof taken)
@@ -348,7 +348,7 @@ static pid_t start(void (*run)(void), bool tells) {
     mr_log_set_level(MR_LOG_ERROR);
     run();
     if (tells)
-        tell();
+        report_once();
     exit(0);
 }
 
@@ -364,20 +364,20 @@ static double await(pid_t pid, double *sleeps) {
 
 static turn take_turn(const contestant *of) {
     int ends[2];
-    tally told;
+    tally reported;
     if (pipe(ends))
         exit(1);
     tell_fd = ends[1];
-    pid_t giver = start(of->give, false), taker = start(of->take, true);
+    pid_t producer = start(of->give, false), consumer = start(of->take, true);
     close(ends[1]);
-    if (read(ends[0], &told, sizeof told) != sizeof told)
+    if (read(ends[0], &reported, sizeof reported) != sizeof reported)
         exit(1);
-    double sleeps = 0, cpu_s = await(giver, &sleeps) + await(taker, &sleeps);
+    double sleeps = 0, cpu_s = await(producer, &sleeps) + await(consumer, &sleeps);
     close(ends[0]);
-    return (turn){.frames_s = 1e9 * (told.frames - 1) / (double)(told.last_ns - told.first_ns),
-                  .cpu_us = 1e6 * cpu_s / told.frames,
-                  .sleeps = sleeps / told.frames,
-                  .way_us = told.way_us};
+    return (turn){.frames_s = 1e9 * (reported.frames - 1) / (double)(reported.last_ns - reported.first_ns),
+                  .cpu_us = 1e6 * cpu_s / reported.frames,
+                  .sleeps = sleeps / reported.frames,
+                  .way_us = reported.way_us};
 }
 
 static void print_rounds(const contestant *of) {

@@ -34,10 +34,10 @@ enum { SLOTS = 16, WARM = 64, CREDIT = 8 };
 typedef enum way { SHM_ZMQ, SHM_NOTE, ZMQ, COPY, WAYS } way;
 static const char *const way_names[WAYS] = {"shm-zmq", "shm-note", "zmq", "memcpy"};
 
-typedef struct letter {
+typedef struct message_in {
     mr_shm_reference reference;
     int64_t sent_ns;
-} letter;
+} message_in;
 
 /* What the consumer tells in the end. */
 typedef struct outcome {
@@ -101,7 +101,7 @@ static void check(const uint8_t *data, size_t bytes, uint64_t number) {
 
 typedef struct consumer {
     mr_shm_import *import;
-    int bell;
+    int doorbell;
     int64_t *latency;
     double cpu_s;
     int64_t begin_ns;
@@ -115,7 +115,7 @@ static void note_frame(consumer *c, uint64_t number, int64_t sent_ns) {
     }
 }
 
-static void receive_letter(const bench *b, consumer *c, letter *got) {
+static void receive_ring_message(const bench *b, consumer *c, message_in *got) {
     if (b->way == SHM_ZMQ) {
         must(zmq_recv(b->socket, got, sizeof *got, 0) == sizeof *got, "zmq_recv");
         return;
@@ -124,17 +124,17 @@ static void receive_letter(const bench *b, consumer *c, letter *got) {
     int status;
     while ((status = mr_shm_import_fetch(c->import, got, sizeof *got, &bytes)) == MR_ERROR_AGAIN) {
         uint64_t rings;
-        if (mr_shm_import_rest(c->import) && poll(&(struct pollfd){.fd = c->bell, .events = POLLIN}, 1, -1) == 1)
-            must(read(c->bell, &rings, sizeof rings) == sizeof rings, "bell");
+        if (mr_shm_import_arm(c->import) && poll(&(struct pollfd){.fd = c->doorbell, .events = POLLIN}, 1, -1) == 1)
+            must(read(c->doorbell, &rings, sizeof rings) == sizeof rings, "bell");
     }
     must(!status, "fetch");
 }
 
 static void consume_shared(const bench *b, consumer *c) {
-    letter got;
+    message_in got;
     mr_buffer *buffer = NULL;
     for (uint64_t i = 0; i < b->frames; i++) {
-        receive_letter(b, c, &got);
+        receive_ring_message(b, c, &got);
         must(!mr_shm_import_take(c->import, &got.reference, &buffer), "take");
         note_frame(c, i, got.sent_ns);
         check(buffer->data, buffer->bytes, i);
@@ -181,7 +181,7 @@ static void be_consumer(bench *b) {
         must(zmq_send(b->socket, "", 0, 0) == 0, "zmq_send");
     }
     if (b->way == SHM_ZMQ || b->way == SHM_NOTE)
-        must(!mr_shm_bell(&c.bell) && !mr_shm_import_open(&c.import, &b->offer, &b->guest, c.bell), "import");
+        must(!mr_shm_doorbell(&c.doorbell) && !mr_shm_import_open(&c.import, &b->offer, &b->guest, c.doorbell), "import");
     if (b->way == COPY)
         consume_copies(b, &c);
     else if (b->way == ZMQ)
@@ -232,7 +232,7 @@ static mr_buffer *acquire(producer *p) {
     return buffer;
 }
 
-static void send_letter(const bench *b, producer *p, const letter *sent) {
+static void send_ring_message(const bench *b, producer *p, const message_in *sent) {
     if (b->way == SHM_ZMQ) {
         must(zmq_send(b->socket, p->id, p->id_bytes, ZMQ_SNDMORE) >= 0, "zmq_send");
         must(zmq_send(b->socket, sent, sizeof *sent, 0) >= 0, "zmq_send");
@@ -246,13 +246,13 @@ static void send_letter(const bench *b, producer *p, const letter *sent) {
 }
 
 static void produce_shared(const bench *b, producer *p, uint64_t number) {
-    letter sent;
+    message_in sent;
     mr_buffer *buffer = acquire(p);
     stamp(buffer->data, buffer->bytes, number);
     sent.sent_ns = await_turn(b, p);
     must(!mr_shm_export_lend(p->export, p->peer, buffer, 0, buffer->bytes, &sent.reference), "lend");
     mr_buffer_unref(&buffer);
-    send_letter(b, p, &sent);
+    send_ring_message(b, p, &sent);
 }
 
 static void release_part(void *data, void *hint) {

@@ -12,7 +12,7 @@ struct mr_arrivals {
     mr_arrival *free;            /* had by whoever has the carrier's duty */
     atomic_size_t open;          /* receipts */
     pthread_mutex_t lock;        /* guards what follows */
-    mr_carrier *carrier;         /* NULL: nobody listens (any more) */
+    mr_io_thread *io_thread;         /* NULL: nobody listens (any more) */
     bool closed;
     mr_arrival *first, **last;   /* closed and not taken */
     size_t count, many;
@@ -33,9 +33,9 @@ int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns) {
     return MR_OK;
 }
 
-void mr_arrivals_attach(mr_arrivals *arrivals, mr_carrier *carrier) {
+void mr_arrivals_attach(mr_arrivals *arrivals, mr_io_thread *io_thread) {
     pthread_mutex_lock(&arrivals->lock);
-    arrivals->carrier = carrier;
+    arrivals->io_thread = io_thread;
     pthread_mutex_unlock(&arrivals->lock);
 }
 
@@ -60,7 +60,7 @@ void mr_arrivals_close(mr_arrivals **arrivals) {
     if (!gone)
         return;
     pthread_mutex_lock(&gone->lock);
-    gone->carrier = NULL;
+    gone->io_thread = NULL;
     gone->closed = true;
     bool last = gone->open == 0;
     pthread_mutex_unlock(&gone->lock);
@@ -75,11 +75,11 @@ static bool is_enough(const mr_arrivals *arrivals) {
 }
 
 /* A receipt has closed. The carrier is woken with the lock, so that it is still there. */
-static void note_closed(mr_receipt_watcher *watcher, mr_note note, const char *stage, const char *reason) {
+static void note_closed(mr_receipt_watcher *watcher, mr_note record, const char *stage, const char *reason) {
     mr_arrival *arrival = (mr_arrival *)(void *)watcher;
     mr_arrivals *arrivals = arrival->arrivals;
     pthread_mutex_lock(&arrivals->lock);
-    arrival->note = note;
+    arrival->record = record;
     arrival->stage = stage;
     arrival->reason = reason;
     arrival->next = NULL;
@@ -87,8 +87,8 @@ static void note_closed(mr_receipt_watcher *watcher, mr_note note, const char *s
     arrivals->last = &arrival->next;
     arrivals->open--;
     arrivals->count++;
-    if (arrivals->carrier && is_enough(arrivals) && (!arrivals->expected || arrivals->count >= arrivals->many))
-        mr_carrier_wake(arrivals->carrier);
+    if (arrivals->io_thread && is_enough(arrivals) && (!arrivals->expected || arrivals->count >= arrivals->many))
+        mr_io_thread_wake(arrivals->io_thread);
     bool last = arrivals->closed && arrivals->open == 0;
     pthread_mutex_unlock(&arrivals->lock);
     if (last)

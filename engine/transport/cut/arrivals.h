@@ -16,7 +16,7 @@ typedef struct mr_arrival {
     struct mr_arrival *next;
     mr_arrivals *arrivals;
     uint64_t ticket;
-    mr_note note;
+    mr_note record;
     const char *stage, *reason;
 } mr_arrival;
 
@@ -24,7 +24,7 @@ typedef struct mr_arrival {
  * there are `many`, or half of them and no other receipt is open; those that are fewer are to be looked for after
  * gather_ns. */
 int mr_arrivals_create(mr_arrivals **arrivals, size_t many, int64_t gather_ns);
-void mr_arrivals_attach(mr_arrivals *arrivals, mr_carrier *carrier);
+void mr_arrivals_attach(mr_arrivals *arrivals, mr_io_thread *io_thread);
 /* Nobody listens any more; all else is freed with the last receipt. Sets *arrivals to NULL; NULL is allowed. */
 void mr_arrivals_close(mr_arrivals **arrivals);
 

@@ -22,7 +22,7 @@
  * A node that is started again when another has come to its end already would wait for it without end; so who watches
  * over nodes tells of those that have, in the folder MILLRACE_ENDED, see cut_end.h. Everything that was given to such a
  * node was settled: what is read and given once more is absorbed ("done before"), or, of sources that cannot give the
- * same again, dropped ("no taker"). Nothing more comes from such a node. */
+ * same again, dropped ("no consumer"). Nothing more comes from such a node. */
 #ifndef MILLRACE_TRANSPORT_CUT_H
 #define MILLRACE_TRANSPORT_CUT_H
 
@@ -60,7 +60,7 @@ typedef struct mr_cut {
     uint64_t frame_bytes;          /* most of one frame; 0: not known */
     uint64_t max_message_bytes;    /* of one part of a message: who sends more is cut off */
     int max_peers;                 /* takers at once */
-    int takers;                    /* replicas of the taking node: all of them are to see the end; at least 1 */
+    int consumers;                    /* replicas of the taking node: all of them are to see the end; at least 1 */
     const char *listen;            /* giving side: what it binds, "tcp://127.0.0.1:7001", "ipc:///run/x/camera.1" */
     size_t connect_count;          /* that the taking side connects to: one for each replica of the giving node */
     const char *const *connect;
@@ -87,7 +87,7 @@ extern const mr_stage_type mr_cut_in_stage;
 /* Whether frames are put in order again at the taking side: where several processes share the work of the giving
  * node, and all of it comes to one. Of several takers each gets a part, which nothing can be said of. */
 static inline bool mr_cut_restores_order(const mr_cut *cut) {
-    return cut && cut->connect_count > 1 && cut->takers < 2;
+    return cut && cut->connect_count > 1 && cut->consumers < 2;
 }
 
 static inline const mr_cut *mr_cut_of(const mr_stage_type *type, const void *options) {

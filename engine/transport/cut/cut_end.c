@@ -119,7 +119,7 @@ bool mr_cut_node_ended(const char *node) {
            access(path, F_OK) == 0;
 }
 
-bool mr_cut_ends_are_told(void) {
+bool mr_cut_ends_are_published(void) {
     return getenv("MILLRACE_ENDED") != NULL;
 }
 
@@ -144,7 +144,7 @@ static int share_names(mr_graph *graph) {
     return status;
 }
 
-int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower,
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_importer *importer,
                   const mr_cut_reading *reading) {
     int status = share_names(graph);
     if (status)
@@ -157,8 +157,8 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
         .whose_context = reading->context,
         .most_items = reading->most_items,
         .store = graph->store,
-        .map = borrower ? mr_cut_borrow : NULL,
-        .context = borrower,
+        .map = importer ? mr_cut_import_buffer : NULL,
+        .context = importer,
         .codec = mr_cut_codec(graph->plan),
     };
     return mr_wire_reader_create(reader, &params);
@@ -205,8 +205,8 @@ static mr_zmq_params socket_params(const mr_cut *cut, bool out, size_t index) {
     return params;
 }
 
-int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_carrier_params *params) {
-    mr_carrier_params filled = *params;
+int mr_cut_io_thread(mr_io_thread **io_thread, const mr_cut *cut, bool out, const mr_io_thread_params *params) {
+    mr_io_thread_params filled = *params;
     filled.id = cut->name;
     filled.socket_count = out ? 1 : cut->connect_count;
     filled.most_routes = most_routes(cut);
@@ -216,7 +216,7 @@ int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_c
     for (size_t i = 0; i < filled.socket_count; i++)
         sockets[i] = socket_params(cut, out, i);
     filled.sockets = sockets;
-    int status = mr_carrier_open(carrier, &filled);
+    int status = mr_io_thread_open(io_thread, &filled);
     mr_free(sockets);
     return status;
 }
@@ -231,18 +231,18 @@ static const char *const changes[] = {
 
 static const int64_t ABSENCE_NS = 5000000000;
 
-mr_cut_teller mr_cut_teller_of(const mr_cut *cut) {
+mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut) {
     const mr_audit_allowance full = mr_audit_allowance_at(mr_clock_now_ns(mr_clock_real()));
-    return (mr_cut_teller){.cut = cut, .peers = full, .strangers = full};
+    return (mr_cut_reporter){.cut = cut, .peers = full, .strangers = full};
 }
 
-static void tell_never(const mr_cut_teller *teller, const char *address) {
-    const mr_cut *cut = teller->cut;
-    if (*teller->refused)
+static void report_never(const mr_cut_reporter *reporter, const char *address) {
+    const mr_cut *cut = reporter->cut;
+    if (*reporter->refused)
         mr_log(MR_LOG_WARNING,
                "%s: %s and %s do not work together (%s): this node waits until that is mended and the other "
                "is started again, or this node is stopped (SIGTERM)",
-               cut->name, cut->from_node, cut->to_node, teller->refused);
+               cut->name, cut->from_node, cut->to_node, reporter->refused);
     else if (address)
         mr_log(MR_LOG_WARNING, "%s: %s does not answer at %s: it does not run%s", cut->name, cut->from_node, address,
                cut->key ? ", or does not know this node's key, or has another than is expected here" : "");
@@ -252,42 +252,42 @@ static void tell_never(const mr_cut_teller *teller, const char *address) {
 }
 
 /* Whether it comes back nobody knows here: whoever restarts it lets it go with the same words as whoever does not. */
-static void tell_gone(const mr_cut_teller *teller, const char *address) {
-    const mr_cut *cut = teller->cut;
+static void report_gap(const mr_cut_reporter *reporter, const char *address) {
+    const mr_cut *cut = reporter->cut;
     if (address)
         mr_log(MR_LOG_WARNING, "%s: %s at %s is gone (%s); this node waits for what it has not sent yet, until that is "
-               "started again, or this node is stopped (SIGTERM)", cut->name, cut->from_node, address, teller->gone);
+               "started again, or this node is stopped (SIGTERM)", cut->name, cut->from_node, address, reporter->gone);
     else
         mr_log(MR_LOG_WARNING, "%s: %s is gone (%s); %s, until it is started again, or this node is stopped (SIGTERM)",
-               cut->name, cut->to_node, teller->gone,
+               cut->name, cut->to_node, reporter->gone,
                cut->mode == MR_CUT_LIVE ? "its frames are dropped" : "its frames wait here");
 }
 
-int64_t mr_cut_tell_absence(mr_cut_teller *teller, bool waits, const char *address, int64_t now_ns) {
+int64_t mr_cut_report_absence(mr_cut_reporter *reporter, bool waits, const char *address, int64_t now_ns) {
     if (!waits)
-        teller->absent_ns = 0;
-    else if (!teller->absent_ns)
-        teller->absent_ns = now_ns + ABSENCE_NS;
-    if (!waits || now_ns < teller->absent_ns)
-        return waits ? teller->absent_ns : INT64_MAX;
-    teller->absent_ns = INT64_MAX;
-    if (teller->came)
-        tell_gone(teller, address);
+        reporter->absent_ns = 0;
+    else if (!reporter->absent_ns)
+        reporter->absent_ns = now_ns + ABSENCE_NS;
+    if (!waits || now_ns < reporter->absent_ns)
+        return waits ? reporter->absent_ns : INT64_MAX;
+    reporter->absent_ns = INT64_MAX;
+    if (reporter->came)
+        report_gap(reporter, address);
     else
-        tell_never(teller, address);
+        report_never(reporter, address);
     return INT64_MAX;
 }
 
 /* Who was said to be gone is said to be back. */
-static bool note_change(mr_cut_teller *teller, const mr_action *action) {
-    bool missed = teller->absent_ns == INT64_MAX;
+static bool note_change(mr_cut_reporter *reporter, const mr_action *action) {
+    bool missed = reporter->absent_ns == INT64_MAX;
     const char *text = action->of.text ? action->of.text : "";
     if (action->of.change == MR_PEER_JOINED)
-        teller->came = true;
+        reporter->came = true;
     else if (action->of.change == MR_PEER_REJECTED)
-        snprintf(teller->refused, sizeof teller->refused, "%s", text);
+        snprintf(reporter->refused, sizeof reporter->refused, "%s", text);
     else
-        snprintf(teller->gone, sizeof teller->gone, "%s%s%s", changes[action->of.change], *text ? ": " : "", text);
+        snprintf(reporter->gone, sizeof reporter->gone, "%s%s%s", changes[action->of.change], *text ? ": " : "", text);
     return missed;
 }
 
@@ -298,48 +298,48 @@ static const char *unnamed(const mr_cut *cut) {
     return gives ? "an unknown node" : cut->from_node;
 }
 
-void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
-    bool missed = note_change(teller, action), stranger = action->of.change == MR_PEER_REJECTED;
-    mr_audit_allowance *allowance = stranger ? &teller->strangers : &teller->peers;
+void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns) {
+    bool missed = note_change(reporter, action), stranger = action->of.change == MR_PEER_REJECTED;
+    mr_audit_allowance *allowance = stranger ? &reporter->strangers : &reporter->peers;
     if (!mr_audit_may(allowance, now_ns))
         return;
-    const char *what = changes[action->of.change], *cut = teller->cut->name;
+    const char *what = changes[action->of.change], *cut = reporter->cut->name;
     bool good = action->of.change == MR_PEER_JOINED || action->of.change == MR_PEER_LEFT;
-    const char *name = action->of.name && *action->of.name ? action->of.name : unnamed(teller->cut);
+    const char *name = action->of.name && *action->of.name ? action->of.name : unnamed(reporter->cut);
     const char *text = action->of.text ? action->of.text : "";
     mr_log(good && !missed ? MR_LOG_INFO : MR_LOG_WARNING, "%s: %s: %s%s%s", cut, name, what, *text ? ": " : "", text);
     mr_audit("cut peer", mr_audit_text("cut", cut), mr_audit_text("peer", name), mr_audit_text("what", what),
              mr_audit_text("why", text), mr_audit_number("left_out", mr_audit_left_out(allowance)));
 }
 
-void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns) {
+void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns) {
     const mr_identity *frame = &action->item.identity;
     char why[512];
-    if (!mr_audit_may(&teller->peers, now_ns))
+    if (!mr_audit_may(&reporter->peers, now_ns))
         return;
     snprintf(why, sizeof why, "like one before it, it had frame %" PRIu64 " of %s (epoch %" PRIu32 ", sub %" PRIu32
              ") first in hand, which may be what they die of: `dead_letters: FOLDER` under `cut` sets such frames aside",
-             frame->seq, teller->cut->source_ids[frame->source], frame->epoch, frame->sub);
-    mr_log(MR_LOG_WARNING, "%s: %s: died again: %s", teller->cut->name, action->of.name, why);
-    mr_audit("cut peer", mr_audit_text("cut", teller->cut->name), mr_audit_text("peer", action->of.name),
+             frame->seq, reporter->cut->source_ids[frame->source], frame->epoch, frame->sub);
+    mr_log(MR_LOG_WARNING, "%s: %s: died again: %s", reporter->cut->name, action->of.name, why);
+    mr_audit("cut peer", mr_audit_text("cut", reporter->cut->name), mr_audit_text("peer", action->of.name),
              mr_audit_text("what", "died again"), mr_audit_text("why", why),
-             mr_audit_number("left_out", mr_audit_left_out(&teller->peers)));
+             mr_audit_number("left_out", mr_audit_left_out(&reporter->peers)));
 }
 
-void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns) {
-    if (!mr_audit_may(&teller->strangers, now_ns))
+void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns) {
+    if (!mr_audit_may(&reporter->strangers, now_ns))
         return;
-    mr_log(MR_LOG_WARNING, "%s: a message of connection %" PRIu32 " is refused: %s", teller->cut->name, route,
+    mr_log(MR_LOG_WARNING, "%s: a message of connection %" PRIu32 " is refused: %s", reporter->cut->name, route,
            mr_message());
-    mr_audit("cut message refused", mr_audit_text("cut", teller->cut->name), mr_audit_number("connection", route),
-             mr_audit_text("why", mr_message()), mr_audit_number("left_out", mr_audit_left_out(&teller->strangers)));
+    mr_audit("cut message refused", mr_audit_text("cut", reporter->cut->name), mr_audit_number("connection", route),
+             mr_audit_text("why", mr_message()), mr_audit_number("left_out", mr_audit_left_out(&reporter->strangers)));
 }
 
-void mr_cut_tell_end(mr_cut_teller *teller) {
-    if (!teller->cut)
+void mr_cut_report_end(mr_cut_reporter *reporter) {
+    if (!reporter->cut)
         return; /* it was never opened */
-    mr_audit_settle(&teller->peers, "cut peer", "cut", teller->cut->name);
-    mr_audit_settle(&teller->strangers, "cut message refused", "cut", teller->cut->name);
+    mr_audit_settle(&reporter->peers, "cut peer", "cut", reporter->cut->name);
+    mr_audit_settle(&reporter->strangers, "cut message refused", "cut", reporter->cut->name);
 }
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
@@ -348,7 +348,7 @@ static void put(_Atomic uint64_t *where, uint64_t count) {
     atomic_store_explicit(where, count, memory_order_relaxed);
 }
 
-void mr_cut_tell_counts(mr_instance *instance, mr_session_counts counts, const mr_carrier *carrier) {
+void mr_cut_report_counts(mr_instance *instance, mr_session_counts counts, const mr_io_thread *io_thread) {
     mr_cut_tally *tally = &instance->cut;
     put(&tally->frames, counts.frames);
     put(&tally->again, counts.again);
@@ -357,5 +357,5 @@ void mr_cut_tell_counts(mr_instance *instance, mr_session_counts counts, const m
     put(&tally->stale, counts.stale);
     put(&tally->malformed, counts.malformed);
     put(&tally->rejected, counts.rejected);
-    put(&tally->refused, mr_carrier_refused(carrier));
+    put(&tally->refused, mr_io_thread_refused(io_thread));
 }

@@ -34,7 +34,7 @@ bool mr_cut_any_is_live(const mr_plan *plan);
  * settled: whoever watches over the nodes of this machine says so with a file NODE.ended in the folder $MILLRACE_ENDED. */
 bool mr_cut_node_ended(const char *node);
 /* Whether there is such a folder. */
-bool mr_cut_ends_are_told(void);
+bool mr_cut_ends_are_published(void);
 /* How often that is asked, while nobody is there. */
 #define MR_CUT_ENDED_NS INT64_C(200000000)
 
@@ -48,37 +48,37 @@ typedef struct mr_cut_reading {
     void *context;
     size_t most_items;
 } mr_cut_reading;
-int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_borrower *borrower,
+int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, mr_cut_importer *importer,
                   const mr_cut_reading *reading);
 
 /* Opens the carrier: with a ROUTER where the cut goes out, else with a DEALER for each giving node. `params` without
  * id and sockets. */
-int mr_cut_carrier(mr_carrier **carrier, const mr_cut *cut, bool out, const mr_carrier_params *params);
+int mr_cut_io_thread(mr_io_thread **io_thread, const mr_cut *cut, bool out, const mr_io_thread_params *params);
 
 /* Tells the log and the audit log; since anybody may connect, not of everything where much comes at once. What
  * strangers do is counted apart, so that it keeps nobody from being told of peers. */
-typedef struct mr_cut_teller {
+typedef struct mr_cut_reporter {
     const mr_cut *cut;
     mr_audit_allowance peers, strangers;
     int64_t absent_ns; /* when it is told that this end waits; 0: it does not; INT64_MAX: it is told */
     bool came;         /* the other end has been there */
     char gone[192];    /* how it went, and in what words; "": not yet */
     char refused[192]; /* why one of them, or a stranger, was refused last; "": none was */
-} mr_cut_teller;
-mr_cut_teller mr_cut_teller_of(const mr_cut *cut);
+} mr_cut_reporter;
+mr_cut_reporter mr_cut_reporter_of(const mr_cut *cut);
 /* Where this end has waited for some time for one that is not there, says so once, with the address at which that is
  * expected (NULL: others come here) and what ends the waiting. When it is to be called again. */
-int64_t mr_cut_tell_absence(mr_cut_teller *teller, bool waits, const char *address, int64_t now_ns);
+int64_t mr_cut_report_absence(mr_cut_reporter *reporter, bool waits, const char *address, int64_t now_ns);
 /* A peer came, went or was refused. */
-void mr_cut_tell_peer(mr_cut_teller *teller, const mr_action *action, int64_t now_ns);
+void mr_cut_report_peer(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
 /* A frame may be what processes of the taking node die of, one after the other. */
-void mr_cut_tell_suspect(mr_cut_teller *teller, const mr_action *action, int64_t now_ns);
+void mr_cut_report_suspect(mr_cut_reporter *reporter, const mr_action *action, int64_t now_ns);
 /* A message was refused, with the message of mr_fail. */
-void mr_cut_tell_refused(mr_cut_teller *teller, uint32_t route, int64_t now_ns);
+void mr_cut_report_refused(mr_cut_reporter *reporter, uint32_t route, int64_t now_ns);
 /* At the end: enters how much was not told. */
-void mr_cut_tell_end(mr_cut_teller *teller);
+void mr_cut_report_end(mr_cut_reporter *reporter);
 /* For the summary: what the session and the carrier of one end have counted. By whoever has the carrier's duty. */
-void mr_cut_tell_counts(mr_instance *instance, mr_session_counts counts, const mr_carrier *carrier);
+void mr_cut_report_counts(mr_instance *instance, mr_session_counts counts, const mr_io_thread *io_thread);
 
 static inline int64_t mr_earlier_ns(int64_t a, int64_t b) {
     return a < b ? a : b;

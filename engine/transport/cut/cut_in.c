@@ -21,13 +21,13 @@ typedef struct cut_in {
     mr_stage *self;
     const mr_cut *cut;
     mr_instance *instance;
-    mr_carrier *carrier;
+    mr_io_thread *io_thread;
     mr_arrivals *arrivals;
     mr_task room;              /* run by the inlet when there is room again */
-    mr_task letters;           /* run by an idle worker when letters come */
+    mr_task messages;           /* run by an idle worker when letters come */
     mr_task turn;              /* run behind it, and behind what the letters have brought */
     atomic_bool more;          /* of them: some were left to that */
-    bool by_carrier;           /* no worker can wait for letters: the carrier's thread does */
+    bool by_io_thread;           /* no worker can wait for letters: the carrier's thread does */
     bool has_tasks;
     atomic_bool stopping, closing;
 
@@ -36,17 +36,17 @@ typedef struct cut_in {
     mr_wire_reader *reader;
     mr_names_share *shares;    /* of its words, what each giving side has added */
     uint32_t layouts;          /* of pictures that stages behind take beside those that were planned */
-    uint32_t hearing;          /* from which of them the present message comes */
-    mr_cut_borrower *borrower; /* NULL: nothing is shared */
-    mr_cut_teller teller;
+    uint32_t receiving;          /* from which of them the present message comes */
+    mr_cut_importer *importer; /* NULL: nothing is shared */
+    mr_cut_reporter reporter;
     mr_cut_lanes *lanes;
     uint64_t progress;         /* receipts that have closed */
     int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
-    int64_t heard_ns;          /* when anything came last */
+    int64_t received_ns;          /* when anything came last */
     int64_t look_ns;           /* when it is asked next whether the giving node has ended */
     int64_t known_ns;          /* when all that are there have said whether the run goes on; 0: not yet */
     mr_run_state run_state;
-    bool told_forgetting;
+    bool reported_forgetting;
     bool holding;              /* the graph's end waits for the giving side's word that it needs nothing more */
     bool refusing;             /* what comes is not taken any more */
 } cut_in;
@@ -71,7 +71,7 @@ static void refuse(cut_in *in, const mr_cut_item *item, const char *reason, int6
     mr_receiver_settle(in->receiver, item->ticket, MR_NOTE_DROPPED, in->self->id, reason, now_ns);
 }
 
-static void take_frame(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+static void take_frame(cut_in *in, size_t producer, const mr_cut_item *taken, int64_t now_ns) {
     mr_frame *frame = taken->frame;
     mr_ordered thing = {.item = {.kind = MR_ITEM_FRAME,
                                  .source = taken->identity.source,
@@ -84,14 +84,14 @@ static void take_frame(cut_in *in, size_t giver, const mr_cut_item *taken, int64
         return;
     }
     mr_executor_keep_polling();
-    mr_cut_lanes_put(in->lanes, giver, &thing, now_ns);
+    mr_cut_lanes_put(in->lanes, producer, &thing, now_ns);
 }
 
-static void take_mark(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+static void take_mark(cut_in *in, size_t producer, const mr_cut_item *taken, int64_t now_ns) {
     mr_ordered gone = {
         .item = {.kind = MR_ITEM_GONE, .source = taken->identity.source, .identity = taken->identity}};
-    if (taken->kind == MR_CUT_GONE && mr_cut_lanes_open(in->lanes, taken->identity.source))
-        mr_cut_lanes_put(in->lanes, giver, &gone, now_ns);
+    if (taken->kind == MR_CUT_GAP && mr_cut_lanes_open(in->lanes, taken->identity.source))
+        mr_cut_lanes_put(in->lanes, producer, &gone, now_ns);
     if (taken->kind == MR_CUT_END)
         mr_cut_lanes_end(in->lanes, taken->identity.source,
                          taken->reason && strcmp(taken->reason, MR_REASON_STOPPED) == 0, now_ns);
@@ -128,22 +128,22 @@ static bool fits(const cut_in *in, const mr_frame *frame) {
 }
 
 /* A frame that is dropped here leaves its place in the order. */
-static void drop_unfit(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
-    mr_cut_item gone = {.kind = MR_CUT_GONE, .identity = taken->identity};
+static void drop_unfit(cut_in *in, size_t producer, const mr_cut_item *taken, int64_t now_ns) {
+    mr_cut_item gone = {.kind = MR_CUT_GAP, .identity = taken->identity};
     refuse(in, taken, "not as planned", now_ns);
-    take_mark(in, giver, &gone, now_ns);
+    take_mark(in, producer, &gone, now_ns);
 }
 
 /* One item of a message. What is not fresh is here already; what is refused will be sent to another. */
-static void take_item(cut_in *in, size_t giver, const mr_cut_item *taken, int64_t now_ns) {
+static void take_item(cut_in *in, size_t producer, const mr_cut_item *taken, int64_t now_ns) {
     bool frame = taken->kind == MR_CUT_FRAME, comes = mr_cut_lanes_take(in->lanes, taken->identity.source);
     if (taken->fresh && !in->refusing && comes) {
         if (frame && fits(in, taken->frame))
-            take_frame(in, giver, taken, now_ns);
+            take_frame(in, producer, taken, now_ns);
         else if (frame)
-            drop_unfit(in, giver, taken, now_ns);
+            drop_unfit(in, producer, taken, now_ns);
         else
-            take_mark(in, giver, taken, now_ns);
+            take_mark(in, producer, taken, now_ns);
     } else if (frame && taken->fresh && !comes) {
         refuse(in, taken, "unknown source", now_ns);
     } else if (frame) {
@@ -154,14 +154,14 @@ static void take_item(cut_in *in, size_t giver, const mr_cut_item *taken, int64_
 
 static mr_names_share *whose(void *context, uint64_t session) {
     cut_in *in = context;
-    return mr_receiver_knows(in->receiver, in->hearing, session) ? &in->shares[in->hearing] : NULL;
+    return mr_receiver_knows(in->receiver, in->receiving, session) ? &in->shares[in->receiving] : NULL;
 }
 
-static void hear(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t count) {
-    int64_t now_ns = in->heard_ns = now();
+static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t count) {
+    int64_t now_ns = in->received_ns = now();
     mr_cut_message message;
-    in->hearing = route;
-    mr_cut_borrower_aim(in->borrower, route);
+    in->receiving = route;
+    mr_cut_importer_aim(in->importer, route);
     int status = count ? mr_wire_read(in->reader, parts, count, now_ns, &message)
                        : mr_fail(MR_ERROR_PROTOCOL, "a message has too many parts, or none");
     if (status)
@@ -169,34 +169,34 @@ static void hear(cut_in *in, uint32_t route, const mr_wire_part *parts, size_t c
     else
         status = mr_receiver_receive(in->receiver, route, &message, now_ns);
     if (status)
-        mr_cut_tell_refused(&in->teller, route, now_ns);
+        mr_cut_report_refused(&in->reporter, route, now_ns);
     for (size_t i = 0; !status && message.kind == MR_MESSAGE_ITEMS && i < message.items.count; i++)
         take_item(in, route, &message.items.item[i], now_ns);
-    mr_cut_lanes_tell(in->lanes);
+    mr_cut_lanes_report(in->lanes);
 }
 
 /* What has come beside ZeroMQ, up to a letter that others come before, which are on their way through ZeroMQ. */
-static void hear_letters(cut_in *in, uint32_t route, int most) {
-    const mr_letter *letter;
+static void receive_ring_messages(cut_in *in, uint32_t route, int most) {
+    const mr_ring_message *message_in;
     for (int i = 0; i < most; i++) {
-        if (!mr_cut_borrower_next(in->borrower, route, &letter) ||
-            !mr_receiver_may_hear(in->receiver, route, letter->session, letter->number))
+        if (!mr_cut_importer_next(in->importer, route, &message_in) ||
+            !mr_receiver_may_receive(in->receiver, route, message_in->session, message_in->number))
             return;
-        hear(in, route, letter->parts, letter->count);
-        mr_cut_borrower_take(in->borrower, route);
+        receive_from(in, route, message_in->parts, message_in->count);
+        mr_cut_importer_take(in->importer, route);
     }
 }
 
-static void hear_givers(cut_in *in, int most) {
+static void receive_from_producers(cut_in *in, int most) {
     for (uint32_t i = 0; i < in->cut->connect_count; i++)
-        hear_letters(in, i, most);
+        receive_ring_messages(in, i, most);
 }
 
 /* Letters that were sent before the message are here. */
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_in *in = context;
-    hear_letters(in, route, MR_CUT_MOST_LETTERS);
-    hear(in, route, parts, count);
+    receive_ring_messages(in, route, MR_CUT_MOST_LETTERS);
+    receive_from(in, route, parts, count);
 }
 
 static void lost(void *context, uint32_t route) {
@@ -212,10 +212,10 @@ static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
     bool cancelled = atomic_load(&in->instance->graph->cancelled);
     for (const mr_arrival *arrival = first; arrival; arrival = arrival->next) {
-        bool known = arrival->note != MR_NOTE_NONE;
+        bool known = arrival->record != MR_NOTE_NONE;
         in->progress++;
-        if (!cancelled && mr_note_settles(arrival->note, arrival->reason))
-            mr_receiver_settle(in->receiver, arrival->ticket, known ? arrival->note : MR_NOTE_DROPPED,
+        if (!cancelled && mr_note_settles(arrival->record, arrival->reason))
+            mr_receiver_settle(in->receiver, arrival->ticket, known ? arrival->record : MR_NOTE_DROPPED,
                                known ? arrival->stage : in->self->id, known ? arrival->reason : "unaccounted", now_ns);
     }
     if (first)
@@ -228,15 +228,15 @@ static void act(cut_in *in, int64_t now_ns) {
     size_t count;
     while (mr_receiver_next(in->receiver, now_ns, &action)) {
         if (action.kind == MR_ACTION_PEER) {
-            mr_cut_borrower_note(in->borrower, &action);
+            mr_cut_importer_update(in->importer, &action);
             mr_cut_lanes_disturb(in->lanes, action.peer, now_ns);
-            mr_cut_tell_peer(&in->teller, &action, now_ns);
+            mr_cut_report_peer(&in->reporter, &action, now_ns);
         } else if (action.kind == MR_ACTION_RENEW) {
-            mr_carrier_renew(in->carrier, action.peer);
+            mr_io_thread_renew(in->io_thread, action.peer);
         } else if (action.kind == MR_ACTION_SEND &&
                    !mr_wire_write(in->writer, &action.message, now_ns, &parts, &count) &&
-                   !mr_cut_borrower_post(in->borrower, action.peer, &action.message, parts, count) &&
-                   !mr_carrier_send(in->carrier, action.peer, parts, count))
+                   !mr_cut_importer_post(in->importer, action.peer, &action.message, parts, count) &&
+                   !mr_io_thread_send(in->io_thread, action.peer, parts, count))
             mr_receiver_no_line(in->receiver, action.peer);
     }
 }
@@ -260,8 +260,8 @@ static void watch_end(cut_in *in, int64_t now_ns) {
 }
 
 /* A giving node that has ended in order says nothing more to a process that was started again. */
-static void watch_giver(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
-    int64_t silent_ns = in->heard_ns + mr_cut_times_of(in->cut).session.silence_ns;
+static void watch_producer(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+    int64_t silent_ns = in->received_ns + mr_cut_times_of(in->cut).session.silence_ns;
     if (in->refusing || in->look_ns == INT64_MAX)
         return;
     if (now_ns >= in->look_ns && now_ns >= silent_ns && mr_cut_node_ended(in->cut->from_node))
@@ -291,10 +291,10 @@ static void watch_run(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
                           in->run_state);
 }
 
-static void tell_forgetting(cut_in *in) {
-    if (in->told_forgetting || !mr_receiver_forgets(in->receiver))
+static void report_forgetting(cut_in *in) {
+    if (in->reported_forgetting || !mr_receiver_forgets(in->receiver))
         return;
-    in->told_forgetting = true;
+    in->reported_forgetting = true;
     mr_stage_warn(in->self, "more gaps between frames than can be remembered: if node %s is started again, some frames "
                   "may be taken twice", in->cut->from_node);
 }
@@ -302,7 +302,7 @@ static void tell_forgetting(cut_in *in) {
 /* Once all has ended here, the giving side's last word is waited for; not for ever, since it may have been lost, and
  * not where the run is being stopped. */
 static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
-    int64_t until_ns = in->heard_ns + FAREWELL_SILENCES * mr_cut_times_of(in->cut).session.silence_ns;
+    int64_t until_ns = in->received_ns + FAREWELL_SILENCES * mr_cut_times_of(in->cut).session.silence_ns;
     bool ended = mr_cut_lanes_ended(in->lanes) && mr_receiver_held(in->receiver) == 0;
     if (!in->holding)
         return;
@@ -315,33 +315,33 @@ static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     }
 }
 
-static void tell_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
+static void report_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     uint32_t sender;
     bool waits = mr_receiver_waits(in->receiver, &sender) && !mr_cut_lanes_ended(in->lanes);
     const char *address = waits ? in->cut->connect[sender] : NULL;
-    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&in->teller, waits, address, now_ns));
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_report_absence(&in->reporter, waits, address, now_ns));
 }
 
 /* The first of what has come, which is often all of it. */
 static void listen(void *context) {
     cut_in *in = context;
     mr_arrivals_expect(in->arrivals);
-    hear_givers(in, 1);
-    in->more = !mr_cut_borrower_rest(in->borrower);
+    receive_from_producers(in, 1);
+    in->more = !mr_cut_importer_arm(in->importer);
 }
 
 /* Letters that have come since they were looked for are read in another turn. */
 static void read_on(cut_in *in) {
-    if (in->by_carrier)
-        mr_carrier_wake(in->carrier);
+    if (in->by_io_thread)
+        mr_io_thread_wake(in->io_thread);
     else
-        mr_task_wake(&in->letters);
+        mr_task_wake(&in->messages);
 }
 
 static bool work(void *context, int64_t *wake_ns) {
     cut_in *in = context;
     bool closing = atomic_load(&in->closing);
-    hear_givers(in, MR_CUT_MOST_LETTERS);
+    receive_from_producers(in, MR_CUT_MOST_LETTERS);
     int64_t now_ns = now();
     *wake_ns = INT64_MAX;
     watch_end(in, now_ns);
@@ -351,65 +351,65 @@ static bool work(void *context, int64_t *wake_ns) {
     if (closing)
         mr_receiver_close(in->receiver, "the run has ended");
     act(in, now_ns);
-    mr_cut_tell_counts(in->instance, mr_receiver_counts(in->receiver), in->carrier);
+    mr_cut_report_counts(in->instance, mr_receiver_counts(in->receiver), in->io_thread);
     *wake_ns = mr_earlier_ns(*wake_ns, mr_receiver_wake_ns(in->receiver));
     if (in->due_ns && !in->refusing)
         *wake_ns = mr_earlier_ns(*wake_ns, in->due_ns);
-    tell_absence(in, now_ns, wake_ns);
-    watch_giver(in, now_ns, wake_ns);
+    report_absence(in, now_ns, wake_ns);
+    watch_producer(in, now_ns, wake_ns);
     watch_run(in, now_ns, wake_ns);
-    tell_forgetting(in);
+    report_forgetting(in);
     watch_farewell(in, now_ns, wake_ns);
-    if (in->by_carrier)
-        mr_cut_borrower_hush(in->borrower);
-    if (!mr_cut_borrower_rest(in->borrower))
+    if (in->by_io_thread)
+        mr_cut_importer_clear_doorbell(in->importer);
+    if (!mr_cut_importer_arm(in->importer))
         read_on(in);
     return !closing;
 }
 
 /* ---- the stage --------------------------------------------------------------------------------------------------- */
 
-static void tell_room(void *context) {
+static void report_room(void *context) {
     cut_in *in = context;
-    mr_carrier_wake(in->carrier);
+    mr_io_thread_wake(in->io_thread);
 }
 
 /* Whoever has waited for letters reads them, goes on with what they bring, and only then does the rest of what the
  * carrier's thread would do, which sleeps. Letters that come meanwhile are others' to read. */
-static void read_letters(void *context) {
+static void read_ring_messages(void *context) {
     cut_in *in = context;
-    if (mr_carrier_listen(in->carrier))
+    if (mr_io_thread_receive_inline(in->io_thread))
         mr_task_wake_behind(&in->turn, !in->more);
 }
 
 static void take_turn(void *context) {
     cut_in *in = context;
-    mr_carrier_take_turn(in->carrier);
+    mr_io_thread_work_inline(in->io_thread);
 }
 
-static bool look_for_letters(void *context, bool last) {
+static bool poll_rings(void *context, bool last) {
     cut_in *in = context;
-    return mr_cut_borrower_look(in->borrower, last);
+    return mr_cut_importer_poll(in->importer, last);
 }
 
 /* Where no worker can wait for letters the carrier's thread does. */
-static void watch_letters(cut_in *in) {
-    int fd = mr_cut_borrower_fd(in->borrower);
+static void watch_rings(cut_in *in) {
+    int fd = mr_cut_importer_fd(in->importer);
     if (fd < 0)
         return;
-    in->by_carrier = mr_task_watch(&in->letters, fd);
-    if (in->by_carrier)
-        mr_carrier_watch(in->carrier, fd);
+    in->by_io_thread = mr_task_watch(&in->messages, fd);
+    if (in->by_io_thread)
+        mr_io_thread_watch(in->io_thread, fd);
     /* Whoever sleeps is rung for all the same. */
-    if (mr_task_poll(&in->letters, look_for_letters))
+    if (mr_task_poll(&in->messages, poll_rings))
         mr_log(MR_LOG_DEBUG, "%s: %s", in->cut->name, mr_message());
 }
 
 static void stop(mr_stage *self) {
     cut_in *in = self->state;
     atomic_store(&in->stopping, true);
-    if (in->carrier)
-        mr_carrier_wake(in->carrier);
+    if (in->io_thread)
+        mr_io_thread_wake(in->io_thread);
 }
 
 static uint32_t half_window(const mr_cut *cut) {
@@ -424,7 +424,7 @@ static int create_session(cut_in *in) {
     const mr_cut *cut = in->cut;
     uint32_t senders = (uint32_t)cut->connect_count, window = (uint32_t)cut->window;
     mr_session_self self = mr_cut_self(cut, in->instance->vertex);
-    self.memory = mr_cut_borrower_text(in->borrower);
+    self.memory = mr_cut_importer_text(in->importer);
     const mr_receiver_params params = {
         .self = self,
         .senders = senders,
@@ -438,14 +438,14 @@ static int create_session(cut_in *in) {
 }
 
 static int create_parts(cut_in *in) {
-    const mr_carrier_params carrying = {
+    const mr_io_thread_params carrying = {
         .receive = receive, .lost = lost, .work = work, .listen = listen, .context = in};
     const mr_cut_reading reading = {.whose = whose, .context = in, .most_items = remembered(in->cut)};
     in->shares = mr_calloc(in->cut->connect_count, sizeof *in->shares);
     if (!in->shares)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a cut");
     mr_memory_keep(in->cut->window_bytes); /* libzmq allocates each message, and frees it with its frames. */
-    int status = mr_cut_borrower_create(&in->borrower, in->cut);
+    int status = mr_cut_importer_create(&in->importer, in->cut);
     if (!status)
         status = mr_arrivals_create(&in->arrivals, half_window(in->cut),
                                     mr_cut_times_of(in->cut).session.report_ns);
@@ -456,8 +456,8 @@ static int create_parts(cut_in *in) {
     if (!status)
         status = mr_wire_writer_create(&in->writer, &(mr_wire_writer_params){0});
     if (!status)
-        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut, in->borrower, &reading);
-    return status ? status : mr_cut_carrier(&in->carrier, in->cut, false, &carrying);
+        status = mr_cut_reader(&in->reader, in->instance->graph, in->cut, in->importer, &reading);
+    return status ? status : mr_cut_io_thread(&in->io_thread, in->cut, false, &carrying);
 }
 
 static int open(mr_stage *self) {
@@ -467,22 +467,22 @@ static int open(mr_stage *self) {
     in->instance = self->flow;
     in->layouts = layouts_taken(in->instance->graph->plan,
                                 (int)(in->instance->vertex - in->instance->graph->plan->vertices));
-    in->teller = mr_cut_teller_of(in->cut);
+    in->reporter = mr_cut_reporter_of(in->cut);
     in->stop_ns = mr_cut_times_of(in->cut).stop_ns;
-    in->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
-    mr_task_init(&in->room, in->instance->graph->executor, tell_room, in);
-    mr_task_init(&in->letters, in->instance->graph->executor, read_letters, in);
+    in->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;
+    mr_task_init(&in->room, in->instance->graph->executor, report_room, in);
+    mr_task_init(&in->messages, in->instance->graph->executor, read_ring_messages, in);
     mr_task_init(&in->turn, in->instance->graph->executor, take_turn, in);
-    mr_task_for_upkeep(&in->letters);
+    mr_task_for_upkeep(&in->messages);
     mr_task_for_upkeep(&in->turn);
     in->has_tasks = true;
     int status = create_parts(in);
     if (!status) {
-        watch_letters(in);
-        mr_arrivals_attach(in->arrivals, in->carrier);
+        watch_rings(in);
+        mr_arrivals_attach(in->arrivals, in->io_thread);
         mr_graph_hold(in->instance->graph);
         in->holding = true;
-        if ((status = mr_carrier_begin(in->carrier)))
+        if ((status = mr_io_thread_start(in->io_thread)))
             mr_graph_let_go(in->instance->graph);
     }
     if (status)
@@ -494,22 +494,22 @@ static void close_stage(mr_stage *self) {
     cut_in *in = self->state;
     if (!in->has_tasks)
         return;
-    mr_task_unwatch(&in->letters);
-    mr_task_unpoll(&in->letters);
+    mr_task_unwatch(&in->messages);
+    mr_task_unpoll(&in->messages);
     atomic_store(&in->closing, true);
-    if (in->carrier)
-        mr_carrier_wake(in->carrier);
-    mr_carrier_close(&in->carrier, LINGER_MS);
-    mr_cut_tell_end(&in->teller);
+    if (in->io_thread)
+        mr_io_thread_wake(in->io_thread);
+    mr_io_thread_close(&in->io_thread, LINGER_MS);
+    mr_cut_report_end(&in->reporter);
     mr_task_fini(&in->room);
-    mr_task_fini(&in->letters);
+    mr_task_fini(&in->messages);
     mr_task_fini(&in->turn);
     mr_cut_lanes_destroy(&in->lanes);
     mr_receiver_destroy(&in->receiver);
     mr_wire_writer_destroy(&in->writer);
     mr_wire_reader_destroy(&in->reader);
     mr_free(in->shares);
-    mr_cut_borrower_destroy(&in->borrower);
+    mr_cut_importer_destroy(&in->importer);
     mr_arrivals_close(&in->arrivals);
 }
 

@@ -50,7 +50,7 @@ static bool push(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool count
     return true;
 }
 
-void mr_cut_lanes_tell(mr_cut_lanes *lanes) {
+void mr_cut_lanes_report(mr_cut_lanes *lanes) {
     if (lanes->news)
         mr_link_tell(lanes->instance->ports[0]);
     lanes->news = false;
@@ -118,11 +118,11 @@ bool mr_cut_lanes_open(const mr_cut_lanes *lanes, uint32_t source) {
     return !lanes->lane[source].ended;
 }
 
-void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t giver, mr_ordered *thing, int64_t now_ns) {
+void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t producer, mr_ordered *thing, int64_t now_ns) {
     /* That nothing comes to one of several processes says nothing of the others. */
     if (lanes->order && thing->item.kind == MR_ITEM_GONE && mr_identity_is_away(&thing->item.identity))
         return;
-    if (lanes->order && !mr_order_put(lanes->order, giver, thing, now_ns))
+    if (lanes->order && !mr_order_put(lanes->order, producer, thing, now_ns))
         enter_ordered(lanes, thing->item.source, now_ns);
     else
         enter_or_drop(lanes, thing, now_ns);
@@ -143,7 +143,7 @@ void mr_cut_lanes_end_all(mr_cut_lanes *lanes, bool cut_short, int64_t now_ns) {
     for (uint32_t s = 0; s < lanes->count; s++)
         if (lanes->lane[s].comes)
             mr_cut_lanes_end(lanes, s, cut_short, now_ns);
-    mr_cut_lanes_tell(lanes);
+    mr_cut_lanes_report(lanes);
 }
 
 static void look_at_absence(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns) {
@@ -172,14 +172,14 @@ void mr_cut_lanes_work(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns) {
         enter_ordered(lanes, s, now_ns);
     }
     look_at_absence(lanes, now_ns, wake_ns);
-    mr_cut_lanes_tell(lanes);
+    mr_cut_lanes_report(lanes);
     if (lanes->order)
         *wake_ns = mr_earlier_ns(*wake_ns, mr_order_wake_ns(lanes->order));
 }
 
-void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t giver, int64_t now_ns) {
+void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t producer, int64_t now_ns) {
     if (lanes->order)
-        mr_order_disturb(lanes->order, giver, now_ns);
+        mr_order_disturb(lanes->order, producer, now_ns);
 }
 
 static void drop_lane(mr_cut_lanes *lanes, lane *of) {
@@ -204,7 +204,7 @@ void mr_cut_lanes_drop(mr_cut_lanes *lanes, int64_t now_ns) {
         enter_ordered(lanes, s, now_ns);
         drop_lane(lanes, &lanes->lane[s]);
     }
-    mr_cut_lanes_tell(lanes);
+    mr_cut_lanes_report(lanes);
 }
 
 uint64_t mr_cut_lanes_progress(const mr_cut_lanes *lanes) {

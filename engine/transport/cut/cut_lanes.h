@@ -30,18 +30,18 @@ bool mr_cut_lanes_take(const mr_cut_lanes *lanes, uint32_t source);
 bool mr_cut_lanes_open(const mr_cut_lanes *lanes, uint32_t source);
 /* A frame, with one reference and its receipt, or a mark has come from the process of that number. What can be neither
  * held nor wait for lack of memory is dropped. */
-void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t giver, mr_ordered *thing, int64_t now_ns);
+void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t producer, mr_ordered *thing, int64_t now_ns);
 /* Nothing more of a source will come: its end enters, once. `cut_short` as that of an item. */
 void mr_cut_lanes_end(mr_cut_lanes *lanes, uint32_t source, bool cut_short, int64_t now_ns);
 /* Behind those two, once for all frames of a message: wakes what takes them here. */
-void mr_cut_lanes_tell(mr_cut_lanes *lanes);
+void mr_cut_lanes_report(mr_cut_lanes *lanes);
 /* Nothing more of any source will come. */
 void mr_cut_lanes_end_all(mr_cut_lanes *lanes, bool cut_short, int64_t now_ns);
 /* Lets in what may enter now, and what is to be said while processes are missing; *wake_ns becomes earlier where that
  * is to be asked again. */
 void mr_cut_lanes_work(mr_cut_lanes *lanes, int64_t now_ns, int64_t *wake_ns);
 /* That process has come or gone. */
-void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t giver, int64_t now_ns);
+void mr_cut_lanes_disturb(mr_cut_lanes *lanes, size_t producer, int64_t now_ns);
 /* Drops what waits, but for ends. */
 void mr_cut_lanes_drop(mr_cut_lanes *lanes, int64_t now_ns);
 /* How much has entered so far; whether all ends have, or wait to. */

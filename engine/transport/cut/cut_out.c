@@ -29,7 +29,7 @@ typedef struct cut_out {
     mr_stage *self;
     const mr_cut *cut;
     mr_instance *instance;
-    mr_carrier *carrier;
+    mr_io_thread *io_thread;
     size_t ends_left;        /* the entry's: sources that have not ended */
     bool gathered;           /* the entry's: it has given what the carrier is to see to */
     mr_task turn;            /* run by a worker that polls when something comes through shared memory */
@@ -40,7 +40,7 @@ typedef struct cut_out {
     uint64_t frames, bytes;  /* given over and not settled */
     uint32_t *of_source;     /* of these frames, those of each source; NULL: sources have no share of their own */
     bool parked;             /* the entry waits for room, or for the end */
-    bool deserted;           /* of a live cut: nobody takes anything */
+    bool no_consumer;           /* of a live cut: nobody takes anything */
     bool ending;             /* the last end was given over */
     bool finished;           /* all that was given over is settled, and the end known over there, or given up */
     bool stopping, closing;  /* the run is being stopped; the stage is being closed */
@@ -51,8 +51,8 @@ typedef struct cut_out {
     mr_wire_writer *writer;
     mr_wire_reader *reader;
     mr_names_share shares[MR_CUT_MOST_PEERS]; /* of its words, what each peer has added */
-    mr_cut_lender *lender;   /* NULL: nothing is shared */
-    mr_cut_teller teller;
+    mr_cut_exporter *exporter;   /* NULL: nothing is shared */
+    mr_cut_reporter reporter;
     int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
     int64_t look_ns;         /* when it is asked next whether the taking node has ended */
     mr_run_state run_state;
@@ -65,7 +65,7 @@ static int64_t clock_ns(void) {
     return mr_clock_now_ns(mr_clock_real());
 }
 
-static const char NO_TAKER[] = "no taker";
+static const char NO_CONSUMER[] = "no consumer";
 
 /* ---- lists of items ---------------------------------------------------------------------------------------------- */
 
@@ -110,11 +110,11 @@ static bool has_room(const cut_out *out, const mr_cut_item *item) {
     return !cut->window_bytes || out->frames == 0 || out->bytes + item->bytes <= cut->window_bytes;
 }
 
-static bool is_deserted(cut_out *out) {
+static bool has_no_consumer(cut_out *out) {
     pthread_mutex_lock(&out->lock);
-    bool deserted = out->deserted;
+    bool no_consumer = out->no_consumer;
     pthread_mutex_unlock(&out->lock);
-    return deserted;
+    return no_consumer;
 }
 
 /* Puts the item into the list: MR_OK, MR_ERROR_AGAIN (the entry is woken when there may be room), MR_ERROR_MEMORY. */
@@ -171,22 +171,22 @@ static int process(mr_stage *self, mr_io *io) {
     int status = give(out, &item);
     if (!status)
         mr_io_take(io, 0); /* The reference is the list's now, or gone already. */
-    if (status != MR_ERROR_AGAIN || !is_deserted(out))
+    if (status != MR_ERROR_AGAIN || !has_no_consumer(out))
         return status;
-    mr_io_drop(io, frame, NO_TAKER);
+    mr_io_drop(io, frame, NO_CONSUMER);
     return MR_DONE;
 }
 
 /* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
-void mr_cut_out_rest(mr_stage *self) {
+void mr_cut_out_flush(mr_stage *self) {
     cut_out *out = self->state;
     if (!out->gathered)
         return;
     out->gathered = false;
     if (out->cut->compression != MR_CUT_PLAIN)
-        mr_carrier_wake(out->carrier);
+        mr_io_thread_wake(out->io_thread);
     else
-        mr_carrier_take_turn(out->carrier);
+        mr_io_thread_work_inline(out->io_thread);
 }
 
 /* Whether the other side knows all; else the entry is woken once it does. */
@@ -201,9 +201,9 @@ static bool has_finished(cut_out *out) {
 
 int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
     cut_out *out = self->state;
-    if (!out->carrier)
+    if (!out->io_thread)
         return MR_DONE;
-    const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GONE,
+    const mr_cut_item item = {.kind = mark->kind == MR_ITEM_END ? MR_CUT_END : MR_CUT_GAP,
                               .identity = {.source = mark->source},
                               .reason = mark->kind == MR_ITEM_END && mark->cut_short ? MR_REASON_STOPPED : NULL};
     if (mark->kind == MR_ITEM_GONE) {
@@ -223,12 +223,12 @@ int mr_cut_out_mark(mr_stage *self, const mr_item *mark) {
 
 static void stop(mr_stage *self) {
     cut_out *out = self->state;
-    if (!out->carrier)
+    if (!out->io_thread)
         return;
     pthread_mutex_lock(&out->lock);
     out->stopping = true;
     pthread_mutex_unlock(&out->lock);
-    mr_carrier_wake(out->carrier);
+    mr_io_thread_wake(out->io_thread);
 }
 
 /* Of one message: enough that its own cost does not count, and little beside what a connection has on its way. */
@@ -251,7 +251,7 @@ static void note_done_before(const cut_out *out, const mr_frame *frame) {
     const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
     bool same = source->type->repeats || !mr_plan_is_here(plan, source);
     mr_receipt_note(frame->receipt, same ? MR_NOTE_ABSORBED : MR_NOTE_DROPPED, out->self->id,
-                    same ? DONE_BEFORE : NO_TAKER);
+                    same ? DONE_BEFORE : NO_CONSUMER);
 }
 
 static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *settled, int64_t now_ns) {
@@ -291,11 +291,11 @@ static void set_aside(cut_out *out, const mr_action *action, int64_t now_ns) {
 static void send(cut_out *out, const mr_action *action, int64_t now_ns) {
     const mr_wire_part *parts;
     size_t count;
-    mr_cut_lender_aim(out->lender, action->message.session);
+    mr_cut_exporter_aim(out->exporter, action->message.session);
     if (mr_wire_write(out->writer, &action->message, now_ns, &parts, &count))
-        mr_cut_tell_refused(&out->teller, action->peer, now_ns);
-    else if (!mr_cut_lender_post(out->lender, &action->message, parts, count))
-        mr_carrier_send(out->carrier, action->peer, parts, count);
+        mr_cut_report_refused(&out->reporter, action->peer, now_ns);
+    else if (!mr_cut_exporter_post(out->exporter, &action->message, parts, count))
+        mr_io_thread_send(out->io_thread, action->peer, parts, count);
 }
 
 static void act(cut_out *out, int64_t now_ns) {
@@ -308,12 +308,12 @@ static void act(cut_out *out, int64_t now_ns) {
         else if (action.kind == MR_ACTION_SET_ASIDE)
             set_aside(out, &action, now_ns);
         else if (action.kind == MR_ACTION_SUSPECT)
-            mr_cut_tell_suspect(&out->teller, &action, now_ns);
+            mr_cut_report_suspect(&out->reporter, &action, now_ns);
         else if (action.kind == MR_ACTION_ROUTE)
-            mr_carrier_know(out->carrier, action.peer, action.of.index);
+            mr_io_thread_identify(out->io_thread, action.peer, action.of.index);
         else if (action.kind == MR_ACTION_PEER) {
-            mr_cut_lender_note(out->lender, &action);
-            mr_cut_tell_peer(&out->teller, &action, now_ns);
+            mr_cut_exporter_update(out->exporter, &action);
+            mr_cut_report_peer(&out->reporter, &action, now_ns);
         }
     }
 }
@@ -343,11 +343,11 @@ static void offer(cut_out *out, int64_t now_ns) {
             return;
         const mr_cut_item *item = &out->taken.item[out->next];
         int status = out->abandoned ? MR_ERROR_CANCELLED : mr_sender_offer(out->sender, item, now_ns);
-        bool deserted = status == MR_ERROR_AGAIN && out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
-        if (status == MR_ERROR_AGAIN && !deserted)
+        bool no_consumer = status == MR_ERROR_AGAIN && out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
+        if (status == MR_ERROR_AGAIN && !no_consumer)
             return;
         if (status)
-            drop(out, item, out->abandoned ? out->abandoned : deserted ? NO_TAKER : "too large", now_ns);
+            drop(out, item, out->abandoned ? out->abandoned : no_consumer ? NO_CONSUMER : "too large", now_ns);
         out->next++;
     }
 }
@@ -360,9 +360,9 @@ static void report(cut_out *out, bool finished) {
     out->bytes -= out->settled_bytes;
     bool news = out->settled_frames || (finished && !out->finished);
     out->finished |= finished;
-    bool deserted = out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
-    news |= deserted && !out->deserted;
-    out->deserted = deserted;
+    bool no_consumer = out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
+    news |= no_consumer && !out->no_consumer;
+    out->no_consumer = no_consumer;
     bool wake = out->parked && news;
     out->parked &= !wake;
     pthread_mutex_unlock(&out->lock);
@@ -380,7 +380,7 @@ static void abandon(cut_out *out, const char *reason) {
 }
 
 /* Whoever has ended in order says nothing more to a process that was started again, or that was stopped meanwhile. */
-static void watch_taker(cut_out *out, int64_t now_ns) {
+static void watch_consumer(cut_out *out, int64_t now_ns) {
     if (out->abandoned || now_ns < out->look_ns || mr_sender_has_peer(out->sender))
         return;
     out->look_ns = now_ns + MR_CUT_ENDED_NS;
@@ -397,7 +397,7 @@ static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, in
     if ((stopping || (ending && out->cut->mode == MR_CUT_LIVE)) && !out->due_ns)
         out->due_ns = now_ns + out->stop_ns;
     if (out->due_ns && now_ns >= out->due_ns)
-        abandon(out, stopping ? STOPPED : NO_TAKER);
+        abandon(out, stopping ? STOPPED : NO_CONSUMER);
     if (closing && !out->closed) {
         mr_sender_close(out->sender, "the run has ended");
         out->closed = true;
@@ -412,7 +412,7 @@ static mr_names_share *whose(void *context, uint64_t session) {
     return mr_sender_knows(out->sender, session, &peer) ? &out->shares[peer] : NULL;
 }
 
-static void hear(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t count) {
+static void receive_from(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t count) {
     int64_t now_ns = clock_ns();
     mr_cut_message message;
     int status = count ? mr_wire_read(out->reader, parts, count, now_ns, &message)
@@ -422,20 +422,20 @@ static void hear(cut_out *out, uint32_t route, const mr_wire_part *parts, size_t
     else
         status = mr_sender_receive(out->sender, route, &message, now_ns);
     if (status)
-        mr_cut_tell_refused(&out->teller, route, now_ns);
+        mr_cut_report_refused(&out->reporter, route, now_ns);
 }
 
 /* What has come beside ZeroMQ, of each taker up to a letter that others come before. */
 static void listen(cut_out *out) {
-    for (size_t place = 0; place < mr_cut_lender_places(out->lender); place++) {
-        const mr_letter *letter;
+    for (size_t place = 0; place < mr_cut_exporter_places(out->exporter); place++) {
+        const mr_ring_message *message_in;
         uint32_t route;
         for (int i = 0; i < MR_CUT_MOST_LETTERS; i++) {
-            if (!mr_cut_lender_next(out->lender, place, &letter) ||
-                !mr_sender_may_hear(out->sender, letter->session, letter->number, &route))
+            if (!mr_cut_exporter_next(out->exporter, place, &message_in) ||
+                !mr_sender_may_receive(out->sender, message_in->session, message_in->number, &route))
                 break;
-            hear(out, route, letter->parts, letter->count);
-            mr_cut_lender_take(out->lender, place);
+            receive_from(out, route, message_in->parts, message_in->count);
+            mr_cut_exporter_take(out->exporter, place);
         }
     }
 }
@@ -444,7 +444,7 @@ static void listen(cut_out *out) {
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_out *out = context;
     listen(out);
-    hear(out, route, parts, count);
+    receive_from(out, route, parts, count);
 }
 
 static void lost(void *context, uint32_t route) {
@@ -455,11 +455,11 @@ static void lost(void *context, uint32_t route) {
 /* How often it is asked whether the run goes on, until the nodes before this one have said so. */
 static const int64_t ASK_NS = 50000000;
 
-static void tell_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
+static void report_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
     const mr_graph *graph = out->instance->graph;
     if (out->run_state == MR_RUN_UNKNOWN) {
         out->run_state = mr_run_state_of(graph, (int)(out->instance->vertex - graph->plan->vertices));
-        mr_sender_tell_run(out->sender, out->run_state);
+        mr_sender_set_run_state(out->sender, out->run_state);
     }
     if (out->run_state == MR_RUN_UNKNOWN)
         *wake_ns = mr_earlier_ns(*wake_ns, now_ns + ASK_NS);
@@ -472,19 +472,19 @@ static bool work(void *context, int64_t *wake_ns) {
     pthread_mutex_lock(&out->lock);
     bool stopping = out->stopping, ending = out->ending, closing = out->closing;
     pthread_mutex_unlock(&out->lock);
-    tell_run(out, now_ns, &asked_ns);
+    report_run(out, now_ns, &asked_ns);
     offer(out, now_ns);
     act(out, now_ns);
     listen(out);
     now_ns = clock_ns();
     watch_end(out, stopping, ending, closing, now_ns);
-    watch_taker(out, now_ns);
+    watch_consumer(out, now_ns);
     act(out, now_ns);
     offer(out, now_ns);
     act(out, now_ns);
     bool empty = out->next == out->taken.count && mr_sender_unsettled(out->sender) == 0;
-    mr_cut_lender_work(out->lender);
-    mr_cut_tell_counts(out->instance, mr_sender_counts(out->sender), out->carrier);
+    mr_cut_exporter_work(out->exporter);
+    mr_cut_report_counts(out->instance, mr_sender_counts(out->sender), out->io_thread);
     report(out, (out->abandoned && empty) || mr_sender_finished(out->sender));
     *wake_ns = mr_earlier_ns(asked_ns, mr_sender_wake_ns(out->sender));
     if (!out->abandoned && !mr_sender_has_peer(out->sender))
@@ -492,7 +492,7 @@ static bool work(void *context, int64_t *wake_ns) {
     if (out->due_ns && !out->abandoned)
         *wake_ns = mr_earlier_ns(*wake_ns, out->due_ns);
     bool waits = !out->abandoned && mr_sender_waits(out->sender);
-    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_tell_absence(&out->teller, waits, NULL, now_ns));
+    *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_report_absence(&out->reporter, waits, NULL, now_ns));
     return !out->closed;
 }
 
@@ -507,7 +507,7 @@ static int create_shares(cut_out *out) {
 
 /* Where there is a live cut anywhere, what a process knew to be lost may be lost with it, whichever cuts it has.
  * Packets are numbered otherwise than what comes of them, so that nothing behind waits for their numbers. */
-static bool tells_lost(const cut_out *out) {
+static bool reports_lost(const cut_out *out) {
     return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->tells_gone &&
            out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
 }
@@ -515,16 +515,16 @@ static bool tells_lost(const cut_out *out) {
 static int create_session(cut_out *out) {
     const mr_cut *cut = out->cut;
     mr_session_self self = mr_cut_self(cut, out->instance->vertex);
-    self.memory = mr_cut_lender_text(out->lender);
-    uint32_t takers = cut->takers > 0 ? (uint32_t)cut->takers : 1;
-    uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : takers;
+    self.memory = mr_cut_exporter_text(out->exporter);
+    uint32_t consumers = cut->consumers > 0 ? (uint32_t)cut->consumers : 1;
+    uint32_t peers = cut->max_peers > 0 ? (uint32_t)cut->max_peers : consumers;
     const mr_sender_params params = {
         .self = self,
         .run = mr_cut_run(out->instance->graph->plan, out->instance->vertex, self.incarnation),
         .live = cut->mode == MR_CUT_LIVE,
-        .tells_lost = tells_lost(out),
-        .taker = cut->to_node,
-        .receivers = takers,
+        .reports_lost = reports_lost(out),
+        .consumer = cut->to_node,
+        .receivers = consumers,
         .most_peers = peers < MR_CUT_MOST_PEERS ? peers : MR_CUT_MOST_PEERS,
         .window_frames = (uint32_t)cut->window,
         .window_bytes = cut->window_bytes ? cut->window_bytes : UINT64_MAX,
@@ -538,20 +538,20 @@ static int create_session(cut_out *out) {
 
 static void take_turn(void *context) {
     cut_out *out = context;
-    mr_carrier_take_turn(out->carrier);
+    mr_io_thread_work_inline(out->io_thread);
 }
 
 static bool look_for_reports(void *context, bool last) {
     cut_out *out = context;
-    return mr_cut_lender_look(out->lender, last);
+    return mr_cut_exporter_poll(out->exporter, last);
 }
 
 /* The carrier's thread waits for what comes through shared memory, unless a worker that polls finds it first: not where
  * a turn may compress what has waited for it. */
 static void watch_reports(cut_out *out) {
-    if (!out->lender)
+    if (!out->exporter)
         return;
-    mr_carrier_watch(out->carrier, mr_cut_lender_fd(out->lender));
+    mr_io_thread_watch(out->io_thread, mr_cut_exporter_fd(out->exporter));
     /* Where nobody polls the carrier's thread is rung for all the same. */
     if (out->cut->compression == MR_CUT_PLAIN && mr_task_poll(&out->turn, look_for_reports))
         mr_log(MR_LOG_DEBUG, "%s: %s", out->cut->name, mr_message());
@@ -565,22 +565,22 @@ static int open(mr_stage *self) {
     out->cut = self->options;
     out->instance = self->flow;
     out->ends_left = out->instance->vertex->source_count;
-    out->teller = mr_cut_teller_of(out->cut);
+    out->reporter = mr_cut_reporter_of(out->cut);
     out->stop_ns = mr_cut_times_of(out->cut).stop_ns;
-    out->look_ns = mr_cut_ends_are_told() ? 0 : INT64_MAX;
+    out->look_ns = mr_cut_ends_are_published() ? 0 : INT64_MAX;
     mr_lock_init(&out->lock);
     mr_task_init(&out->turn, out->instance->graph->executor, take_turn, out);
     mr_task_for_upkeep(&out->turn);
     out->locking = true;
     int status = mr_dead_letter_prepare(out->cut);
     if (!status)
-        status = mr_cut_lender_create(&out->lender, out->cut);
+        status = mr_cut_exporter_create(&out->exporter, out->cut);
     const mr_wire_writer_params writing = {.compression = compressions[out->cut->compression],
                                            .checksum = out->cut->checksum_payload,
-                                           .share = out->lender ? mr_cut_lend : NULL,
-                                           .context = out->lender,
+                                           .share = out->exporter ? mr_cut_export_buffer : NULL,
+                                           .context = out->exporter,
                                            .codec = mr_cut_codec(out->instance->graph->plan)};
-    const mr_carrier_params carrying = {.receive = receive, .lost = lost, .work = work, .context = out};
+    const mr_io_thread_params carrying = {.receive = receive, .lost = lost, .work = work, .context = out};
     if (!status)
         status = create_shares(out);
     if (!status)
@@ -591,11 +591,11 @@ static int open(mr_stage *self) {
         status = mr_cut_reader(&out->reader, out->instance->graph, out->cut, NULL,
                                &(mr_cut_reading){.whose = whose, .context = out});
     if (!status)
-        status = mr_cut_carrier(&out->carrier, out->cut, true, &carrying);
+        status = mr_cut_io_thread(&out->io_thread, out->cut, true, &carrying);
     if (!status)
         watch_reports(out);
-    if (!status && (status = mr_carrier_begin(out->carrier)))
-        mr_carrier_close(&out->carrier, 0);
+    if (!status && (status = mr_io_thread_start(out->io_thread)))
+        mr_io_thread_close(&out->io_thread, 0);
     return status;
 }
 
@@ -607,17 +607,17 @@ static void close_stage(mr_stage *self) {
     pthread_mutex_lock(&out->lock);
     out->closing = true;
     pthread_mutex_unlock(&out->lock);
-    if (out->carrier)
-        mr_carrier_wake(out->carrier);
-    mr_carrier_close(&out->carrier, LINGER_MS);
-    mr_cut_tell_end(&out->teller);
+    if (out->io_thread)
+        mr_io_thread_wake(out->io_thread);
+    mr_io_thread_close(&out->io_thread, LINGER_MS);
+    mr_cut_report_end(&out->reporter);
     mr_task_fini(&out->turn);
     fini_items(&out->taken, out->next, self->id);
     fini_items(&out->offered, 0, self->id);
     mr_sender_destroy(&out->sender);
     mr_wire_writer_destroy(&out->writer);
     mr_wire_reader_destroy(&out->reader);
-    mr_cut_lender_destroy(&out->lender);
+    mr_cut_exporter_destroy(&out->exporter);
     mr_free(out->of_source);
     pthread_mutex_destroy(&out->lock);
 }

@@ -10,25 +10,25 @@
 #include "millrace/status.h"
 
 /* Why frames cross inline, with the message of mr_fail, once for each end of a cut. */
-static void tell(const mr_cut *cut, bool *told) {
-    if (!*told)
+static void report_once(const mr_cut *cut, bool *reported) {
+    if (!*reported)
         mr_log(MR_LOG_WARNING, "%s: frames cross as copies: %s", cut->name, mr_message());
-    *told = true;
+    *reported = true;
 }
 
 /* Letters of one other end. */
 typedef struct inbox {
     bool over; /* it will say nothing more */
     bool here; /* a letter is here, and not taken */
-    mr_letter letter;
-    _Alignas(8) uint8_t note[MR_SHM_NOTE_BYTES];
+    mr_ring_message message_in;
+    _Alignas(8) uint8_t record[MR_SHM_RECORD_BYTES];
 } inbox;
 
 /* Makes a letter of the note that was fetched, where it was. That the other end is gone, its session tells; one that
  * breaks the rules here is not listened to here any more. */
 static bool open_note(inbox *box, const mr_cut *cut, int status, size_t bytes) {
     if (!status)
-        status = mr_letter_read(box->note, bytes, &box->letter);
+        status = mr_ring_message_read(box->record, bytes, &box->message_in);
     box->here = status == MR_OK;
     box->over = status && status != MR_ERROR_AGAIN;
     if (box->over && status != MR_ERROR_UNAVAILABLE)
@@ -38,346 +38,346 @@ static bool open_note(inbox *box, const mr_cut *cut, int status, size_t bytes) {
 
 /* ---- the giving side --------------------------------------------------------------------------------------------- */
 
-typedef struct lent_to {
+typedef struct export_state {
     uint64_t session;
     mr_shm_peer *peer; /* NULL: the place is free */
     inbox box;
-} lent_to;
+} export_state;
 
-struct mr_cut_lender {
+struct mr_cut_exporter {
     const mr_cut *cut;
-    bool told, lent, crowded; /* for the log */
+    bool reported, leased, crowded; /* for the log */
     mr_shm_export *export;
     char text[MR_SHM_TEXT];
     mr_shm_peer *aim;
     size_t count;
-    lent_to peers[];
+    export_state peers[];
 };
 
-int mr_cut_lender_create(mr_cut_lender **lender, const mr_cut *cut) {
+int mr_cut_exporter_create(mr_cut_exporter **exporter, const mr_cut *cut) {
     size_t count = cut->max_peers > 0 ? (size_t)cut->max_peers : 1;
-    *lender = NULL;
+    *exporter = NULL;
     if (!cut->shared_memory)
         return MR_OK;
-    mr_cut_lender *made = mr_calloc(1, sizeof *made + count * sizeof *made->peers);
+    mr_cut_exporter *made = mr_calloc(1, sizeof *made + count * sizeof *made->peers);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %s", cut->name);
     made->cut = cut;
     made->count = count;
     if (mr_shm_export_create(&made->export, getenv("MILLRACE_RUNTIME"))) {
-        tell(cut, &made->told);
-        mr_cut_lender_destroy(&made);
+        report_once(cut, &made->reported);
+        mr_cut_exporter_destroy(&made);
         return MR_OK;
     }
     mr_shm_offer offer;
     mr_shm_export_offer(made->export, &offer);
     mr_shm_offer_print(&offer, made->text);
-    *lender = made;
+    *exporter = made;
     return MR_OK;
 }
 
-void mr_cut_lender_destroy(mr_cut_lender **lender) {
-    mr_cut_lender *gone = *lender;
-    *lender = NULL;
+void mr_cut_exporter_destroy(mr_cut_exporter **exporter) {
+    mr_cut_exporter *gone = *exporter;
+    *exporter = NULL;
     if (!gone)
         return;
     mr_shm_export_destroy(&gone->export);
     mr_free(gone);
 }
 
-const char *mr_cut_lender_text(const mr_cut_lender *lender) {
-    return lender ? lender->text : "";
+const char *mr_cut_exporter_text(const mr_cut_exporter *exporter) {
+    return exporter ? exporter->text : "";
 }
 
-int mr_cut_lender_fd(const mr_cut_lender *lender) {
-    return lender ? mr_shm_export_fd(lender->export) : -1;
+int mr_cut_exporter_fd(const mr_cut_exporter *exporter) {
+    return exporter ? mr_shm_export_fd(exporter->export) : -1;
 }
 
 /* One whose next letter waits for its turn would keep this end awake, and so would one that is not listened to. */
-void mr_cut_lender_work(mr_cut_lender *lender) {
-    if (!lender)
+void mr_cut_exporter_work(mr_cut_exporter *exporter) {
+    if (!exporter)
         return;
-    for (size_t i = 0; i < lender->count; i++) {
-        const lent_to *place = &lender->peers[i];
+    for (size_t i = 0; i < exporter->count; i++) {
+        const export_state *place = &exporter->peers[i];
         if (place->peer)
-            mr_shm_export_heed(lender->export, place->peer, !place->box.here && !place->box.over);
+            mr_shm_export_watch(exporter->export, place->peer, !place->box.here && !place->box.over);
     }
-    mr_shm_export_drive(lender->export, true);
+    mr_shm_export_drive(exporter->export, true);
 }
 
-bool mr_cut_lender_look(mr_cut_lender *lender, bool last) {
-    return lender && mr_shm_export_look(lender->export, last);
+bool mr_cut_exporter_poll(mr_cut_exporter *exporter, bool last) {
+    return exporter && mr_shm_export_poll(exporter->export, last);
 }
 
 /* The place of a session, or of none. */
-static lent_to *place_of(mr_cut_lender *lender, uint64_t session, bool taken) {
-    for (size_t i = 0; i < lender->count; i++)
-        if (taken ? lender->peers[i].peer && lender->peers[i].session == session : !lender->peers[i].peer)
-            return &lender->peers[i];
+static export_state *place_of(mr_cut_exporter *exporter, uint64_t session, bool taken) {
+    for (size_t i = 0; i < exporter->count; i++)
+        if (taken ? exporter->peers[i].peer && exporter->peers[i].session == session : !exporter->peers[i].peer)
+            return &exporter->peers[i];
     return NULL;
 }
 
-static void admit(mr_cut_lender *lender, uint64_t session, const char *memory) {
+static void admit(mr_cut_exporter *exporter, uint64_t session, const char *memory) {
     mr_shm_guest guest;
-    lent_to *place = place_of(lender, session, false);
+    export_state *place = place_of(exporter, session, false);
     if (!place || !memory || !*memory)
         return;
     place->session = session;
     place->box.over = place->box.here = false;
-    if (mr_shm_guest_parse(memory, &guest) || mr_shm_export_invite(lender->export, &guest, &place->peer))
-        tell(lender->cut, &lender->told);
+    if (mr_shm_guest_parse(memory, &guest) || mr_shm_export_invite(exporter->export, &guest, &place->peer))
+        report_once(exporter->cut, &exporter->reported);
 }
 
-void mr_cut_lender_note(mr_cut_lender *lender, const mr_action *action) {
-    lent_to *place = lender ? place_of(lender, action->of.session, true) : NULL;
+void mr_cut_exporter_update(mr_cut_exporter *exporter, const mr_action *action) {
+    export_state *place = exporter ? place_of(exporter, action->of.session, true) : NULL;
     if (place) {
-        lender->aim = NULL;
-        mr_shm_export_drop(lender->export, &place->peer);
+        exporter->aim = NULL;
+        mr_shm_export_drop(exporter->export, &place->peer);
     }
-    if (lender && action->of.change == MR_PEER_JOINED)
-        admit(lender, action->of.session, action->of.memory);
+    if (exporter && action->of.change == MR_PEER_JOINED)
+        admit(exporter, action->of.session, action->of.memory);
 }
 
-void mr_cut_lender_aim(mr_cut_lender *lender, uint64_t session) {
-    lent_to *place = lender ? place_of(lender, session, true) : NULL;
-    if (lender)
-        lender->aim = place ? place->peer : NULL;
+void mr_cut_exporter_aim(mr_cut_exporter *exporter, uint64_t session) {
+    export_state *place = exporter ? place_of(exporter, session, true) : NULL;
+    if (exporter)
+        exporter->aim = place ? place->peer : NULL;
 }
 
-bool mr_cut_lend(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot) {
-    mr_cut_lender *lender = context;
-    mr_shm_reference lent;
-    if (!lender->aim || bytes < MR_SHM_LEAST_BYTES ||
-        mr_shm_export_lend(lender->export, lender->aim, buffer, offset, bytes, &lent))
+bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot) {
+    mr_cut_exporter *exporter = context;
+    mr_shm_reference leased;
+    if (!exporter->aim || bytes < MR_SHM_LEAST_BYTES ||
+        mr_shm_export_lend(exporter->export, exporter->aim, buffer, offset, bytes, &leased))
         return false;
-    *slot = (mr_shared_slot){.pool = lent.pool,
-                             .slot = lent.slot,
-                             .lease = lent.lease,
-                             .generation = lent.generation,
-                             .offset = lent.offset};
-    if (!lender->lent)
-        mr_log(MR_LOG_INFO, "%s: frames cross in shared memory", lender->cut->name);
-    lender->lent = true;
+    *slot = (mr_shared_slot){.pool = leased.pool,
+                             .slot = leased.slot,
+                             .lease = leased.lease,
+                             .generation = leased.generation,
+                             .offset = leased.offset};
+    if (!exporter->leased)
+        mr_log(MR_LOG_INFO, "%s: frames cross in shared memory", exporter->cut->name);
+    exporter->leased = true;
     return true;
 }
 
 /* A full ring is no fault: the taker is behind, and ZeroMQ keeps what its credit allows. */
-static void tell_crowded(mr_cut_lender *lender) {
-    if (!lender->crowded)
+static void report_crowded(mr_cut_exporter *exporter) {
+    if (!exporter->crowded)
         mr_log(MR_LOG_INFO, "%s: the ring beside ZeroMQ is full: messages go through ZeroMQ where it is",
-               lender->cut->name);
-    lender->crowded = true;
+               exporter->cut->name);
+    exporter->crowded = true;
 }
 
-bool mr_cut_lender_post(mr_cut_lender *lender, const mr_cut_message *message, const mr_wire_part *parts, size_t count) {
+bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *message, const mr_wire_part *parts, size_t count) {
     uint8_t *place;
-    size_t bytes, room = lender && lender->aim && message->number
-                             ? mr_shm_export_room(lender->export, lender->aim, &place) : 0;
-    if (room && !mr_letter_write(place, room, message, parts, count, &bytes)) {
-        mr_shm_export_post(lender->export, lender->aim, bytes);
+    size_t bytes, room = exporter && exporter->aim && message->number
+                             ? mr_shm_export_room(exporter->export, exporter->aim, &place) : 0;
+    if (room && !mr_ring_message_write(place, room, message, parts, count, &bytes)) {
+        mr_shm_export_post(exporter->export, exporter->aim, bytes);
         return true;
     }
-    if (lender && lender->aim && room < MR_SHM_NOTE_BYTES && message->number &&
-        mr_shm_export_attached(lender->export, lender->aim))
-        tell_crowded(lender);
+    if (exporter && exporter->aim && room < MR_SHM_RECORD_BYTES && message->number &&
+        mr_shm_export_attached(exporter->export, exporter->aim))
+        report_crowded(exporter);
     return false;
 }
 
-size_t mr_cut_lender_places(const mr_cut_lender *lender) {
-    return lender ? lender->count : 0;
+size_t mr_cut_exporter_places(const mr_cut_exporter *exporter) {
+    return exporter ? exporter->count : 0;
 }
 
 /* Others' sessions are none of a taker's business. */
-static bool fetch_from(const mr_cut_lender *lender, lent_to *place) {
+static bool fetch_from(const mr_cut_exporter *exporter, export_state *place) {
     inbox *box = &place->box;
     size_t bytes = 0;
-    int status = mr_shm_export_fetch(lender->export, place->peer, box->note, sizeof box->note, &bytes);
-    if (!open_note(box, lender->cut, status, bytes) || box->letter.session == place->session)
+    int status = mr_shm_export_fetch(exporter->export, place->peer, box->record, sizeof box->record, &bytes);
+    if (!open_note(box, exporter->cut, status, bytes) || box->message_in.session == place->session)
         return box->here;
-    mr_log(MR_LOG_WARNING, "%s: shared memory: a peer sends a note of another session", lender->cut->name);
+    mr_log(MR_LOG_WARNING, "%s: shared memory: a peer sends a note of another session", exporter->cut->name);
     box->over = true;
     box->here = false;
     return false;
 }
 
-bool mr_cut_lender_next(mr_cut_lender *lender, size_t at, const mr_letter **letter) {
-    lent_to *place = &lender->peers[at];
-    if (!place->peer || (!place->box.here && (place->box.over || !fetch_from(lender, place))))
+bool mr_cut_exporter_next(mr_cut_exporter *exporter, size_t at, const mr_ring_message **message_in) {
+    export_state *place = &exporter->peers[at];
+    if (!place->peer || (!place->box.here && (place->box.over || !fetch_from(exporter, place))))
         return false;
-    *letter = &place->box.letter;
+    *message_in = &place->box.message_in;
     return true;
 }
 
-void mr_cut_lender_take(mr_cut_lender *lender, size_t place) {
-    lender->peers[place].box.here = false;
+void mr_cut_exporter_take(mr_cut_exporter *exporter, size_t place) {
+    exporter->peers[place].box.here = false;
 }
 
 /* ---- the taking side --------------------------------------------------------------------------------------------- */
 
 /* What one giving side shares. */
-typedef struct lender_seen {
+typedef struct import_state {
     mr_shm_import *import; /* NULL: nothing comes from there but through ZeroMQ */
     inbox box;
-} lender_seen;
+} import_state;
 
-struct mr_cut_borrower {
+struct mr_cut_importer {
     const mr_cut *cut;
-    bool told;
-    int bell;
+    bool reported;
+    int doorbell;
     mr_shm_guest guest;
     char text[MR_SHM_TEXT];
     uint32_t aim;
     size_t count;
     pthread_mutex_t looks; /* held to look, and to change which imports there are */
-    lender_seen lenders[]; /* by route */
+    import_state exporters[]; /* by route */
 };
 
-int mr_cut_borrower_create(mr_cut_borrower **borrower, const mr_cut *cut) {
-    *borrower = NULL;
+int mr_cut_importer_create(mr_cut_importer **importer, const mr_cut *cut) {
+    *importer = NULL;
     if (!cut->shared_memory)
         return MR_OK;
-    mr_cut_borrower *made = mr_calloc(1, sizeof *made + cut->connect_count * sizeof *made->lenders);
+    mr_cut_importer *made = mr_calloc(1, sizeof *made + cut->connect_count * sizeof *made->exporters);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %s", cut->name);
     made->cut = cut;
     made->count = cut->connect_count;
     mr_lock_init(&made->looks);
-    if (mr_shm_bell(&made->bell) || mr_shm_guest_make(&made->guest)) {
-        tell(cut, &made->told);
-        mr_cut_borrower_destroy(&made);
+    if (mr_shm_doorbell(&made->doorbell) || mr_shm_guest_make(&made->guest)) {
+        report_once(cut, &made->reported);
+        mr_cut_importer_destroy(&made);
         return MR_OK;
     }
     mr_shm_guest_print(&made->guest, made->text);
-    *borrower = made;
+    *importer = made;
     return MR_OK;
 }
 
-static void close_lender(mr_cut_borrower *borrower, lender_seen *from) {
-    pthread_mutex_lock(&borrower->looks);
+static void close_exporter(mr_cut_importer *importer, import_state *from) {
+    pthread_mutex_lock(&importer->looks);
     mr_shm_import_close(&from->import);
-    pthread_mutex_unlock(&borrower->looks);
+    pthread_mutex_unlock(&importer->looks);
     from->box.over = from->box.here = false;
 }
 
-static int open_lender(mr_cut_borrower *borrower, lender_seen *from, const mr_shm_offer *offer) {
+static int open_exporter(mr_cut_importer *importer, import_state *from, const mr_shm_offer *offer) {
     mr_shm_import *import;
-    int status = mr_shm_import_open(&import, offer, &borrower->guest, borrower->bell);
-    pthread_mutex_lock(&borrower->looks);
+    int status = mr_shm_import_open(&import, offer, &importer->guest, importer->doorbell);
+    pthread_mutex_lock(&importer->looks);
     from->import = import;
-    pthread_mutex_unlock(&borrower->looks);
+    pthread_mutex_unlock(&importer->looks);
     return status;
 }
 
-void mr_cut_borrower_destroy(mr_cut_borrower **borrower) {
-    mr_cut_borrower *gone = *borrower;
-    *borrower = NULL;
+void mr_cut_importer_destroy(mr_cut_importer **importer) {
+    mr_cut_importer *gone = *importer;
+    *importer = NULL;
     if (!gone)
         return;
     for (size_t i = 0; i < gone->count; i++)
-        close_lender(gone, &gone->lenders[i]);
-    if (gone->bell >= 0)
-        close(gone->bell);
+        close_exporter(gone, &gone->exporters[i]);
+    if (gone->doorbell >= 0)
+        close(gone->doorbell);
     pthread_mutex_destroy(&gone->looks);
     mr_free(gone);
 }
 
-const char *mr_cut_borrower_text(const mr_cut_borrower *borrower) {
-    return borrower ? borrower->text : "";
+const char *mr_cut_importer_text(const mr_cut_importer *importer) {
+    return importer ? importer->text : "";
 }
 
-int mr_cut_borrower_fd(const mr_cut_borrower *borrower) {
-    return borrower ? borrower->bell : -1;
+int mr_cut_importer_fd(const mr_cut_importer *importer) {
+    return importer ? importer->doorbell : -1;
 }
 
-static bool fetch(const mr_cut_borrower *borrower, lender_seen *from) {
+static bool fetch(const mr_cut_importer *importer, import_state *from) {
     inbox *box = &from->box;
     size_t bytes = 0;
-    int status = mr_shm_import_fetch(from->import, box->note, sizeof box->note, &bytes);
-    return open_note(box, borrower->cut, status, bytes);
+    int status = mr_shm_import_fetch(from->import, box->record, sizeof box->record, &bytes);
+    return open_note(box, importer->cut, status, bytes);
 }
 
-bool mr_cut_borrower_next(mr_cut_borrower *borrower, uint32_t route, const mr_letter **letter) {
-    lender_seen *from = borrower && route < borrower->count ? &borrower->lenders[route] : NULL;
-    if (!from || !from->import || (!from->box.here && (from->box.over || !fetch(borrower, from))))
+bool mr_cut_importer_next(mr_cut_importer *importer, uint32_t route, const mr_ring_message **message_in) {
+    import_state *from = importer && route < importer->count ? &importer->exporters[route] : NULL;
+    if (!from || !from->import || (!from->box.here && (from->box.over || !fetch(importer, from))))
         return false;
-    *letter = &from->box.letter;
+    *message_in = &from->box.message_in;
     return true;
 }
 
-void mr_cut_borrower_take(mr_cut_borrower *borrower, uint32_t route) {
-    borrower->lenders[route].box.here = false;
+void mr_cut_importer_take(mr_cut_importer *importer, uint32_t route) {
+    importer->exporters[route].box.here = false;
 }
 
 /* Where the giver's process was killed, the one that has come in its place is reached through ZeroMQ, and answers that
  * it knows of no such session. There is one report for many frames, so that to ask costs little. */
-bool mr_cut_borrower_post(mr_cut_borrower *borrower, uint32_t route, const mr_cut_message *message,
+bool mr_cut_importer_post(mr_cut_importer *importer, uint32_t route, const mr_cut_message *message,
                           const mr_wire_part *parts, size_t count) {
     uint8_t *place;
-    mr_shm_import *import = borrower && route < borrower->count ? borrower->lenders[route].import : NULL;
-    bool goes = import && message->number && !mr_shm_import_gone(import);
+    mr_shm_import *import = importer && route < importer->count ? importer->exporters[route].import : NULL;
+    bool goes = import && message->number && !mr_shm_import_is_closed(import);
     size_t bytes, room = goes ? mr_shm_import_room(import, &place) : 0;
-    if (!room || mr_letter_write(place, room, message, parts, count, &bytes))
+    if (!room || mr_ring_message_write(place, room, message, parts, count, &bytes))
         return false;
     mr_shm_import_post(import, bytes);
     return true;
 }
 
 /* One whose next letter waits for its turn would keep this end awake, and so would one that is not listened to. */
-bool mr_cut_borrower_rest(mr_cut_borrower *borrower) {
+bool mr_cut_importer_arm(mr_cut_importer *importer) {
     bool quiet = true;
-    for (size_t i = 0; borrower && i < borrower->count; i++) {
-        lender_seen *from = &borrower->lenders[i];
+    for (size_t i = 0; importer && i < importer->count; i++) {
+        import_state *from = &importer->exporters[i];
         if (from->import && !from->box.over && !from->box.here)
-            quiet = mr_shm_import_rest(from->import) && quiet;
+            quiet = mr_shm_import_arm(from->import) && quiet;
     }
     return quiet;
 }
 
-void mr_cut_borrower_hush(mr_cut_borrower *borrower) {
+void mr_cut_importer_clear_doorbell(mr_cut_importer *importer) {
     uint64_t rings;
-    ssize_t got = borrower ? read(borrower->bell, &rings, sizeof rings) : 0;
+    ssize_t got = importer ? read(importer->doorbell, &rings, sizeof rings) : 0;
     (void)got; /* It may not have rung. */
 }
 
-bool mr_cut_borrower_look(mr_cut_borrower *borrower, bool last) {
+bool mr_cut_importer_poll(mr_cut_importer *importer, bool last) {
     bool found = false;
-    if (!borrower)
+    if (!importer)
         return false;
-    pthread_mutex_lock(&borrower->looks);
-    for (size_t i = 0; i < borrower->count; i++)
-        if (borrower->lenders[i].import)
-            found = mr_shm_import_look(borrower->lenders[i].import, last) || found;
-    pthread_mutex_unlock(&borrower->looks);
+    pthread_mutex_lock(&importer->looks);
+    for (size_t i = 0; i < importer->count; i++)
+        if (importer->exporters[i].import)
+            found = mr_shm_import_poll(importer->exporters[i].import, last) || found;
+    pthread_mutex_unlock(&importer->looks);
     return found;
 }
 
-void mr_cut_borrower_note(mr_cut_borrower *borrower, const mr_action *action) {
-    if (!borrower || action->peer >= borrower->count)
+void mr_cut_importer_update(mr_cut_importer *importer, const mr_action *action) {
+    if (!importer || action->peer >= importer->count)
         return;
-    lender_seen *from = &borrower->lenders[action->peer];
+    import_state *from = &importer->exporters[action->peer];
     const char *memory = action->of.memory;
     mr_shm_offer offer;
-    close_lender(borrower, from);
+    close_exporter(importer, from);
     if (action->of.change != MR_PEER_JOINED || !memory || !*memory)
         return;
-    if (mr_shm_offer_parse(memory, &offer) || open_lender(borrower, from, &offer))
-        tell(borrower->cut, &borrower->told);
+    if (mr_shm_offer_parse(memory, &offer) || open_exporter(importer, from, &offer))
+        report_once(importer->cut, &importer->reported);
 }
 
-void mr_cut_borrower_aim(mr_cut_borrower *borrower, uint32_t route) {
-    if (borrower)
-        borrower->aim = route;
+void mr_cut_importer_aim(mr_cut_importer *importer, uint32_t route) {
+    if (importer)
+        importer->aim = route;
 }
 
-int mr_cut_borrow(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer) {
-    mr_cut_borrower *borrower = context;
-    const mr_shm_reference lent = {.pool = slot->pool,
+int mr_cut_import_buffer(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer) {
+    mr_cut_importer *importer = context;
+    const mr_shm_reference leased = {.pool = slot->pool,
                                    .slot = slot->slot,
                                    .generation = slot->generation,
                                    .lease = slot->lease,
                                    .offset = slot->offset,
                                    .bytes = bytes};
-    if (borrower->aim >= borrower->count || !borrower->lenders[borrower->aim].import)
+    if (importer->aim >= importer->count || !importer->exporters[importer->aim].import)
         return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, which is not shared");
-    return mr_shm_import_take(borrower->lenders[borrower->aim].import, &lent, buffer);
+    return mr_shm_import_take(importer->exporters[importer->aim].import, &leased, buffer);
 }

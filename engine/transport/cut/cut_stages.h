@@ -12,6 +12,6 @@ void mr_cut_in_end(mr_instance *instance);
  * the instance's first entry is woken: the end of the last source passes once the other side knows all. */
 int mr_cut_out_mark(mr_stage *self, const mr_item *mark);
 /* A run of a cut out's entry is over: sends what it has gathered. */
-void mr_cut_out_rest(mr_stage *self);
+void mr_cut_out_flush(mr_stage *self);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct mark {
 } mark;
 
 struct mr_order {
-    size_t sources, givers, count;
+    size_t sources, producers, count;
     int64_t patience_ns, calm_ns; /* before calm_ns what processes have given proves nothing */
     lane *lanes;
     mark *marks;                  /* sources x givers */
@@ -49,17 +49,17 @@ static bool is_rest(const mr_ordered *thing) {
     return thing->item.kind == MR_ITEM_GONE && thing->item.identity.sub == MR_SUB_REST;
 }
 
-int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t patience_ns, bool live) {
+int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t patience_ns, bool live) {
     mr_order *made = mr_calloc(1, sizeof *made);
     if (!made)
         goto fail;
     made->sources = sources;
-    made->givers = givers;
+    made->producers = producers;
     made->patience_ns = patience_ns;
     made->live = live;
     made->lanes = mr_calloc(sources, sizeof *made->lanes);
-    made->marks = mr_calloc(sources * givers, sizeof *made->marks);
-    made->seen = mr_calloc(givers, sizeof *made->seen);
+    made->marks = mr_calloc(sources * producers, sizeof *made->marks);
+    made->seen = mr_calloc(producers, sizeof *made->seen);
     if (!made->lanes || !made->marks || !made->seen)
         goto fail;
     *order = made;
@@ -106,9 +106,9 @@ static void insert(lane *of, held *new) {
         of->last = new;
 }
 
-int mr_order_put(mr_order *order, size_t giver, const mr_ordered *thing, int64_t now_ns) {
+int mr_order_put(mr_order *order, size_t producer, const mr_ordered *thing, int64_t now_ns) {
     lane *of = &order->lanes[thing->item.source];
-    mark *given = &order->marks[thing->item.source * order->givers + giver];
+    mark *given = &order->marks[thing->item.source * order->producers + producer];
     held *new = new_held(order), *first = of->first;
     if (!new)
         return mr_fail(MR_ERROR_MEMORY, "no memory to put frames in order");
@@ -124,8 +124,8 @@ int mr_order_put(mr_order *order, size_t giver, const mr_ordered *thing, int64_t
 
 /* Whether all have given that one or later ones. */
 static bool is_passed(const mr_order *order, uint32_t source, place at) {
-    const mark *given = &order->marks[source * order->givers];
-    for (size_t g = 0; g < order->givers; g++)
+    const mark *given = &order->marks[source * order->producers];
+    for (size_t g = 0; g < order->producers; g++)
         if (!given[g].known || is_before(given[g].at, at))
             return false;
     return true;
@@ -160,12 +160,12 @@ void mr_order_end(mr_order *order, uint32_t source) {
     order->lanes[source].ended = true;
 }
 
-void mr_order_disturb(mr_order *order, size_t giver, int64_t now_ns) {
-    if (order->seen[giver] || !order->live)
+void mr_order_disturb(mr_order *order, size_t producer, int64_t now_ns) {
+    if (order->seen[producer] || !order->live)
         order->calm_ns = now_ns + order->patience_ns;
-    order->seen[giver] = true;
+    order->seen[producer] = true;
     for (size_t s = 0; s < order->sources; s++)
-        order->marks[s * order->givers + giver].known = false;
+        order->marks[s * order->producers + producer].known = false;
 }
 
 int64_t mr_order_wake_ns(const mr_order *order) {

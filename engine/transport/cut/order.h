@@ -24,18 +24,18 @@ typedef struct mr_ordered {
 } mr_ordered;
 
 /* `live`: there is a live cut before. MR_ERROR_MEMORY. */
-int mr_order_create(mr_order **order, size_t sources, size_t givers, int64_t patience_ns, bool live);
+int mr_order_create(mr_order **order, size_t sources, size_t producers, int64_t patience_ns, bool live);
 /* All must have come out. Sets *order to NULL; NULL is allowed. */
 void mr_order_destroy(mr_order **order);
 
 /* Takes what has come from that process. MR_ERROR_MEMORY: it was not taken. */
-int mr_order_put(mr_order *order, size_t giver, const mr_ordered *thing, int64_t now_ns);
+int mr_order_put(mr_order *order, size_t producer, const mr_ordered *thing, int64_t now_ns);
 /* The next of a source whose turn it is; false: none. */
 bool mr_order_next(mr_order *order, uint32_t source, int64_t now_ns, mr_ordered *thing);
 /* Nothing more comes of a source: all that is held may go. */
 void mr_order_end(mr_order *order, uint32_t source);
 /* That process has come or gone. */
-void mr_order_disturb(mr_order *order, size_t giver, int64_t now_ns);
+void mr_order_disturb(mr_order *order, size_t producer, int64_t now_ns);
 /* When mr_order_next is to be asked again for all sources, if nothing comes before; INT64_MAX: nothing is held. */
 int64_t mr_order_wake_ns(const mr_order *order);
 

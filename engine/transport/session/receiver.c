@@ -132,8 +132,8 @@ static bool create_origins(mr_receiver *receiver) {
         origin *from = &receiver->origins[i];
         from->pending = mr_calloc(receiver->places, sizeof *from->pending);
         from->ended = mr_calloc(receiver->params.self.source_count, sizeof *from->ended);
-        from->end_heard = mr_calloc(receiver->params.self.source_count, sizeof *from->end_heard);
-        if (!from->pending || !from->ended || !from->end_heard)
+        from->end_received = mr_calloc(receiver->params.self.source_count, sizeof *from->end_received);
+        if (!from->pending || !from->ended || !from->end_received)
             return false;
     }
     return receiver->origins != NULL;
@@ -174,7 +174,7 @@ void mr_receiver_destroy(mr_receiver **receiver) {
     for (uint32_t i = 0; gone->origins && i < gone->params.senders; i++) {
         mr_free(gone->origins[i].pending);
         mr_free(gone->origins[i].ended);
-        mr_free(gone->origins[i].end_heard);
+        mr_free(gone->origins[i].end_received);
     }
     mr_free(gone->origins);
     mr_free(gone->table);
@@ -360,16 +360,16 @@ static mr_cut_message *address(mr_receiver *receiver, origin *from, mr_message_k
     *action = (mr_action){.kind = MR_ACTION_SEND, .peer = (uint32_t)(from - receiver->origins)};
     action->message = (mr_cut_message){
         .kind = kind, .version = MR_PROTOCOL_NEWEST, .session = from->session, .number = ++from->sent_number};
-    from->said_ns = receiver->now_ns;
+    from->sent_ns = receiver->now_ns;
     return &action->message;
 }
 
 /* Whether enough of what was granted has not been told that the sender should know: half of it all, or anything where
  * it could otherwise send nothing. */
-static bool owes_credit(const mr_receiver *receiver, const origin *from) {
-    uint64_t frames = from->granted_frames - from->told_frames, bytes = from->granted_bytes - from->told_bytes;
+static bool credit_pending(const mr_receiver *receiver, const origin *from) {
+    uint64_t frames = from->granted_frames - from->reported_frames, bytes = from->granted_bytes - from->reported_bytes;
     return frames * 2 > receiver->params.credit_frames || bytes * 2 > receiver->params.credit_bytes ||
-           ((frames || bytes) && (from->used_frames == from->told_frames || from->used_bytes == from->told_bytes));
+           ((frames || bytes) && (from->used_frames == from->reported_frames || from->used_bytes == from->reported_bytes));
 }
 
 /* With nothing left to do here, nothing would make a batch complete. */
@@ -377,15 +377,15 @@ static bool must_report(const mr_receiver *receiver, const origin *from) {
     const mr_session_timing *timing = &receiver->params.self.timing;
     return from->urgent || from->pending_count >= REPORT_RANGES || (from->pending_count && !receiver->held) ||
            (receiver->params.report_items && from->pending_items >= receiver->params.report_items) ||
-           (!receiver->withdrawn && owes_credit(receiver, from)) ||
+           (!receiver->withdrawn && credit_pending(receiver, from)) ||
            (from->pending_ns && receiver->now_ns - from->pending_ns >= timing->report_ns) ||
-           receiver->now_ns - from->said_ns >= timing->beat_ns;
+           receiver->now_ns - from->sent_ns >= timing->beat_ns;
 }
 
 static size_t list_ends(mr_receiver *receiver, const origin *from) {
     size_t count = 0;
     for (uint32_t i = 0; from->ends_changed && i < receiver->params.self.source_count; i++)
-        if (from->end_heard[i])
+        if (from->end_received[i])
             receiver->ended[count++] = i;
     return count;
 }
@@ -393,11 +393,11 @@ static size_t list_ends(mr_receiver *receiver, const origin *from) {
 static void report(mr_receiver *receiver, origin *from, mr_action *action) {
     mr_cut_message *message = address(receiver, from, MR_MESSAGE_REPORT, action);
     if (!receiver->withdrawn) {
-        from->told_frames = from->granted_frames;
-        from->told_bytes = from->granted_bytes;
+        from->reported_frames = from->granted_frames;
+        from->reported_bytes = from->granted_bytes;
     }
-    message->report.granted_frames = from->told_frames;
-    message->report.granted_bytes = from->told_bytes;
+    message->report.granted_frames = from->reported_frames;
+    message->report.granted_bytes = from->reported_bytes;
     message->report.progress = receiver->progress + receiver->work;
     message->report.settled = from->pending;
     message->report.settled_count = from->pending_count;
@@ -443,7 +443,7 @@ static bool is_leaving(const mr_receiver *receiver) {
 static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
     bool leaving = is_leaving(receiver);
     if (from->state == SENDER_THERE &&
-        receiver->now_ns - from->heard_ns >= receiver->params.self.timing.silence_ns) {
+        receiver->now_ns - from->received_ns >= receiver->params.self.timing.silence_ns) {
         receiver_break(receiver, from, MR_PEER_SILENT, "nothing was heard of it");
         return next_event(receiver, action);
     }
@@ -495,7 +495,7 @@ int64_t mr_receiver_wake_ns(const mr_receiver *receiver) {
             wake = earlier(wake, earlier(from->hello_ns, renewal_ns(receiver, from)));
         if (from->state != SENDER_THERE)
             continue;
-        wake = earlier(wake, earlier(from->heard_ns + timing->silence_ns, from->said_ns + timing->beat_ns));
+        wake = earlier(wake, earlier(from->received_ns + timing->silence_ns, from->sent_ns + timing->beat_ns));
         if (must_report(receiver, from))
             wake = receiver->now_ns;
         if (from->pending_ns)

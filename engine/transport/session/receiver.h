@@ -1,9 +1,9 @@
-/* What the files of the receiver share; see session.h for what it does.
+/* Internals that the files of the receiver share; see session.h for the protocol.
  *
- * Frames and marks that came are entries of a table: held, while the graph works on them, and then remembered with
- * their outcome until their place is needed. An entry knows under which position each sender has sent it (a claim),
- * and every sender is told the outcome. A frame that loses its place goes into a set of identities, if all of the run
- * is remembered (mr_receiver_params.remembers_all). */
+ * Frames and marks that arrived are entries of a table: held while the graph works on them, and then remembered with
+ * their outcome until their place is needed. An entry records the position under which each sender has sent it (a
+ * claim), and every sender gets the outcome. A frame that loses its place goes into a set of identities, if the whole
+ * run is remembered (mr_receiver_params.remembers_all). */
 #ifndef MILLRACE_TRANSPORT_RECEIVER_PARTS_H
 #define MILLRACE_TRANSPORT_RECEIVER_PARTS_H
 
@@ -36,28 +36,28 @@ typedef struct origin {
     mr_reject_reason refused_for; /* REFUSED */
     uint64_t attempt, answered; /* the last HELLO; the last one before the last session */
     uint64_t incarnation, session;
-    uint64_t sent_number, heard_number;
-    int64_t hello_ns;      /* when HELLO may be said again */
-    int64_t heard_ns, said_ns;
+    uint64_t sent_number, received_number;
+    int64_t hello_ns;      /* time of the next HELLO */
+    int64_t received_ns, sent_ns;
     int64_t line_ns;       /* when anything came over the connection, or that was made; 0: never */
     int64_t renewed_ns;    /* when it was renewed last */
     uint32_t renewals;     /* how often since anything came */
-    int64_t without_ns;    /* since when HELLO was said without a connection; 0: it was not */
+    int64_t without_ns;    /* since when HELLO is sent without a connection; 0: connected */
     int64_t before_ns;     /* that, before the last HELLO */
     bool spoilt;           /* garbage goes over it */
     uint64_t used_frames, used_bytes, granted_frames, granted_bytes; /* of the session */
-    uint64_t told_frames, told_bytes; /* of what was granted */
+    uint64_t reported_frames, reported_bytes; /* of what was granted */
     uint64_t untaken_frames, untaken_bytes; /* in the graph's queue, from any session of it */
     mr_settled *pending;   /* to be reported */
     size_t pending_count;
     uint64_t pending_items;
     int64_t pending_ns;    /* since when there is something to report */
     bool urgent;           /* something that is not to wait */
-    bool bye;              /* to be said: the sender needs nothing more */
+    bool bye;              /* pending: the sender needs nothing more */
     bool *ended;           /* by source: nothing more of it comes from there */
-    bool *end_heard;       /* by source: its END has come from the present process, as is reported */
+    bool *end_received;       /* by source: its END has come from the present process, as is reported */
     bool ends_changed;
-    mr_run_state run_state; /* what it was first told to be; a later process changes nothing */
+    mr_run_state run_state; /* as first reported; later processes do not change it */
 } origin;
 
 typedef struct receiver_event {
@@ -86,8 +86,8 @@ struct mr_receiver {
     mr_session_counts counts;
 };
 
-/* Whether HELLO is said from time to time. Where one has left, or has refused it, another process may come in its
- * place; but whoever is replaced is not to come back. */
+/* Whether HELLO is sent from time to time. If a sender has left, or has refused this end, another process may replace
+ * it; but a process that was replaced must not reconnect. */
 static inline bool receiver_asks(const origin *from) {
     return from->state == SENDER_AWAY || from->state == SENDER_LEFT ||
            (from->state == SENDER_REFUSED && from->refused_for != MR_REJECT_REPLACED);
@@ -101,23 +101,23 @@ static inline uint64_t *claim_of(mr_receiver *receiver, int32_t place, uint32_t 
 
 /* The entry that an item from that sender is one more copy of; NOWHERE: it is new. */
 int32_t table_find(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
-/* A held entry for an item; NOWHERE: all places are held. Forgets the longest settled one where none is free. */
+/* A held entry for an item; NOWHERE: all places are held. Evicts the oldest settled entry if none is free. */
 int32_t table_add(mr_receiver *receiver, const mr_cut_item *item, uint32_t sender);
 /* From held to settled. */
 void table_settle(mr_receiver *receiver, int32_t place, mr_note outcome, const char *stage, const char *reason);
-/* Another process sends from there: its positions are others. */
+/* Another process is the sender now: its positions are different. */
 void table_forget_claims(mr_receiver *receiver, uint32_t sender);
 /* Forgets everything: tickets mean nothing any more. */
 void table_clear(mr_receiver *receiver);
 
 /* ---- receiver.c -------------------------------------------------------------------------------------------------- */
 
-/* Has a range reported, joined to the last one where it continues it. False: there is no room for more. */
+/* Adds a range to the next report, joined to the last one if it continues it. False: no room. */
 bool receiver_report(mr_receiver *receiver, origin *from, const mr_settled *range);
 
 /* ---- receiver_input.c --------------------------------------------------------------------------------------------- */
 
-/* The session is over: HELLO again, at once where that was not said a moment ago. */
+/* Ends the session: HELLO again, at once unless one was sent just before. */
 void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* What comes from senders. */
+/* Messages from senders. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "engine/transport/session/receiver.h"
 #include "millrace/status.h"
 
-static receiver_event *tell(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text) {
+static receiver_event *report_once(mr_receiver *receiver, const origin *from, mr_peer_change change, const char *text) {
     if (receiver->event_count < RECEIVER_EVENTS)
         receiver->event_count++;
     receiver_event *e = &receiver->events[(receiver->event_first + receiver->event_count - 1) % RECEIVER_EVENTS];
@@ -25,7 +25,7 @@ void receiver_break(mr_receiver *receiver, origin *from, mr_peer_change change, 
     from->pending_count = 0;
     from->pending_items = 0;
     from->bye = false;
-    tell(receiver, from, change, text);
+    report_once(receiver, from, change, text);
 }
 
 static void begin_run(mr_receiver *receiver, uint64_t run) {
@@ -38,7 +38,7 @@ static void begin_run(mr_receiver *receiver, uint64_t run) {
             from->untaken_frames = from->untaken_bytes = 0;
             memset(from->ended, 0, receiver->params.self.source_count * sizeof *from->ended);
         }
-        receiver_event *e = tell(receiver, receiver->origins, MR_PEER_JOINED, "");
+        receiver_event *e = report_once(receiver, receiver->origins, MR_PEER_JOINED, "");
         e->action = (mr_action){.kind = MR_ACTION_NEW_RUN, .run = run};
     }
     receiver->run = run;
@@ -59,8 +59,9 @@ static void report_all(mr_receiver *receiver, origin *from) {
     from->urgent = from->ends_changed = true;
 }
 
-/* What was done before the run began here stays done, whatever another process of the sender knows of it. */
-static void hear_run_state(origin *from, mr_run_state state) {
+/* The first report counts: work that was done before the run began here stays done, whatever another process of the
+ * sender knows. */
+static void receive_run_state(origin *from, mr_run_state state) {
     if (from->run_state == MR_RUN_UNKNOWN)
         from->run_state = state;
 }
@@ -71,10 +72,10 @@ static bool is_answer(const origin *from, uint64_t attempt) {
     return attempt > from->answered && attempt <= from->attempt;
 }
 
-static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+static int receive_welcome(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
     if (from->state == SENDER_THERE && message->session == from->session) {
-        from->heard_ns = receiver->now_ns; /* again, in place of a beat */
-        hear_run_state(from, message->welcome.run_state);
+        from->received_ns = receiver->now_ns; /* again, in place of a beat */
+        receive_run_state(from, message->welcome.run_state);
     }
     if (!receiver_asks(from) || !is_answer(from, message->welcome.attempt))
         return MR_OK; /* late */
@@ -83,30 +84,30 @@ static int hear_welcome(mr_receiver *receiver, origin *from, const mr_cut_messag
         return mr_fail(MR_ERROR_PROTOCOL, "a welcome in version %u, of session %llu", message->welcome.version,
                        (unsigned long long)message->session);
     begin_run(receiver, message->welcome.run);
-    hear_run_state(from, message->welcome.run_state);
+    receive_run_state(from, message->welcome.run_state);
     if (from->incarnation != message->welcome.incarnation) {
         table_forget_claims(receiver, (uint32_t)(from - receiver->origins));
-        memset(from->end_heard, 0, receiver->params.self.source_count * sizeof *from->end_heard);
+        memset(from->end_received, 0, receiver->params.self.source_count * sizeof *from->end_received);
     }
     from->state = SENDER_THERE;
     from->answered = from->attempt;
     from->incarnation = message->welcome.incarnation;
     from->session = message->session;
-    from->sent_number = from->heard_number = 0;
-    from->heard_ns = from->said_ns = receiver->now_ns;
-    from->used_frames = from->used_bytes = from->told_frames = from->told_bytes = 0;
-    /* What the graph has not taken of former sessions is still in the way. */
+    from->sent_number = from->received_number = 0;
+    from->received_ns = from->sent_ns = receiver->now_ns;
+    from->used_frames = from->used_bytes = from->reported_frames = from->reported_bytes = 0;
+    /* Frames of former sessions that the graph has not taken yet still occupy room. */
     uint64_t frames = receiver->params.credit_frames, bytes = receiver->params.credit_bytes;
     from->granted_frames = frames - (from->untaken_frames < frames ? from->untaken_frames : frames);
     from->granted_bytes = bytes - (from->untaken_bytes < bytes ? from->untaken_bytes : bytes);
     receiver->counts.sessions++;
     report_all(receiver, from);
-    receiver_event *e = tell(receiver, from, MR_PEER_JOINED, "");
+    receiver_event *e = report_once(receiver, from, MR_PEER_JOINED, "");
     snprintf(e->memory, sizeof e->memory, "%s", message->welcome.memory);
     return MR_OK;
 }
 
-static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+static int receive_reject(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
     bool ours = message->session ? message->session == from->session : is_answer(from, message->reject.attempt);
     mr_reject_reason reason = message->reject.reason;
     bool known = from->state == SENDER_REFUSED && from->refused_for == reason;
@@ -125,7 +126,7 @@ static int hear_reject(mr_receiver *receiver, origin *from, const mr_cut_message
         from->refused_for = reason;
         from->session = 0;
     }
-    receiver_event *e = tell(receiver, from, MR_PEER_REJECTED, message->reject.text);
+    receiver_event *e = report_once(receiver, from, MR_PEER_REJECTED, message->reject.text);
     e->action.of.reason = reason;
     return MR_OK;
 }
@@ -139,7 +140,7 @@ static bool is_over(const mr_receiver *receiver, uint32_t source) {
     return true;
 }
 
-/* What is wrong with the items of a message; NULL: nothing. Looked at as a whole, before any of it counts. */
+/* The fault of a message's items; NULL: none. Checked as a whole, before any of them counts. */
 static const char *find_fault(const mr_receiver *receiver, const origin *from, const mr_cut_message *message) {
     uint64_t frames = 0, bytes = 0;
     for (size_t i = 0; i < message->items.count; i++) {
@@ -152,7 +153,7 @@ static const char *find_fault(const mr_receiver *receiver, const origin *from, c
         bytes += item->kind == MR_CUT_FRAME ? item->bytes : 0;
     }
     /* Sums of what one message can hold do not overflow. */
-    if (frames > from->told_frames - from->used_frames || bytes > from->told_bytes - from->used_bytes)
+    if (frames > from->reported_frames - from->used_frames || bytes > from->reported_bytes - from->used_bytes)
         return "more frames or bytes than were granted";
     if (message->items.count > receiver->params.memory || receiver->held + frames > receiver->params.memory)
         return "more frames than can be remembered";
@@ -170,8 +171,8 @@ static void give_credit_back(mr_receiver *receiver, origin *from, const mr_cut_i
     from->granted_bytes += item->bytes;
 }
 
-/* A copy of what is here already: its credit comes back at once, its outcome when there is one. */
-static void hear_again(mr_receiver *receiver, origin *from, const mr_cut_item *item, int32_t place) {
+/* A repetition of an item: its credit returns at once, its outcome when there is one. */
+static void receive_again(mr_receiver *receiver, origin *from, const mr_cut_item *item, int32_t place) {
     const entry *e = &receiver->table[place];
     *claim_of(receiver, place, (uint32_t)(from - receiver->origins)) = item->position;
     if (item->kind == MR_CUT_FRAME)
@@ -183,7 +184,7 @@ static void hear_again(mr_receiver *receiver, origin *from, const mr_cut_item *i
 }
 
 /* A frame of which only is known that it was settled: a sender that was started again begins at the beginning. */
-static void hear_settled(mr_receiver *receiver, origin *from, const mr_cut_item *item) {
+static void receive_settled(mr_receiver *receiver, origin *from, const mr_cut_item *item) {
     const mr_settled range = {item->position, 1, MR_NOTE_ABSORBED, receiver->params.self.name, MR_REASON_DONE_BEFORE};
     give_credit_back(receiver, from, item);
     from->urgent = true;
@@ -191,7 +192,7 @@ static void hear_settled(mr_receiver *receiver, origin *from, const mr_cut_item 
 }
 
 /* Marks are settled with their coming, and so is a frame that comes behind the end. */
-static void hear_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
+static void receive_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
     bool frame = item->kind == MR_CUT_FRAME, late = is_over(receiver, item->identity.source);
     int32_t place = table_add(receiver, item, (uint32_t)(from - receiver->origins));
     item->ticket = (uint64_t)receiver->table[place].generation << 32 | (uint32_t)place;
@@ -211,20 +212,20 @@ static void hear_new(mr_receiver *receiver, origin *from, mr_cut_item *item) {
     }
 }
 
-/* The end is given on once, when no sender has more. */
-static void hear_end(mr_receiver *receiver, origin *from, mr_cut_item *item) {
+/* The end is passed on once, when no sender has more. */
+static void receive_end(mr_receiver *receiver, origin *from, mr_cut_item *item) {
     bool before = is_over(receiver, item->identity.source);
-    from->ended[item->identity.source] = from->end_heard[item->identity.source] = true;
+    from->ended[item->identity.source] = from->end_received[item->identity.source] = true;
     from->ends_changed = from->urgent = true;
     item->fresh = !before && is_over(receiver, item->identity.source);
 }
 
-/* What says how far a source is settled is said anew each time. */
+/* Marks that report how far a source is settled are not deduplicated. */
 static bool is_lost_mark(const mr_cut_item *item) {
-    return item->kind == MR_CUT_GONE && mr_identity_is_lost(&item->identity);
+    return item->kind == MR_CUT_GAP && mr_identity_is_lost(&item->identity);
 }
 
-static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *message) {
+static int receive_items(mr_receiver *receiver, origin *from, mr_cut_message *message) {
     const char *fault = find_fault(receiver, from, message);
     if (fault) {
         receiver->counts.malformed++;
@@ -236,7 +237,7 @@ static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *messa
         mr_cut_item *item = &message->items.item[i];
         item->fresh = false;
         if (item->kind == MR_CUT_END) {
-            hear_end(receiver, from, item);
+            receive_end(receiver, from, item);
             continue;
         }
         if (item->kind == MR_CUT_FRAME) {
@@ -247,11 +248,11 @@ static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *messa
         if (!is_lost_mark(item))
             place = table_find(receiver, item, (uint32_t)(from - receiver->origins));
         if (place != NOWHERE)
-            hear_again(receiver, from, item, place);
+            receive_again(receiver, from, item, place);
         else if (item->kind == MR_CUT_FRAME && mr_identity_set_has(&receiver->settled, &item->identity))
-            hear_settled(receiver, from, item);
+            receive_settled(receiver, from, item);
         else
-            hear_new(receiver, from, item);
+            receive_new(receiver, from, item);
     }
     return MR_OK;
 }
@@ -262,13 +263,13 @@ static int hear_items(mr_receiver *receiver, origin *from, mr_cut_message *messa
 static bool is_done(const mr_receiver *receiver, const origin *from) {
     size_t ends = 0;
     for (size_t i = 0; i < receiver->params.self.source_count; i++)
-        ends += from->end_heard[i];
+        ends += from->end_received[i];
     return ends == receiver->params.self.lane_count;
 }
 
-static void hear_bye(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
+static void receive_bye(mr_receiver *receiver, origin *from, const mr_cut_message *message) {
     if (is_done(receiver, from)) {
-        tell(receiver, from, MR_PEER_LEFT, message->bye.text);
+        report_once(receiver, from, MR_PEER_LEFT, message->bye.text);
         from->bye = true;
         return;
     }
@@ -276,9 +277,9 @@ static void hear_bye(mr_receiver *receiver, origin *from, const mr_cut_message *
     from->hello_ns = receiver->now_ns + receiver->params.self.timing.hello_ns;
 }
 
-bool mr_receiver_may_hear(const mr_receiver *receiver, uint32_t sender, uint64_t session, uint64_t number) {
+bool mr_receiver_may_receive(const mr_receiver *receiver, uint32_t sender, uint64_t session, uint64_t number) {
     const origin *from = &receiver->origins[sender];
-    return from->state != SENDER_THERE || session != from->session || number <= from->heard_number + 1;
+    return from->state != SENDER_THERE || session != from->session || number <= from->received_number + 1;
 }
 
 bool mr_receiver_knows(const mr_receiver *receiver, uint32_t sender, uint64_t session) {
@@ -293,27 +294,27 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
     for (size_t i = 0; message->kind == MR_MESSAGE_ITEMS && i < message->items.count; i++)
         message->items.item[i].fresh = false;
     if (message->kind == MR_MESSAGE_WELCOME)
-        return hear_welcome(receiver, from, message);
+        return receive_welcome(receiver, from, message);
     if (message->kind == MR_MESSAGE_REJECT)
-        return hear_reject(receiver, from, message);
+        return receive_reject(receiver, from, message);
     if (from->state != SENDER_THERE || message->session != from->session) {
         receiver->counts.stale++;
         return MR_OK;
     }
-    if (message->number <= from->heard_number)
+    if (message->number <= from->received_number)
         return MR_OK; /* It has come twice. */
-    if (message->number != from->heard_number + 1) {
+    if (message->number != from->received_number + 1) {
         receiver_break(receiver, from, MR_PEER_BROKEN, "messages were lost");
         return MR_OK;
     }
-    from->heard_number = message->number;
-    from->heard_ns = now_ns;
+    from->received_number = message->number;
+    from->received_ns = now_ns;
     if (message->kind == MR_MESSAGE_ITEMS)
-        return hear_items(receiver, from, message);
+        return receive_items(receiver, from, message);
     if (message->kind == MR_MESSAGE_BYE) {
-        hear_bye(receiver, from, message);
+        receive_bye(receiver, from, message);
     } else if (message->kind == MR_MESSAGE_BEAT) {
-        hear_run_state(from, message->beat.run_state);
+        receive_run_state(from, message->beat.run_state);
     } else {
         receiver->counts.malformed++;
         receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");

@@ -31,53 +31,53 @@ static void enqueue(mr_sender *sender, const mr_cut_item *item) {
 
 /* ---- losses to report -------------------------------------------------------------------------------------------- */
 
-static void note_gone(mr_sender *sender, const mr_identity *gone) {
+static void note_gap(mr_sender *sender, const mr_identity *gone) {
     lane *l = &sender->lanes[gone->source];
-    if (!sender->params.tells_lost || mr_identity_is_away(gone) ||
+    if (!sender->params.reports_lost || mr_identity_is_away(gone) ||
         (l->known && mr_identity_compare(gone, &l->gone) <= 0))
         return;
     l->gone = mr_identity_lost(*gone);
     l->known = true;
 }
 
-static void owe(mr_sender *sender, uint32_t source) {
+static void schedule_loss_report(mr_sender *sender, uint32_t source) {
     lane *l = &sender->lanes[source];
-    if (!sender->params.tells_lost || l->owes || !(l->known || l->away))
+    if (!sender->params.reports_lost || l->loss_pending || !(l->known || l->away))
         return;
-    l->owes = true;
-    sender->owing++;
+    l->loss_pending = true;
+    sender->losses_pending++;
 }
 
 void mr_sender_miss(mr_sender *sender, const mr_identity *gone) {
-    note_gone(sender, gone);
-    owe(sender, gone->source);
+    note_gap(sender, gone);
+    schedule_loss_report(sender, gone->source);
 }
 
-void sender_owe_all(mr_sender *sender) {
+void sender_schedule_loss_reports(mr_sender *sender) {
     for (uint32_t source = 0; source < sender->params.self.source_count; source++)
-        owe(sender, source);
+        schedule_loss_report(sender, source);
 }
 
 /* Where the source has ended the end says more. */
-static bool may_pay(const mr_sender *sender, uint32_t source) {
+static bool may_queue_loss_report(const mr_sender *sender, uint32_t source) {
     enum { MARKS = 2 };
-    return sender->lanes[source].owes && !sender->lanes[source].ended && sender_anybody_open(sender, source) &&
+    return sender->lanes[source].loss_pending && !sender->lanes[source].ended && sender_anybody_open(sender, source) &&
            sender->next - sender->base + MARKS <= sender->room;
 }
 
-void sender_pay(mr_sender *sender) {
-    for (uint32_t source = 0; sender->owing && source < sender->params.self.source_count; source++) {
+void sender_queue_loss_reports(mr_sender *sender) {
+    for (uint32_t source = 0; sender->losses_pending && source < sender->params.self.source_count; source++) {
         lane *l = &sender->lanes[source];
-        if (!may_pay(sender, source))
+        if (!may_queue_loss_report(sender, source))
             continue;
-        const mr_cut_item lost = {.kind = MR_CUT_GONE, .identity = l->gone},
-                          away = {.kind = MR_CUT_GONE, .identity = mr_identity_away(source)};
+        const mr_cut_item lost = {.kind = MR_CUT_GAP, .identity = l->gone},
+                          away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(source)};
         if (l->known)
             enqueue(sender, &lost);
         if (l->away)
             enqueue(sender, &away);
-        l->owes = false;
-        sender->owing--;
+        l->loss_pending = false;
+        sender->losses_pending--;
     }
 }
 
@@ -107,7 +107,7 @@ void sender_settle(mr_sender *sender, uint64_t position, mr_note outcome, const 
     s->state = SLOT_SETTLED;
     s->settled = (mr_settled){.first = position, .count = 1, .outcome = outcome, .stage = stage, .reason = reason};
     sender->lanes[s->item.identity.source].unsettled--;
-    note_gone(sender, &s->item.identity);
+    note_gap(sender, &s->item.identity);
     if (s->item.kind == MR_CUT_FRAME) {
         sender->frames--;
         sender->bytes -= s->item.bytes;
@@ -137,7 +137,7 @@ static void lose(mr_sender *sender, uint64_t position) {
     if (packet)
         sender->lanes[item->identity.source].waits_for_key = true;
     sender_settle(sender, position, MR_NOTE_DROPPED, sender->params.stage, "connection lost");
-    owe(sender, item->identity.source);
+    schedule_loss_report(sender, item->identity.source);
 }
 
 void sender_take_back(mr_sender *sender, uint64_t position) {
@@ -157,8 +157,8 @@ void sender_take_back(mr_sender *sender, uint64_t position) {
         sender->first_queued = position;
 }
 
-/* True where that was once too often. One of several that were in hand may be innocent, and goes alone once more; but
- * not without end. The frame is leased: whoever takes it back counts the suspicion anew. */
+/* True if the frame is to be set aside. Of several frames under way one may be innocent, and is sent alone once more,
+ * but not without end. The frame is leased: the caller takes it back, which counts the suspicion anew. */
 static bool suspect(mr_sender *sender, slot *s, bool alone) {
     uint32_t limit = sender->params.deaths;
     sender->peers[s->peer].suspects += s->deaths == 0;
@@ -167,7 +167,7 @@ static bool suspect(mr_sender *sender, slot *s, bool alone) {
     return s->deaths >= (alone ? limit : 2 * limit) && !sender->params.live;
 }
 
-void sender_exonerate(mr_sender *sender, const peer *p) {
+void sender_clear(mr_sender *sender, const peer *p) {
     uint64_t bit = UINT64_C(1) << index_of(sender, p);
     for (uint64_t position = sender->base; position != sender->next; position++) {
         slot *s = slot_at(sender, position);
@@ -197,7 +197,7 @@ static void suspect_first(mr_sender *sender, const peer *p) {
     memcpy(e->name, p->name, sizeof e->name);
 }
 
-void sender_bury(mr_sender *sender, peer *p, bool died) {
+void sender_mark_dead(mr_sender *sender, peer *p, bool died) {
     if (died && !sender->params.deaths && !sender->params.live)
         suspect_first(sender, p);
     uint32_t index = index_of(sender, p), suspects = p->suspects;
@@ -233,9 +233,9 @@ static bool create_peers(mr_sender *sender) {
     for (uint32_t i = 0; sender->peers && i < sender->params.most_peers; i++) {
         peer *p = &sender->peers[i];
         p->lane_leased = mr_calloc(sources, sizeof *p->lane_leased);
-        p->end_told = mr_calloc(sources, sizeof *p->end_told);
+        p->end_sent = mr_calloc(sources, sizeof *p->end_sent);
         p->end_confirmed = mr_calloc(sources, sizeof *p->end_confirmed);
-        if (!p->lane_leased || !p->end_told || !p->end_confirmed)
+        if (!p->lane_leased || !p->end_sent || !p->end_confirmed)
             return false;
     }
     return sender->peers != NULL;
@@ -274,7 +274,7 @@ void mr_sender_destroy(mr_sender **sender) {
         return;
     for (uint32_t i = 0; gone->peers && i < gone->params.most_peers; i++) {
         mr_free(gone->peers[i].lane_leased);
-        mr_free(gone->peers[i].end_told);
+        mr_free(gone->peers[i].end_sent);
         mr_free(gone->peers[i].end_confirmed);
     }
     mr_free(gone->peers);
@@ -287,7 +287,7 @@ void mr_sender_destroy(mr_sender **sender) {
     mr_free(gone);
 }
 
-/* What peers grant is their word: however much it is together, it is not less than a part of it. */
+/* Grants are not trusted: the sum may overflow, but is never less than a part of it. */
 static uint64_t add(uint64_t a, uint64_t b) {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
@@ -326,27 +326,27 @@ static int offer_frame(mr_sender *sender, const mr_cut_item *item) {
                        sender->params.self.cut);
     lane *l = &sender->lanes[item->identity.source];
     bool useless = l->waits_for_key && item->packet && !item->key;
-    /* What is dropped at once needs room in the ring only. */
+    /* An item that is dropped at once only needs room in the ring. */
     if (useless ? sender->next - sender->base >= sender->room : !mr_sender_has_room(sender, item->bytes))
         return MR_ERROR_AGAIN;
     enqueue(sender, item);
     l->away = false;
     if (useless) {
         sender_settle(sender, sender->next - 1, MR_NOTE_DROPPED, sender->params.stage, "gop");
-        owe(sender, item->identity.source);
+        schedule_loss_report(sender, item->identity.source);
     } else if (item->key)
         l->waits_for_key = false;
     return MR_OK;
 }
 
-/* Where a live cut has nobody to send it to, it is remembered as what is gone. */
+/* A live cut without peers remembers the item as a gap. */
 static int offer_mark(mr_sender *sender, const mr_cut_item *mark) {
     lane *l = &sender->lanes[mark->identity.source];
-    bool deserted = sender->params.live && !mr_sender_has_peer(sender);
-    if (!deserted && sender->next - sender->base >= sender->room)
+    bool no_consumer = sender->params.live && !mr_sender_has_peer(sender);
+    if (!no_consumer && sender->next - sender->base >= sender->room)
         return MR_ERROR_AGAIN;
     l->away = mr_identity_is_away(&mark->identity);
-    if (deserted)
+    if (no_consumer)
         mr_sender_miss(sender, &mark->identity);
     else
         enqueue(sender, mark);

@@ -1,8 +1,8 @@
-/* What the files of the sender share; see session.h for what it does.
+/* Internals that the files of the sender share; see session.h for the protocol.
  *
- * Items lie in a ring by position: [base, next). One is queued (to be sent), leased (sent to a peer, or held by
- * it) or settled; the ring moves on over settled ones whose action was taken. Peers are kept by name, also while
- * they are away, since what they had in hand is theirs until they are buried. */
+ * Items are in a ring by position: [base, next). An item is queued (to be sent), leased (sent to a peer, or held by it)
+ * or settled; the ring advances over settled items whose action was returned. Peers are kept by name, also while they
+ * are down, since the items under way to them stay leased until they are marked dead. */
 #ifndef MILLRACE_TRANSPORT_SENDER_PARTS_H
 #define MILLRACE_TRANSPORT_SENDER_PARTS_H
 
@@ -31,14 +31,14 @@ typedef struct peer {
     char name[MR_PEER_NAME];
     uint32_t route;
     uint64_t incarnation, attempt;
-    uint64_t session;  /* 0: away */
+    uint64_t session;  /* 0: down */
     bool resumed;      /* its first report has come */
     bool withdrawn;
-    bool bye_said;     /* in this session: nothing more is wanted of it */
+    bool bye_sent;     /* in this session: nothing more is wanted of it */
     bool left;         /* it has answered that */
-    bool closed;       /* while away: the transport saw the connection close */
-    uint64_t sent_number, heard_number;
-    int64_t heard_ns, said_ns;
+    bool closed;       /* while down: the transport saw the connection close */
+    uint64_t sent_number, received_number;
+    int64_t received_ns, sent_ns;
     uint64_t granted_frames, granted_bytes, used_frames, used_bytes; /* of the session */
     uint32_t leased;        /* frames and marks in hand */
     uint32_t suspects;      /* of them, frames under suspicion */
@@ -46,16 +46,16 @@ typedef struct peer {
     bool stalled;           /* it gets nothing more before it makes progress, */
     uint64_t stalled_at;    /* from here on */
     uint64_t progress;
-    int64_t progress_ns;    /* when it last made any, or began to owe */
+    int64_t progress_ns;    /* time of the last progress, or when it got work after none */
     uint32_t *lane_leased;  /* by source */
-    bool *end_told, *end_confirmed; /* by source; of this incarnation */
+    bool *end_sent, *end_confirmed; /* by source; of this incarnation */
     size_t ends_confirmed;
-    mr_run_state told; /* in this session */
+    mr_run_state reported; /* in this session */
 } peer;
 
-/* What processes of one name have delivered, of several replicas each its own. */
+/* What the processes of one name have delivered, per replica. */
 typedef struct served {
-    uint64_t incarnation; /* of the last process that has delivered anything; 0: none has */
+    uint64_t incarnation; /* of the last process that delivered anything; 0: none */
     bool earlier;         /* another one before it had */
 } served;
 
@@ -64,19 +64,19 @@ typedef struct lane {
     const char *reason;
     uint32_t queued, unsettled; /* items */
     bool waits_for_key;         /* live: packets are of no use before the next key frame */
-    mr_identity gone;           /* the last of what is settled, as a mark `lost` */
-    bool known, owes;           /* there is that; it may be news to receivers */
+    mr_identity gone;           /* the last settled identity, as a mark `lost` */
+    bool known, loss_pending;           /* there is that; it may be news to receivers */
     bool away;                  /* the last that was offered says that nothing comes for now */
-    uint32_t taker;             /* who was sent its last item, by place among the peers */
+    uint32_t consumer;             /* index of the peer that was sent its last item */
 } lane;
 
-/* An action that waits to be taken, where it is not found by looking: PEER, and all messages but items and beats. */
+/* A queued action, of the kinds that cannot be derived from state: PEER, and all messages but items and beats. */
 typedef struct event {
     mr_action action;
     char name[MR_PEER_NAME], memory[SENDER_TEXT], text[SENDER_TEXT];
 } event;
 
-/* Processes whose refusal was told. */
+/* Processes whose refusal was reported. */
 enum { SENDER_REFUSED_KEPT = 16 };
 typedef struct refusal {
     uint64_t incarnation;
@@ -90,22 +90,23 @@ struct mr_sender {
     uint64_t first_queued;     /* nothing before it is queued */
     uint32_t frames, queued_frames;   /* not settled; of them queued */
     uint64_t bytes, queued_bytes;
-    uint64_t *settled;         /* positions whose action was not yet taken; a ring of `room` */
+    uint64_t *settled;         /* positions whose action was not yet returned; a ring of `room` */
     uint64_t settled_first, settled_count;
     peer *peers;
     lane *lanes;
     size_t lanes_ended;
-    uint32_t owing;            /* lanes that owe */
+    uint32_t losses_pending;            /* lanes with a pending loss report */
     event *events;
     uint32_t event_first, event_count;
     refusal refused[SENDER_REFUSED_KEPT];
     uint32_t refused_turn;
     mr_cut_item *batch;
     uint64_t last_session;
-    mr_run_state before; /* how it stands with what comes to this process */
+    mr_run_state before; /* run state of the producers of this process */
     served *served;      /* by replica of the receiving node */
-    int64_t suspect_since_ns;  /* the first queued frame goes alone and waits for an idle peer since then; 0: none */
-    int64_t now_ns;            /* as last told */
+    int64_t suspect_since_ns;  /* since when the first queued frame, a suspected one, waits for an idle peer; 0: it does
+                                  not */
+    int64_t now_ns;            /* as last reported */
     bool closing;
     mr_session_counts counts;
 };
@@ -120,7 +121,7 @@ static inline bool is_there(const peer *p) {
 
 /* How long a peer is waited for when all is done: it may be lost and on its way back. */
 static inline int64_t patience_ends_ns(const mr_sender *sender, const peer *p) {
-    return p->heard_ns + 3 * sender->params.self.timing.silence_ns;
+    return p->received_ns + 3 * sender->params.self.timing.silence_ns;
 }
 
 static inline uint32_t index_of(const mr_sender *sender, const peer *p) {
@@ -139,24 +140,24 @@ void sender_lease(mr_sender *sender, uint64_t position, peer *p);
 void sender_take_back(mr_sender *sender, uint64_t position);
 /* All that a peer has in hand goes back. With `died`, those that are under suspicion, or else all, are suspected once
  * more, and set aside where that was once too often. */
-void sender_bury(mr_sender *sender, peer *p, bool died);
+void sender_mark_dead(mr_sender *sender, peer *p, bool died);
 
-/* A process that was taken for dead is back: what it had in hand has not killed it. */
-void sender_exonerate(mr_sender *sender, const peer *p);
+/* A process that was taken for dead reconnected: the frames under way to it are not the cause. */
+void sender_clear(mr_sender *sender, const peer *p);
 
-/* Receivers may not know what is gone of any source. */
-void sender_owe_all(mr_sender *sender);
-/* Queues the marks that are owed, as far as somebody is there. */
-void sender_pay(mr_sender *sender);
+/* Receivers may not know the gaps of any source. */
+void sender_schedule_loss_reports(mr_sender *sender);
+/* Queues the marks of pending loss reports, if a peer is connected. */
+void sender_queue_loss_reports(mr_sender *sender);
 
 /* ---- sender_send.c ----------------------------------------------------------------------------------------------- */
 
-/* Whether a peer is there that has not been told that the source has ended. */
+/* Whether a peer is connected that was not sent the end of the source. */
 bool sender_anybody_open(const mr_sender *sender, size_t source);
 
 /* ---- sender_peers.c: sessions ------------------------------------------------------------------------------------ */
 
-/* Looks at the clock: who is silent or stalled, who will not come back. */
+/* Applies timeouts: silent, stalled and dead peers. */
 void sender_look_at_peers(mr_sender *sender, int64_t now_ns);
 /* A new event with this kind and peer; never NULL: with no room for more, the last one is overwritten. */
 event *sender_event(mr_sender *sender, mr_action_kind kind, uint32_t route);

@@ -1,4 +1,4 @@
-/* Sessions of a sender with its peers: what comes from them, and who is lost. */
+/* Sessions of a sender with its peers: messages from them, timeouts, lost peers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ void sender_address(mr_sender *sender, peer *p, mr_message_kind kind, mr_action 
     action->peer = p->route;
     action->message = (mr_cut_message){
         .kind = kind, .version = MR_PROTOCOL_NEWEST, .session = p->session, .number = ++p->sent_number};
-    p->said_ns = sender->now_ns;
+    p->sent_ns = sender->now_ns;
 }
 
 static void copy_text(char *to, size_t room, const char *from) {
@@ -31,7 +31,7 @@ static void copy_text(char *to, size_t room, const char *from) {
     to[bytes] = 0;
 }
 
-static void tell(mr_sender *sender, const peer *p, mr_peer_change change, const char *text) {
+static void report_once(mr_sender *sender, const peer *p, mr_peer_change change, const char *text) {
     event *e = sender_event(sender, MR_ACTION_PEER, p->route);
     e->action.of.change = change;
     e->action.of.incarnation = p->incarnation;
@@ -61,11 +61,11 @@ static void follow(mr_sender *sender, peer *p, uint32_t route) {
         lead_to(sender, p, route);
 }
 
-/* The session is over; what the peer has in hand stays with it until it is back or buried. */
+/* Ends the session; items under way stay leased to the peer until it reconnects or is marked dead. */
 static void end_session(mr_sender *sender, peer *p, mr_peer_change change, const char *text) {
     if (!p->session)
         return;
-    tell(sender, p, change, text);
+    report_once(sender, p, change, text);
     p->session = 0;
     p->resumed = false;
 }
@@ -86,21 +86,21 @@ static peer *peer_by_session(const mr_sender *sender, uint64_t session) {
     return NULL;
 }
 
-/* Makes a record another process's: what the former one had been told and had been sent is nothing to it. */
+/* Reuses a peer's record for another process, which has been sent nothing yet. */
 static void take_record(mr_sender *sender, peer *p, const mr_cut_message *hello) {
     peer kept = *p;
     size_t sources = sender->params.self.source_count;
-    memset(kept.end_told, 0, sources * sizeof *kept.end_told);
+    memset(kept.end_sent, 0, sources * sizeof *kept.end_sent);
     memset(kept.end_confirmed, 0, sources * sizeof *kept.end_confirmed);
     *p = (peer){.used = true, .incarnation = hello->hello.incarnation, .lane_leased = kept.lane_leased,
-                .end_told = kept.end_told, .end_confirmed = kept.end_confirmed};
+                .end_sent = kept.end_sent, .end_confirmed = kept.end_confirmed};
     copy_text(p->name, sizeof p->name, hello->hello.name);
     for (uint64_t position = sender->base; position != sender->next; position++) {
         slot *s = slot_at(sender, position);
         s->had &= ~(UINT64_C(1) << index_of(sender, p));
         s->blamed &= ~(UINT64_C(1) << index_of(sender, p));
     }
-    /* Whoever begins in the middle of packets can decode none before a key frame. */
+    /* A decoder that starts within packets needs a key frame first. */
     for (size_t i = 0; sender->params.live && i < sources; i++)
         sender->lanes[i].waits_for_key = true;
 }
@@ -138,7 +138,7 @@ mr_run_state sender_run_state(const mr_sender *sender, const peer *p) {
     return earlier ? MR_RUN_GOES_ON : sender->before;
 }
 
-void mr_sender_tell_run(mr_sender *sender, mr_run_state before) {
+void mr_sender_set_run_state(mr_sender *sender, mr_run_state before) {
     sender->before = before;
 }
 
@@ -146,8 +146,8 @@ void mr_sender_tell_run(mr_sender *sender, mr_run_state before) {
 
 static void begin_session(mr_sender *sender, peer *p) {
     p->session = ++sender->last_session;
-    p->resumed = p->withdrawn = p->bye_said = false;
-    p->sent_number = p->heard_number = 0;
+    p->resumed = p->withdrawn = p->bye_sent = false;
+    p->sent_number = p->received_number = 0;
     p->granted_frames = p->granted_bytes = p->used_frames = p->used_bytes = 0;
     p->progress_ns = sender->now_ns;
     p->progress = 0;
@@ -167,39 +167,39 @@ void sender_welcome(mr_sender *sender, peer *p, mr_action *action) {
     action->message.welcome.run = sender->params.run;
     action->message.welcome.beat_ns = sender->params.self.timing.beat_ns;
     action->message.welcome.live = sender->params.live;
-    p->told = action->message.welcome.run_state = sender_run_state(sender, p);
+    p->reported = action->message.welcome.run_state = sender_run_state(sender, p);
     action->message.welcome.memory = sender->params.self.memory;
-    p->said_ns = sender->now_ns;
+    p->sent_ns = sender->now_ns;
 }
 
-/* The answer to a HELLO: a session begins. Where one has that the peer has not answered yet, its HELLO may have been
- * said before it heard of that: of the session nothing else has been said, so that it is the one which is meant, and
- * the peer may go by whichever WELCOME it hears first. */
+/* The answer to a HELLO: a session begins. If there already is one that the peer has not answered, its HELLO may have
+ * been sent before the WELCOME arrived: nothing else was sent in that session, so the HELLO refers to it, and the peer
+ * may use whichever WELCOME it receives first. */
 static void welcome(mr_sender *sender, peer *p, uint32_t route, const mr_cut_message *hello) {
     bool again = p->session;
     p->attempt = hello->hello.attempt;
     p->closed = false;
-    p->heard_ns = sender->now_ns;
+    p->received_ns = sender->now_ns;
     if (!again)
         begin_session(sender, p);
     lead_to(sender, p, route);
     sender_welcome(sender, p, &sender_event(sender, MR_ACTION_SEND, route)->action);
     if (again)
         return;
-    tell(sender, p, MR_PEER_JOINED, "");
+    report_once(sender, p, MR_PEER_JOINED, "");
     event *e = &sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS];
     e->action.of.index = index_of(sender, p);
     copy_text(e->memory, sizeof e->memory, hello->hello.memory);
 }
 
-/* Whether a process of the taking node has this name: "worker", or of several "worker.0" and so on. */
+/* Whether a process of the consuming node has this name: "worker", or of several "worker.0" and so on. */
 static bool is_planned(const mr_sender *sender, const char *name) {
-    const char *taker = sender->params.taker;
-    size_t length = taker ? strlen(taker) : 0;
+    const char *consumer = sender->params.consumer;
+    size_t length = consumer ? strlen(consumer) : 0;
     char *end = NULL;
-    if (!taker || strcmp(name, taker) == 0)
+    if (!consumer || strcmp(name, consumer) == 0)
         return true;
-    if (strncmp(name, taker, length) != 0 || name[length] != '.')
+    if (strncmp(name, consumer, length) != 0 || name[length] != '.')
         return false;
     const char *number = name + length + 1;
     if (*number < '0' || *number > '9' || (*number == '0' && number[1]))
@@ -234,15 +234,15 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
         return MR_REJECT_MALFORMED;
     }
     if (!is_planned(sender, message->hello.name)) {
-        snprintf(text, bytes, "this cut is for %s, of which %s is no process", sender->params.taker,
+        snprintf(text, bytes, "this cut is for %s, of which %s is no process", sender->params.consumer,
                  message->hello.name);
         return MR_REJECT_CUT;
     }
     return MR_REJECT_UNKNOWN;
 }
 
-/* Who is refused asks again. Whether that was told already, as it is now. */
-static bool is_told(mr_sender *sender, uint64_t incarnation, mr_reject_reason reason) {
+/* A refused process asks again. Whether this refusal was already reported; it counts as reported from now on. */
+static bool is_reported(mr_sender *sender, uint64_t incarnation, mr_reject_reason reason) {
     for (int i = 0; i < SENDER_REFUSED_KEPT; i++)
         if (sender->refused[i].incarnation == incarnation && sender->refused[i].reason == reason)
             return true;
@@ -254,16 +254,16 @@ static int refuse(mr_sender *sender, uint32_t route, const mr_cut_message *hello
                   const char *text) {
     sender->counts.rejected++;
     reject(sender, route, 0, hello->hello.attempt, reason, text);
-    if (is_told(sender, hello->hello.incarnation, reason))
+    if (is_reported(sender, hello->hello.incarnation, reason))
         return MR_OK;
     peer stranger = {.route = route, .incarnation = hello->hello.incarnation};
     copy_text(stranger.name, sizeof stranger.name, hello->hello.name);
-    tell(sender, &stranger, MR_PEER_REJECTED, text);
+    report_once(sender, &stranger, MR_PEER_REJECTED, text);
     sender->events[(sender->event_first + sender->event_count - 1) % SENDER_EVENTS].action.of.reason = reason;
     return MR_OK;
 }
 
-static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *message) {
+static int receive_hello(mr_sender *sender, uint32_t route, const mr_cut_message *message) {
     char text[SENDER_TEXT];
     mr_reject_reason reason = judge(sender, message, text, sizeof text);
     if (reason)
@@ -282,12 +282,12 @@ static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *m
         if (p->resumed)
             end_session(sender, p, MR_PEER_BROKEN, "it begins a new session");
         if (!p->stalled)
-            sender_exonerate(sender, p);
+            sender_clear(sender, p);
     } else if (p) {
         if (p->session && message->hello.incarnation < p->incarnation)
             return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is here");
         end_session(sender, p, MR_PEER_RESTARTED, "another process has come in its place");
-        sender_bury(sender, p, true);
+        sender_mark_dead(sender, p, true);
         take_record(sender, p, message);
     } else {
         p = free_record(sender);
@@ -301,7 +301,8 @@ static int hear_hello(mr_sender *sender, uint32_t route, const mr_cut_message *m
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* A frame that was taken from a peer that is back, and that nobody else has been sent since, is its again. */
+/* A frame that was taken from a peer that reconnected, and that was not sent to another peer since, is leased to it
+ * again. */
 static void vouch(mr_sender *sender, peer *p, uint64_t position) {
     slot *s = slot_at(sender, position);
     if (s->state == SLOT_QUEUED && !p->stalled)
@@ -324,7 +325,7 @@ static void settle_range(mr_sender *sender, peer *p, const mr_settled *range, bo
     }
 }
 
-/* What a peer that is back does not have, it has not got. */
+/* Items that a reconnected peer does not report as held did not arrive. */
 static void resume(mr_sender *sender, peer *p) {
     uint32_t index = index_of(sender, p);
     for (uint64_t position = sender->base; position != sender->next && p->leased; position++) {
@@ -332,9 +333,9 @@ static void resume(mr_sender *sender, peer *p) {
         if (s->state == SLOT_LEASED && s->peer == index && !s->vouched)
             sender_take_back(sender, position);
     }
-    memcpy(p->end_told, p->end_confirmed, sender->params.self.source_count * sizeof *p->end_told);
+    memcpy(p->end_sent, p->end_confirmed, sender->params.self.source_count * sizeof *p->end_sent);
     p->resumed = true;
-    sender_owe_all(sender);
+    sender_schedule_loss_reports(sender);
 }
 
 /* How many frames of the window a report goes over. An honest one says each of them once, or once more if it came again;
@@ -376,7 +377,7 @@ static int break_protocol(mr_sender *sender, peer *p, const char *what) {
     return mr_fail(MR_ERROR_PROTOCOL, "node %s breaks the protocol: %s", p->name, what);
 }
 
-static int hear_report(mr_sender *sender, peer *p, const mr_cut_message *message) {
+static int receive_report(mr_sender *sender, peer *p, const mr_cut_message *message) {
     if (!is_sound(sender, p, message))
         return break_protocol(sender, p, "its report takes back credit, or settles what was never sent, or the same many times");
     bool first = !p->resumed;
@@ -384,7 +385,7 @@ static int hear_report(mr_sender *sender, peer *p, const mr_cut_message *message
     for (size_t i = 0; i < message->report.settled_count; i++)
         settle_range(sender, p, &message->report.settled[i], first);
     for (size_t i = 0; i < message->report.ended_count; i++)
-        if (p->end_told[message->report.ended[i]])
+        if (p->end_sent[message->report.ended[i]])
             confirm_end(p, message->report.ended[i]);
     if (first)
         resume(sender, p);
@@ -397,16 +398,16 @@ static int hear_report(mr_sender *sender, peer *p, const mr_cut_message *message
     return MR_OK;
 }
 
-static int hear_bye(mr_sender *sender, peer *p, const mr_cut_message *message) {
-    p->left = p->bye_said;
+static int receive_bye(mr_sender *sender, peer *p, const mr_cut_message *message) {
+    p->left = p->bye_sent;
     end_session(sender, p, MR_PEER_LEFT, message->bye.text);
-    sender_bury(sender, p, false);
+    sender_mark_dead(sender, p, false);
     return MR_OK;
 }
 
-bool mr_sender_may_hear(const mr_sender *sender, uint64_t session, uint64_t number, uint32_t *route) {
+bool mr_sender_may_receive(const mr_sender *sender, uint64_t session, uint64_t number, uint32_t *route) {
     const peer *p = peer_by_session(sender, session);
-    if (!p || number > p->heard_number + 1)
+    if (!p || number > p->received_number + 1)
         return false;
     *route = p->route;
     return true;
@@ -421,7 +422,7 @@ bool mr_sender_knows(const mr_sender *sender, uint64_t session, uint32_t *index)
 int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *message, int64_t now_ns) {
     sender->now_ns = now_ns;
     if (message->kind == MR_MESSAGE_HELLO)
-        return hear_hello(sender, route, message);
+        return receive_hello(sender, route, message);
     peer *p = peer_by_session(sender, message->session);
     if (!p) {
         sender->counts.stale++;
@@ -434,20 +435,20 @@ int mr_sender_receive(mr_sender *sender, uint32_t route, const mr_cut_message *m
         end_session(sender, p, MR_PEER_BROKEN, message->reject.text);
         return MR_OK;
     }
-    if (message->number <= p->heard_number)
+    if (message->number <= p->received_number)
         return MR_OK;
-    if (message->number != p->heard_number + 1) {
+    if (message->number != p->received_number + 1) {
         reject(sender, route, p->session, 0, MR_REJECT_STALE, "messages were lost");
         end_session(sender, p, MR_PEER_BROKEN, "messages were lost");
         return MR_OK;
     }
-    p->heard_number = message->number;
-    p->heard_ns = now_ns;
+    p->received_number = message->number;
+    p->received_ns = now_ns;
     follow(sender, p, route);
     if (message->kind == MR_MESSAGE_REPORT)
-        return hear_report(sender, p, message);
+        return receive_report(sender, p, message);
     if (message->kind == MR_MESSAGE_BYE)
-        return hear_bye(sender, p, message);
+        return receive_bye(sender, p, message);
     return break_protocol(sender, p, "a receiver sends hellos, reports and byes, and nothing else");
 }
 
@@ -482,15 +483,15 @@ void sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
         peer *p = &sender->peers[i];
         if (!p->used || (!p->session && !p->leased))
             continue;
-        if (now_ns - p->heard_ns >= timing->silence_ns) {
+        if (now_ns - p->received_ns >= timing->silence_ns) {
             end_session(sender, p, MR_PEER_SILENT, "nothing was heard of it");
-            sender_bury(sender, p, p->closed);
+            sender_mark_dead(sender, p, p->closed);
         } else if (p->session && p->leased && timing->stall_ns && now_ns - p->progress_ns >= timing->stall_ns) {
             reject(sender, p->route, p->session, 0, MR_REJECT_STALE, "no progress was made");
             p->stalled = true;
             p->stalled_at = p->progress;
             end_session(sender, p, MR_PEER_STALLED, "it has frames and makes no progress");
-            sender_bury(sender, p, true);
+            sender_mark_dead(sender, p, true);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* What a sender is to do next: events first, then outcomes, then whatever credit allows, then ends and beats. */
+/* The next action of a sender: events first, then outcomes, then items as credit allows, then ends and beats. */
 #include "engine/transport/session/sender.h"
 
 static bool next_event(mr_sender *sender, mr_action *action) {
@@ -20,7 +20,7 @@ static bool next_event(mr_sender *sender, mr_action *action) {
     return true;
 }
 
-/* Outcomes of marks are nobody's business. */
+/* Outcomes of marks are not returned. */
 static bool next_outcome(mr_sender *sender, mr_action *action) {
     bool found = false;
     while (!found && sender->settled_count) {
@@ -56,15 +56,15 @@ static bool has_credit_for(const peer *p, const slot *s) {
 
 /* Whether an item may go to a peer now. Until `alone_ns` is over nothing joins a frame under suspicion. */
 static bool may_take(const mr_sender *sender, const peer *p, const slot *s) {
-    return is_there(p) && !p->withdrawn && !p->stalled && !p->end_told[s->item.identity.source] &&
+    return is_there(p) && !p->withdrawn && !p->stalled && !p->end_sent[s->item.identity.source] &&
            has_credit_for(p, s) && !(p->suspects && sender->now_ns < p->alone_until_ns);
 }
 
-/* Who has the most credit left of those that may take it; of several, who comes next behind the one that had the
- * source's item before. So none gets all of a source as long as another might: what brings frames in order again behind
- * them all knows that one is missing only once each of them has given later ones. */
+/* The peer with the most credit left among those that may take the item; on a tie, the next one behind the peer that
+ * got the source's previous item. So no peer gets all of a source while another could take some: the stage that
+ * restores order behind them knows that a frame is missing only once each of them has passed on later ones. */
 static peer *choose(mr_sender *sender, const slot *s, bool only_idle) {
-    const uint32_t before = sender->lanes[s->item.identity.source].taker;
+    const uint32_t before = sender->lanes[s->item.identity.source].consumer;
     peer *best = NULL;
     for (uint32_t i = 1; i <= sender->params.most_peers; i++) {
         peer *p = &sender->peers[(before + i) % sender->params.most_peers];
@@ -75,7 +75,7 @@ static peer *choose(mr_sender *sender, const slot *s, bool only_idle) {
     return best;
 }
 
-static uint32_t takers(const mr_sender *sender, const slot *s) {
+static uint32_t consumers(const mr_sender *sender, const slot *s) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->params.most_peers; i++)
         count += may_take(sender, &sender->peers[i], s);
@@ -85,7 +85,7 @@ static uint32_t takers(const mr_sender *sender, const slot *s) {
 static void put(mr_sender *sender, peer *p, uint64_t position, mr_cut_message *message) {
     slot *s = slot_at(sender, position);
     sender_lease(sender, position, p);
-    sender->lanes[s->item.identity.source].taker = (uint32_t)(p - sender->peers);
+    sender->lanes[s->item.identity.source].consumer = (uint32_t)(p - sender->peers);
     if (s->item.kind == MR_CUT_FRAME) {
         p->used_frames++;
         p->used_bytes += s->item.bytes;
@@ -115,7 +115,7 @@ static void fill(mr_sender *sender, peer *p, uint64_t position, uint32_t share, 
 
 /* The peer for the first queued item. One under suspicion waits for an idle peer, but not for ever: those that are at
  * work may wait for more. */
-static peer *taker_of(mr_sender *sender, const slot *s) {
+static peer *consumer_for(mr_sender *sender, const slot *s) {
     if (!s->deaths)
         return choose(sender, s, false);
     peer *p = choose(sender, s, true);
@@ -130,7 +130,7 @@ static peer *taker_of(mr_sender *sender, const slot *s) {
 static bool another_is_open(const mr_sender *sender, const peer *p, size_t source) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         const peer *other = &sender->peers[i];
-        if (other != p && is_there(other) && !other->withdrawn && !other->end_told[source])
+        if (other != p && is_there(other) && !other->withdrawn && !other->end_sent[source])
             return true;
     }
     return false;
@@ -140,14 +140,14 @@ bool sender_anybody_open(const mr_sender *sender, size_t source) {
     return another_is_open(sender, NULL, source);
 }
 
-/* The first queued item that a peer may be sent, and that peer. Order is kept, but for items that nobody there may
- * have any more, which wait for another process. */
+/* The first queued item that a peer may be sent, and that peer. Order is kept, except for items that no connected peer
+ * may have any more, which wait for another process. */
 static peer *find_items(mr_sender *sender, uint64_t *position) {
     for (*position = first_queued(sender); *position != sender->next; ++*position) {
         const slot *s = slot_at(sender, *position);
         if (s->state != SLOT_QUEUED)
             continue;
-        peer *p = taker_of(sender, s);
+        peer *p = consumer_for(sender, s);
         if (p || !s->deaths)
             sender->suspect_since_ns = 0;
         if (p || sender_anybody_open(sender, s->item.identity.source))
@@ -163,7 +163,7 @@ static bool next_items(mr_sender *sender, mr_action *action) {
     if (!p)
         return false;
     const slot *s = slot_at(sender, position);
-    uint32_t others = takers(sender, s), queued = sender->queued_frames;
+    uint32_t others = consumers(sender, s), queued = sender->queued_frames;
     uint32_t share = others > 1 ? queued / others + 1 : sender->params.batch_frames;
     if (share > sender->params.batch_frames)
         share = sender->params.batch_frames;
@@ -176,10 +176,10 @@ static bool next_items(mr_sender *sender, mr_action *action) {
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
-/* Behind all that was sent, and only where somebody is left who could take what others lose. */
+/* Behind all items, and only if another peer remains that could take over lost ones. */
 static bool may_end(const mr_sender *sender, const peer *p, size_t source) {
     const lane *l = &sender->lanes[source];
-    return l->ended && !l->queued && !p->end_told[source] &&
+    return l->ended && !l->queued && !p->end_sent[source] &&
            (l->unsettled == p->lane_leased[source] || another_is_open(sender, p, source));
 }
 
@@ -193,7 +193,7 @@ static bool next_end(mr_sender *sender, mr_action *action) {
             source++;
         if (source == sources)
             continue;
-        p->end_told[source] = true;
+        p->end_sent[source] = true;
         sender_address(sender, p, MR_MESSAGE_ITEMS, action);
         sender->batch[0] = (mr_cut_item){
             .kind = MR_CUT_END, .identity = {.source = (uint32_t)source}, .reason = sender->lanes[source].reason};
@@ -204,14 +204,14 @@ static bool next_end(mr_sender *sender, mr_action *action) {
     return false;
 }
 
-/* Where all is done everybody is told, and answers. */
+/* Once everything is done all peers are told, and answer. */
 static bool next_bye(mr_sender *sender, mr_action *action) {
     bool done = !sender->closing && sender_is_done(sender);
     for (uint32_t i = 0; done && i < sender->params.most_peers; i++) {
         peer *p = &sender->peers[i];
-        if (!is_there(p) || p->bye_said || p->ends_confirmed != sender->params.self.lane_count)
+        if (!is_there(p) || p->bye_sent || p->ends_confirmed != sender->params.self.lane_count)
             continue;
-        p->bye_said = true;
+        p->bye_sent = true;
         sender_address(sender, p, MR_MESSAGE_BYE, action);
         action->message.bye.text = "all is done";
         return true;
@@ -222,11 +222,11 @@ static bool next_bye(mr_sender *sender, mr_action *action) {
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static bool must_beat(const mr_sender *sender, const peer *p) {
-    return sender->now_ns - p->said_ns >= sender->params.self.timing.beat_ns ||
-           (p->told == MR_RUN_UNKNOWN && sender_run_state(sender, p) != MR_RUN_UNKNOWN);
+    return sender->now_ns - p->sent_ns >= sender->params.self.timing.beat_ns ||
+           (p->reported == MR_RUN_UNKNOWN && sender_run_state(sender, p) != MR_RUN_UNKNOWN);
 }
 
-/* Who has not answered its WELCOME yet may not have heard it. */
+/* A peer that has not answered its WELCOME may not have received it. */
 static bool next_beat(mr_sender *sender, mr_action *action) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         peer *p = &sender->peers[i];
@@ -234,7 +234,7 @@ static bool next_beat(mr_sender *sender, mr_action *action) {
             continue;
         if (p->resumed) {
             sender_address(sender, p, MR_MESSAGE_BEAT, action);
-            p->told = action->message.beat.run_state = sender_run_state(sender, p);
+            p->reported = action->message.beat.run_state = sender_run_state(sender, p);
         } else {
             sender_welcome(sender, p, action);
         }
@@ -247,8 +247,8 @@ bool mr_sender_next(mr_sender *sender, int64_t now_ns, mr_action *action) {
     sender->now_ns = now_ns;
     *action = (mr_action){.kind = MR_ACTION_NONE};
     sender_look_at_peers(sender, now_ns);
-    if (sender->owing)
-        sender_pay(sender);
+    if (sender->losses_pending)
+        sender_queue_loss_reports(sender);
     return next_event(sender, action) || next_outcome(sender, action) || next_items(sender, action) ||
            next_end(sender, action) || next_bye(sender, action) || next_beat(sender, action);
 }
@@ -271,9 +271,9 @@ int64_t mr_sender_wake_ns(const mr_sender *sender) {
             wake = earlier(wake, patience_ends_ns(sender, p));
         if (!p->used || (!p->session && !p->leased))
             continue;
-        wake = earlier(wake, p->heard_ns + timing->silence_ns);
+        wake = earlier(wake, p->received_ns + timing->silence_ns);
         if (p->session)
-            wake = earlier(wake, p->said_ns + timing->beat_ns);
+            wake = earlier(wake, p->sent_ns + timing->beat_ns);
         if (p->session && p->leased && timing->stall_ns)
             wake = earlier(wake, p->progress_ns + timing->stall_ns);
         if (p->suspects && p->alone_until_ns > sender->now_ns)

@@ -105,22 +105,22 @@ void mr_shm_export_drop(mr_shm_export *export, mr_shm_peer **peer);
 int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buffer, size_t offset, size_t bytes,
                        mr_shm_reference *reference);
 /* Leases that the peer holds. */
-size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer);
+size_t mr_shm_export_leased(mr_shm_export *export, mr_shm_peer *peer);
 
-/* Where the next note for a peer is to be written, and how many bytes it may have, at most MR_SHM_NOTE_BYTES. 0: not
+/* Where the next note for a peer is to be written, and how many bytes it may have, at most MR_SHM_RECORD_BYTES. 0: not
  * attached, or no room; go the other way. The consumer sends notes likewise. */
 size_t mr_shm_export_room(mr_shm_export *export, mr_shm_peer *peer, uint8_t **place);
 /* Sends so many bytes, at least 1, of what was written there, with no call for that peer between. */
 void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes);
-/* The next note of a peer, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough). MR_ERROR_AGAIN, without a message:
+/* The next note of a peer, of at most `room` bytes (MR_SHM_RECORD_BYTES is enough). MR_ERROR_AGAIN, without a message:
  * none now; else there will be none: MR_ERROR_UNAVAILABLE: it is gone, MR_ERROR_PROTOCOL. */
 int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, size_t room, size_t *bytes);
 /* Since mr_shm_export_drive said that it sleeps: whether something has come, told from memory alone and once for each
  * peer's notes and leases, until it is driven again. The bell is not rung from now on, unless this is the last look:
  * then it is again. */
-bool mr_shm_export_look(mr_shm_export *export, bool last);
+bool mr_shm_export_poll(mr_shm_export *export, bool last);
 /* Whether the export's descriptor is to become readable for notes of this peer: true to begin with. */
-void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed);
+void mr_shm_export_watch(mr_shm_export *export, mr_shm_peer *peer, bool watch);
 
 /* ---- the consumer ------------------------------------------------------------------------------------------------ */
 
@@ -128,11 +128,11 @@ typedef struct mr_shm_import mr_shm_import;
 
 /* A bell for any number of imports: an eventfd that does not block, which is the caller's to wait for, to read and to
  * close. MR_ERROR_UNAVAILABLE. */
-int mr_shm_bell(int *fd);
+int mr_shm_doorbell(int *fd);
 
-/* `bell`, which is borrowed, is written to when there are notes and mr_shm_import_rest was called before.
+/* `bell`, which is borrowed, is written to when there are notes and mr_shm_import_arm was called before.
  * MR_ERROR_UNAVAILABLE: another host, or no such socket; MR_ERROR_PERMISSION: another user. */
-int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int bell);
+int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int doorbell);
 /* Buffers that were taken live on. */
 void mr_shm_import_close(mr_shm_import **import);
 
@@ -140,17 +140,17 @@ void mr_shm_import_close(mr_shm_import **import);
  * refused: not within its pool, of a former generation, or held already; nothing was taken. */
 int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference, mr_buffer **buffer);
 
-/* The next note, of at most `room` bytes (MR_SHM_NOTE_BYTES is enough); hears by the way of pools that are gone.
+/* The next note, of at most `room` bytes (MR_SHM_RECORD_BYTES is enough); hears by the way of pools that are gone.
  * MR_ERROR_AGAIN, without a message: none now; MR_ERROR_UNAVAILABLE: the producer was gone before it knew who has come;
  * MR_ERROR_PROTOCOL. That a producer with which notes were exchanged is gone is not told. */
 int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *bytes);
 /* Whether the producer has closed its end of the socket, or was killed. One that was is not heard of otherwise, and its
  * ring still takes notes. */
-bool mr_shm_import_gone(const mr_shm_import *import);
+bool mr_shm_import_is_closed(const mr_shm_import *import);
 /* Asks for the bell. False: there are notes, or may be, so do not sleep before mr_shm_import_fetch has been asked. */
-bool mr_shm_import_rest(mr_shm_import *import);
-/* As mr_shm_export_look, since mr_shm_import_rest. */
-bool mr_shm_import_look(mr_shm_import *import, bool last);
+bool mr_shm_import_arm(mr_shm_import *import);
+/* As mr_shm_export_poll, since mr_shm_import_arm. */
+bool mr_shm_import_poll(mr_shm_import *import, bool last);
 /* As mr_shm_export_room and mr_shm_export_post. No room, either, as long as the producer has not said that it is
  * attached, which is heard in mr_shm_import_fetch. */
 size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place);

@@ -16,7 +16,7 @@ enum { MOST_PAGE_BYTES = 1 << 16 };
 enum { HEAD_BYTES = (sizeof(mr_shm_head) + MOST_PAGE_BYTES - 1) / MOST_PAGE_BYTES * MOST_PAGE_BYTES };
 enum { FILE_BYTES = HEAD_BYTES + MR_SHM_DOWN_BYTES + MR_SHM_UP_BYTES };
 
-_Static_assert((int)MR_SHM_UP_BYTES > (int)MR_SHM_NOTE_BYTES, "the longest note finds room in either ring");
+_Static_assert((int)MR_SHM_UP_BYTES > (int)MR_SHM_RECORD_BYTES, "the longest note finds room in either ring");
 
 static int unavailable(const char *call) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %s of the rings: %s", call, strerror(errno));
@@ -25,11 +25,11 @@ static int unavailable(const char *call) {
 /* ---- mapping ----------------------------------------------------------------------------------------------------- */
 
 /* The same bytes twice in a row, with their pages at hand: each of them would else be looked for when it is used first. */
-static int map_ring(mr_shm_notes *notes, mr_shm_channel *channel, int fd, off_t offset, size_t bytes) {
+static int map_ring(mr_shm_records *records, mr_shm_channel *channel, int fd, off_t offset, size_t bytes) {
     uint8_t *base = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return unavailable("mmap");
-    *notes = (mr_shm_notes){.channel = channel, .data = base, .size = bytes};
+    *records = (mr_shm_records){.channel = channel, .data = base, .size = bytes};
     for (size_t i = 0; i < 2; i++)
         if (mmap(base + i * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd,
                  offset) == MAP_FAILED)
@@ -58,9 +58,9 @@ static int map_new(mr_shm_area **area, int fd) {
     return status;
 }
 
-static void unmap_ring(const mr_shm_notes *notes) {
-    if (notes->data)
-        munmap(notes->data, 2 * notes->size);
+static void unmap_ring(const mr_shm_records *records) {
+    if (records->data)
+        munmap(records->data, 2 * records->size);
 }
 
 void mr_shm_area_unmap(mr_shm_area **area) {
@@ -117,14 +117,14 @@ int mr_shm_check_file(int fd, int seals, uint64_t bytes) {
     return MR_OK;
 }
 
-void mr_shm_ring_bell(int fd) {
+void mr_shm_ring_doorbell(int fd) {
     const uint64_t one = 1;
     ssize_t written = write(fd, &one, sizeof one);
     (void)written; /* It fails where the bell has been rung so often that its counter is full: then it is heard as well. */
 }
 
 /* Only its name tells what it is. */
-int mr_shm_check_bell(int fd) {
+int mr_shm_check_doorbell(int fd) {
     char path[64], name[64] = "";
     int flags = fcntl(fd, F_GETFL);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

@@ -4,7 +4,7 @@
 #ifndef MILLRACE_TRANSPORT_SHM_AREA_H
 #define MILLRACE_TRANSPORT_SHM_AREA_H
 
-#include "engine/transport/shm/shm_notes.h"
+#include "engine/transport/shm/shm_records.h"
 #include "engine/transport/shm/shm_ring.h"
 
 /* Of the ring each way: down to the consumer, with all that is given, and up, with reports. */
@@ -19,7 +19,7 @@ typedef struct mr_shm_head {
 /* One end's. */
 typedef struct mr_shm_area {
     mr_shm_head *head;
-    mr_shm_notes down, up;
+    mr_shm_records down, up;
 } mr_shm_area;
 
 /* Bytes of the file. */
@@ -35,8 +35,8 @@ void mr_shm_area_unmap(mr_shm_area **area);
 int mr_shm_check_file(int fd, int seals, uint64_t bytes);
 /* Whether a descriptor from the other end is an eventfd: whatever else it were, who writes to it might have to wait, or
  * be sent a signal. MR_ERROR_PROTOCOL. */
-int mr_shm_check_bell(int fd);
+int mr_shm_check_doorbell(int fd);
 /* Wakes whoever waits for it. Any thread. */
-void mr_shm_ring_bell(int fd);
+void mr_shm_ring_doorbell(int fd);
 
 #endif

@@ -31,16 +31,16 @@ typedef struct passed_pool {
 struct mr_shm_peer {
     mr_shm_peer *next;
     uint8_t token[MR_SHM_TOKEN_BYTES];
-    int fd, bell; /* -1: not attached */
+    int fd, doorbell; /* -1: not attached */
     bool gone;
-    bool heeded;       /* the export's bell is to be rung for its notes */
+    bool watched;       /* the export's bell is to be rung for its notes */
     bool armed;        /* and for leases */
-    bool told;         /* mr_shm_export_look has said since then that leases have come back */
+    bool reported;         /* mr_shm_export_poll has said since then that leases have come back */
     mr_shm_area *area; /* stays for the last notes of one that is gone */
     uint64_t taken;    /* leases, from their ring */
     uint32_t free_count;
     uint32_t free[MR_SHM_LEASES]; /* numbers of leases that are not out */
-    mr_buffer *lent[MR_SHM_LEASES];
+    mr_buffer *leased[MR_SHM_LEASES];
     uint32_t passed_count; /* pools so far */
     passed_pool pools[MR_SHM_POOLS];
 };
@@ -48,7 +48,7 @@ struct mr_shm_peer {
 struct mr_shm_export {
     pthread_mutex_t lock; /* guards all below */
     mr_shm_listener listener;
-    int poll, bell;
+    int poll, doorbell;
     mr_shm_offer offer;
     mr_shm_peer *peers;
     int strangers[STRANGERS]; /* connected, and have not shown a token; -1: free */
@@ -59,13 +59,13 @@ struct mr_shm_export {
 /* ---- leases ------------------------------------------------------------------------------------------------------ */
 
 static void take_back(mr_shm_peer *peer, uint32_t lease) {
-    mr_buffer_unref(&peer->lent[lease]);
+    mr_buffer_unref(&peer->leased[lease]);
     peer->free[peer->free_count++] = lease;
 }
 
 static void take_all_back(mr_shm_peer *peer) {
     for (uint32_t i = 0; i < MR_SHM_LEASES; i++)
-        if (peer->lent[i])
+        if (peer->leased[i])
             take_back(peer, i);
 }
 
@@ -74,10 +74,10 @@ static void peer_detach(mr_shm_export *self, mr_shm_peer *peer) {
     if (peer->fd >= 0) {
         epoll_ctl(self->poll, EPOLL_CTL_DEL, peer->fd, NULL);
         close(peer->fd);
-        close(peer->bell);
-        mr_shm_notes_close(&peer->area->up);
+        close(peer->doorbell);
+        mr_shm_records_close(&peer->area->up);
     }
-    peer->fd = peer->bell = -1;
+    peer->fd = peer->doorbell = -1;
     peer->gone = true;
     take_all_back(peer);
     for (size_t i = 0; i < MR_SHM_POOLS; i++)
@@ -97,7 +97,7 @@ static void peer_collect(mr_shm_export *self, mr_shm_peer *peer) {
     int status = MR_ERROR_AGAIN;
     while (peer->fd >= 0 && !(status = mr_shm_ring_take(&peer->area->head->leases, peer->taken, &lease))) {
         peer->taken++;
-        if (lease >= MR_SHM_LEASES || !peer->lent[lease]) {
+        if (lease >= MR_SHM_LEASES || !peer->leased[lease]) {
             status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer gives back what it was not lent");
             break;
         }
@@ -107,50 +107,50 @@ static void peer_collect(mr_shm_export *self, mr_shm_peer *peer) {
         peer_banish(self, peer);
 }
 
-static uint32_t lent_count(const mr_shm_peer *peer) {
+static uint32_t leased_count(const mr_shm_peer *peer) {
     return MR_SHM_LEASES - peer->free_count;
 }
 
 /* ---- notes ------------------------------------------------------------------------------------------------------- */
 
 static void post(mr_shm_peer *peer, size_t bytes) {
-    if (mr_shm_notes_post(&peer->area->down, bytes))
-        mr_shm_ring_bell(peer->bell);
+    if (mr_shm_records_post(&peer->area->down, bytes))
+        mr_shm_ring_doorbell(peer->doorbell);
 }
 
 /* The peer is one that has not gone. */
 static size_t room_for(mr_shm_export *self, mr_shm_peer *peer, uint8_t **place) {
     size_t bytes = 0;
-    if (mr_shm_notes_room(&peer->area->down, place, &bytes))
+    if (mr_shm_records_room(&peer->area->down, place, &bytes))
         peer_banish(self, peer);
     return bytes;
 }
 
 /* Has the export's bell rung for what comes from now on; what has come already is rung for here. */
 static void peer_arm(mr_shm_export *self, mr_shm_peer *peer) {
-    peer->told = false;
-    while ((peer->armed = peer->fd >= 0 && lent_count(peer)) &&
+    peer->reported = false;
+    while ((peer->armed = peer->fd >= 0 && leased_count(peer)) &&
            !mr_shm_ring_arm(&peer->area->head->leases, peer->taken))
         peer_collect(self, peer);
-    if (peer->area && peer->heeded && !mr_shm_notes_rest(&peer->area->up))
-        mr_shm_ring_bell(self->bell);
+    if (peer->area && peer->watched && !mr_shm_records_rest(&peer->area->up))
+        mr_shm_ring_doorbell(self->doorbell);
 }
 
 static bool look_for_leases(mr_shm_peer *peer, bool last) {
-    if (!peer->armed || peer->fd < 0 || (peer->told && !last))
+    if (!peer->armed || peer->fd < 0 || (peer->reported && !last))
         return false;
-    const bool news = mr_shm_ring_look(&peer->area->head->leases, peer->taken, last) && !peer->told;
-    peer->told |= news;
+    const bool news = mr_shm_ring_poll(&peer->area->head->leases, peer->taken, last) && !peer->reported;
+    peer->reported |= news;
     return news;
 }
 
 static bool look_at(mr_shm_peer *peer, bool last) {
     bool leases = look_for_leases(peer, last);
-    bool notes = peer->area && peer->heeded && mr_shm_notes_look(&peer->area->up, last);
-    return leases || notes;
+    bool records = peer->area && peer->watched && mr_shm_records_look(&peer->area->up, last);
+    return leases || records;
 }
 
-bool mr_shm_export_look(mr_shm_export *export, bool last) {
+bool mr_shm_export_poll(mr_shm_export *export, bool last) {
     bool found = false;
     pthread_mutex_lock(&export->lock);
     for (mr_shm_peer *peer = export->peers; peer; peer = peer->next)
@@ -176,7 +176,7 @@ void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes) 
 static int fetch(mr_shm_export *self, mr_shm_peer *peer, void *data, size_t room, size_t *bytes) {
     if (!peer->area)
         return peer->gone ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is gone") : MR_ERROR_AGAIN;
-    int status = mr_shm_notes_fetch(&peer->area->up, data, room, bytes);
+    int status = mr_shm_records_fetch(&peer->area->up, data, room, bytes);
     if (!status && !*bytes)
         status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer sends an empty note");
     if (status == MR_ERROR_AGAIN && peer->gone)
@@ -195,9 +195,9 @@ int mr_shm_export_fetch(mr_shm_export *export, mr_shm_peer *peer, void *data, si
     return status;
 }
 
-void mr_shm_export_heed(mr_shm_export *export, mr_shm_peer *peer, bool heed) {
+void mr_shm_export_watch(mr_shm_export *export, mr_shm_peer *peer, bool watch) {
     pthread_mutex_lock(&export->lock);
-    peer->heeded = heed;
+    peer->watched = watch;
     pthread_mutex_unlock(&export->lock);
 }
 
@@ -277,7 +277,7 @@ static int lend(mr_shm_export *self, mr_shm_peer *peer, mr_buffer *buffer, mr_sh
         return MR_ERROR_AGAIN;
     reference->slot = mr_slab_slot_of(slab, buffer->data, &reference->generation);
     reference->lease = peer->free[--peer->free_count];
-    peer->lent[reference->lease] = mr_buffer_ref(buffer);
+    peer->leased[reference->lease] = mr_buffer_ref(buffer);
     return MR_OK;
 }
 
@@ -294,9 +294,9 @@ int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buff
     return status;
 }
 
-size_t mr_shm_export_lent(mr_shm_export *export, mr_shm_peer *peer) {
+size_t mr_shm_export_leased(mr_shm_export *export, mr_shm_peer *peer) {
     pthread_mutex_lock(&export->lock);
-    size_t count = lent_count(peer);
+    size_t count = leased_count(peer);
     pthread_mutex_unlock(&export->lock);
     return count;
 }
@@ -327,18 +327,18 @@ static mr_shm_peer *peer_of_fd(const mr_shm_export *self, int fd) {
 }
 
 /* Both descriptors become the peer's on success. */
-static int attach(mr_shm_export *self, mr_shm_peer *peer, int fd, int bell) {
+static int attach(mr_shm_export *self, mr_shm_peer *peer, int fd, int doorbell) {
     int file = -1;
     int status = mr_shm_area_create(&peer->area, &file);
     if (status)
         return status;
-    status = mr_shm_send(fd, &(mr_shm_message){.kind = MR_SHM_RINGS}, NULL, 0, (const int[]){file, self->bell}, 2);
+    status = mr_shm_send(fd, &(mr_shm_message){.kind = MR_SHM_RINGS}, NULL, 0, (const int[]){file, self->doorbell}, 2);
     close(file);
     if (status) {
         mr_shm_area_unmap(&peer->area);
     } else {
         peer->fd = fd;
-        peer->bell = bell;
+        peer->doorbell = doorbell;
     }
     return status;
 }
@@ -349,7 +349,7 @@ static int admit(mr_shm_export *self, int fd, mr_shm_received *hello, const uint
     mr_shm_peer *peer = peer_of_token(self, token);
     if (!peer)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer shows no valid token");
-    int status = mr_shm_check_bell(hello->fds[0]);
+    int status = mr_shm_check_doorbell(hello->fds[0]);
     if (!status)
         status = attach(self, peer, fd, hello->fds[0]);
     if (!status)
@@ -392,7 +392,7 @@ static void accept_all(mr_shm_export *self) {
     }
 }
 
-static void hear_stranger(mr_shm_export *self, int fd) {
+static void receive_stranger(mr_shm_export *self, int fd) {
     size_t place = 0;
     while (place < STRANGERS && self->strangers[place] != fd)
         place++;
@@ -409,7 +409,7 @@ static void hear_stranger(mr_shm_export *self, int fd) {
 }
 
 /* A peer says nothing more there: it is gone, or hostile. */
-static void hear_peer(mr_shm_export *self, mr_shm_peer *peer) {
+static void receive_peer(mr_shm_export *self, mr_shm_peer *peer) {
     mr_shm_received got;
     int status = mr_shm_receive(peer->fd, &got, NULL, 0);
     mr_shm_close_received(&got);
@@ -421,19 +421,19 @@ static void hear_peer(mr_shm_export *self, mr_shm_peer *peer) {
     }
 }
 
-static void hear(mr_shm_export *self, int fd) {
+static void receive_from(mr_shm_export *self, int fd) {
     if (fd == self->listener.fd) {
         accept_all(self);
-    } else if (fd == self->bell) {
+    } else if (fd == self->doorbell) {
         uint64_t rings;
         if (read(fd, &rings, sizeof rings) < 0 && errno != EAGAIN)
             mr_log(MR_LOG_WARNING, "shared memory: the bell: %s", strerror(errno));
     } else {
         mr_shm_peer *peer = peer_of_fd(self, fd);
         if (peer)
-            hear_peer(self, peer);
+            receive_peer(self, peer);
         else
-            hear_stranger(self, fd);
+            receive_stranger(self, fd);
     }
 }
 
@@ -449,16 +449,16 @@ static int open_export(mr_shm_export *self, const char *folder) {
     self->poll = epoll_create1(EPOLL_CLOEXEC);
     if (self->poll < 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: epoll_create1: %s", strerror(errno));
-    int status = mr_shm_bell(&self->bell);
+    int status = mr_shm_doorbell(&self->doorbell);
     if (!status)
         status = mr_shm_listen(&self->listener, folder ? folder : default_folder());
     memcpy(self->offer.path, self->listener.path, sizeof self->offer.path);
     if (!status)
         status = watch(self, self->listener.fd);
-    return status ? status : watch(self, self->bell);
+    return status ? status : watch(self, self->doorbell);
 }
 
-int mr_shm_bell(int *fd) {
+int mr_shm_doorbell(int *fd) {
     *fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return *fd < 0 ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: eventfd: %s", strerror(errno)) : MR_OK;
 }
@@ -468,7 +468,7 @@ int mr_shm_export_create(mr_shm_export **export, const char *folder) {
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for sharing");
     mr_lock_init(&made->lock);
-    made->poll = made->listener.fd = made->listener.spare = made->bell = -1;
+    made->poll = made->listener.fd = made->listener.spare = made->doorbell = -1;
     for (size_t i = 0; i < STRANGERS; i++)
         made->strangers[i] = -1;
     int status = open_export(made, folder);
@@ -488,7 +488,7 @@ void mr_shm_export_destroy(mr_shm_export **export) {
     for (size_t i = 0; i < STRANGERS; i++)
         forget_stranger(gone, i);
     mr_shm_unlisten(&gone->listener);
-    const int fds[] = {gone->bell, gone->poll};
+    const int fds[] = {gone->doorbell, gone->poll};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -501,11 +501,11 @@ int mr_shm_export_fd(const mr_shm_export *export) {
 }
 
 /* Of more than there is room for here the others are heard next time, since their descriptors stay readable. */
-static void hear_all(mr_shm_export *self) {
+static void receive_all(mr_shm_export *self) {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(self->poll, events, EVENTS, 0);
     for (int i = 0; i < count; i++)
-        hear(self, events[i].data.fd);
+        receive_from(self, events[i].data.fd);
 }
 
 static void withdraw_closed(mr_shm_export *self) {
@@ -520,7 +520,7 @@ static void withdraw_closed(mr_shm_export *self) {
 
 void mr_shm_export_drive(mr_shm_export *export, bool sleeps) {
     pthread_mutex_lock(&export->lock);
-    hear_all(export);
+    receive_all(export);
     for (mr_shm_peer *peer = export->peers; peer; peer = peer->next) {
         peer_collect(export, peer);
         if (sleeps)
@@ -541,8 +541,8 @@ int mr_shm_export_invite(mr_shm_export *export, const mr_shm_guest *guest, mr_sh
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for a peer");
     memcpy(made->token, guest->token, sizeof made->token);
-    made->fd = made->bell = -1;
-    made->heeded = true;
+    made->fd = made->doorbell = -1;
+    made->watched = true;
     while (made->free_count < MR_SHM_LEASES) {
         made->free[made->free_count] = MR_SHM_LEASES - 1 - made->free_count;
         made->free_count++;
@@ -557,7 +557,7 @@ int mr_shm_export_invite(mr_shm_export *export, const mr_shm_guest *guest, mr_sh
 
 bool mr_shm_export_attached(mr_shm_export *export, mr_shm_peer *peer) {
     pthread_mutex_lock(&export->lock);
-    bool attached = peer->fd >= 0 && !mr_shm_notes_closed(&peer->area->down);
+    bool attached = peer->fd >= 0 && !mr_shm_records_closed(&peer->area->down);
     pthread_mutex_unlock(&export->lock);
     return attached;
 }

@@ -34,7 +34,7 @@ typedef struct holding {
 struct mr_shm_import {
     pthread_mutex_t lock; /* guards all below */
     int references;       /* the opener's and one for each holding */
-    int fd, bell;         /* the bell is the producer's */
+    int fd, doorbell;         /* the bell is the producer's */
     mr_shm_area *area;    /* NULL: the producer has not said yet that it knows who has come */
     size_t withdrawn;     /* pools, whose empty notes have not come yet */
     mapping *mapped[MR_SHM_POOLS];
@@ -60,15 +60,15 @@ static void drop(mr_shm_import *self) {
     if (!last)
         return;
     mr_shm_area_unmap(&self->area);
-    if (self->bell >= 0)
-        close(self->bell);
+    if (self->doorbell >= 0)
+        close(self->doorbell);
     pthread_mutex_destroy(&self->lock);
     mr_free(self);
 }
 
 static void put_back(mr_shm_import *self, uint32_t lease) {
     if (mr_shm_ring_put(&self->area->head->leases, lease))
-        mr_shm_ring_bell(self->bell);
+        mr_shm_ring_doorbell(self->doorbell);
 }
 
 static void release(void *context) {
@@ -129,17 +129,17 @@ static int remove_pool(mr_shm_import *self, uint32_t number) {
 static int take_rings(mr_shm_import *self, mr_shm_received *got) {
     if (self->area || got->fds[0] < 0 || got->fds[1] < 0)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes no rings, or twice");
-    int status = mr_shm_check_bell(got->fds[1]);
+    int status = mr_shm_check_doorbell(got->fds[1]);
     if (!status)
         status = mr_shm_area_map(&self->area, got->fds[0]);
     if (!status) {
-        self->bell = got->fds[1];
+        self->doorbell = got->fds[1];
         got->fds[1] = -1;
     }
     return status;
 }
 
-static int heed(mr_shm_import *self, mr_shm_received *got) {
+static int watch(mr_shm_import *self, mr_shm_received *got) {
     switch (got->message.kind) {
     case MR_SHM_RINGS:
         return take_rings(self, got);
@@ -160,34 +160,34 @@ static int hang_up(mr_shm_import *self, int status) {
 }
 
 /* Takes in one message. */
-static int hear(mr_shm_import *self) {
+static int receive_from(mr_shm_import *self) {
     mr_shm_received got;
     int status = mr_shm_receive(self->fd, &got, NULL, 0);
     if (!status)
-        status = heed(self, &got);
+        status = watch(self, &got);
     mr_shm_close_received(&got);
     return hang_up(self, status);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int bell, int *fd) {
+static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int doorbell, int *fd) {
     if (!memchr(offer->path, 0, sizeof offer->path) || strncmp(guest->host, offer->host, sizeof offer->host) != 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is on another host");
     int status = mr_shm_connect(offer->path, fd);
     if (status)
         return status;
     const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
-    status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, &bell, 1);
+    status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, &doorbell, 1);
     if (status)
         close(*fd);
     return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room for a greeting") : status;
 }
 
-int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int bell) {
+int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int doorbell) {
     int fd = -1;
     *import = NULL;
-    int status = greet(offer, guest, bell, &fd);
+    int status = greet(offer, guest, doorbell, &fd);
     if (status)
         return status;
     mr_shm_import *made = mr_calloc(1, sizeof *made);
@@ -198,7 +198,7 @@ int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const 
     mr_lock_init(&made->lock);
     made->references = 1;
     made->fd = fd;
-    made->bell = -1;
+    made->doorbell = -1;
     for (size_t i = 0; i < MR_SHM_LEASES; i++)
         made->held[i].owner = made;
     *import = made;
@@ -214,7 +214,7 @@ void mr_shm_import_close(mr_shm_import **import) {
     close(gone->fd);
     gone->fd = -1;
     if (gone->area)
-        mr_shm_notes_close(&gone->area->down);
+        mr_shm_records_close(&gone->area->down);
     for (size_t i = 0; i < MR_SHM_POOLS; i++)
         unmap(&gone->mapped[i]);
     drop(gone);
@@ -227,7 +227,7 @@ static int find_pool(mr_shm_import *self, uint32_t number, mapping **found) {
     int status = MR_OK;
     do {
         *found = self->mapped[number % MR_SHM_POOLS];
-    } while ((!*found || (*found)->number != number) && !(status = hear(self)));
+    } while ((!*found || (*found)->number != number) && !(status = receive_from(self)));
     return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference to no pool") : status;
 }
 
@@ -281,15 +281,15 @@ int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference,
 static int await_rings(mr_shm_import *self) {
     int status = MR_OK;
     while (!status && !self->area)
-        status = hear(self);
+        status = receive_from(self);
     return status;
 }
 
 /* An empty note stands for a pool that is no more, which is told by the socket: it may have been heard already. */
-static int hear_withdrawal(mr_shm_import *self) {
+static int receive_withdrawal(mr_shm_import *self) {
     int status = MR_OK;
     while (!status && self->withdrawn == 0)
-        status = hear(self);
+        status = receive_from(self);
     if (status == MR_ERROR_AGAIN)
         return hang_up(self, mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool without a word"));
     self->withdrawn -= !status;
@@ -300,9 +300,9 @@ static int fetch(mr_shm_import *self, void *data, size_t room, size_t *bytes) {
     int status = await_rings(self);
     *bytes = 0;
     while (!status && *bytes == 0) {
-        status = hang_up(self, mr_shm_notes_fetch(&self->area->down, data, room, bytes));
+        status = hang_up(self, mr_shm_records_fetch(&self->area->down, data, room, bytes));
         if (!status && *bytes == 0)
-            status = hear_withdrawal(self);
+            status = receive_withdrawal(self);
     }
     return status;
 }
@@ -314,7 +314,7 @@ int mr_shm_import_fetch(mr_shm_import *import, void *data, size_t room, size_t *
     return status;
 }
 
-bool mr_shm_import_gone(const mr_shm_import *import) {
+bool mr_shm_import_is_closed(const mr_shm_import *import) {
     struct pollfd socket = {.fd = import->fd};
     return poll(&socket, 1, 0) > 0 && socket.revents & POLLHUP;
 }
@@ -324,16 +324,16 @@ static bool may_have_rings(const mr_shm_import *self) {
     return poll(&(struct pollfd){.fd = self->fd, .events = POLLIN}, 1, 0) != 0;
 }
 
-bool mr_shm_import_rest(mr_shm_import *import) {
+bool mr_shm_import_arm(mr_shm_import *import) {
     pthread_mutex_lock(&import->lock);
-    bool quiet = import->area ? mr_shm_notes_rest(&import->area->down) : !may_have_rings(import);
+    bool quiet = import->area ? mr_shm_records_rest(&import->area->down) : !may_have_rings(import);
     pthread_mutex_unlock(&import->lock);
     return quiet;
 }
 
-bool mr_shm_import_look(mr_shm_import *import, bool last) {
+bool mr_shm_import_poll(mr_shm_import *import, bool last) {
     pthread_mutex_lock(&import->lock);
-    bool found = import->area && mr_shm_notes_look(&import->area->down, last);
+    bool found = import->area && mr_shm_records_look(&import->area->down, last);
     pthread_mutex_unlock(&import->lock);
     return found;
 }
@@ -342,14 +342,14 @@ size_t mr_shm_import_room(mr_shm_import *import, uint8_t **place) {
     size_t bytes = 0;
     pthread_mutex_lock(&import->lock);
     if (import->area)
-        hang_up(import, mr_shm_notes_room(&import->area->up, place, &bytes));
+        hang_up(import, mr_shm_records_room(&import->area->up, place, &bytes));
     pthread_mutex_unlock(&import->lock);
     return bytes;
 }
 
 void mr_shm_import_post(mr_shm_import *import, size_t bytes) {
     pthread_mutex_lock(&import->lock);
-    if (mr_shm_notes_post(&import->area->up, bytes))
-        mr_shm_ring_bell(import->bell);
+    if (mr_shm_records_post(&import->area->up, bytes))
+        mr_shm_ring_doorbell(import->doorbell);
     pthread_mutex_unlock(&import->lock);
 }

@@ -26,7 +26,7 @@ bool mr_shm_ring_arm(mr_shm_ring *ring, uint64_t taken) {
     return atomic_load(&ring->returned) == taken;
 }
 
-bool mr_shm_ring_look(mr_shm_ring *ring, uint64_t taken, bool last) {
+bool mr_shm_ring_poll(mr_shm_ring *ring, uint64_t taken, bool last) {
     if (atomic_load_explicit(&ring->asleep, memory_order_relaxed) != last)
         atomic_store(&ring->asleep, last);
     return atomic_load(&ring->returned) != taken;

@@ -28,6 +28,6 @@ int mr_shm_ring_take(mr_shm_ring *ring, uint64_t taken, uint32_t *lease);
 /* Asks for the bell. False: something has come back meanwhile, so do not sleep. */
 bool mr_shm_ring_arm(mr_shm_ring *ring, uint64_t taken);
 /* Once it is armed: whether something has come back. The bell is not rung from now on, unless this is the last look. */
-bool mr_shm_ring_look(mr_shm_ring *ring, uint64_t taken, bool last);
+bool mr_shm_ring_poll(mr_shm_ring *ring, uint64_t taken, bool last);
 
 #endif

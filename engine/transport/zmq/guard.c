@@ -122,7 +122,7 @@ static void note_end(mr_zmq_guard *guard, int fd, const char *address) {
 
 /* An event is 16 bits of what and 32 of how, which of one that comes or goes is its descriptor, and behind it the
  * address. */
-static int hear(mr_zmq_guard *guard, int flags) {
+static int receive_from(mr_zmq_guard *guard, int flags) {
     part parts[PARTS] = {0};
     uint16_t what = 0;
     uint32_t how = 0;
@@ -142,12 +142,12 @@ static int hear(mr_zmq_guard *guard, int flags) {
 }
 
 /* All that libzmq has told so far. */
-static int hear_all(mr_zmq_guard *guard) {
-    int heard;
+static int receive_all(mr_zmq_guard *guard) {
+    int last_received;
     do
-        heard = hear(guard, ZMQ_DONTWAIT);
-    while (heard == 0);
-    return heard;
+        last_received = receive_from(guard, ZMQ_DONTWAIT);
+    while (last_received == 0);
+    return last_received;
 }
 
 static void cut_strangers(mr_zmq_guard *guard) {
@@ -168,7 +168,7 @@ static int answer(mr_zmq_guard *guard) {
     if (count < 0)
         return -1;
     /* What has connected, or gone, before it asks is to be counted with it. */
-    hear_all(guard);
+    receive_all(guard);
     const char *why = refusal(guard, parts, count);
     if (count == PARTS && parts[CREDENTIALS].bytes == MR_KEY_BYTES)
         mr_key_encode((const uint8_t *)parts[CREDENTIALS].data, key);
@@ -204,7 +204,7 @@ static void *watch(void *context) {
         if (items[0].revents)
             ended = answer(guard) && errno == ETERM;
         if (!ended)
-            ended = hear_all(guard) && errno == ETERM;
+            ended = receive_all(guard) && errno == ETERM;
         if (!ended)
             cut_strangers(guard);
     }

@@ -24,8 +24,8 @@ enum { MOST_PARTS = MR_WIRE_BLOCKS + 1 };
 enum { THREAD_NAME = 16 };
 static const int64_t NS_PER_S = 1000000000;
 
-struct mr_carrier {
-    mr_carrier_params params;
+struct mr_io_thread {
+    mr_io_thread_params params;
     mr_zmq **sockets;
     struct pollfd *polled;  /* the sockets' descriptors, then the eventfd, then what is watched */
     nfds_t polled_count;
@@ -33,7 +33,7 @@ struct mr_carrier {
     mr_routes routes;
     int event;
     atomic_bool woken, asleep;
-    pthread_mutex_t duty;   /* held by whoever uses the sockets and calls the owner: the thread, unless it sleeps */
+    pthread_mutex_t turn_lock;   /* held by whoever uses the sockets and calls the owner: the thread, unless it sleeps */
     int64_t wake_ns;        /* when it is to work again at the latest */
     bool sent;              /* since a turn began */
     pthread_t thread;
@@ -105,26 +105,26 @@ static mr_buffer *keep(zmq_msg_t *message) {
     return buffer;
 }
 
-static void add_part(mr_carrier *carrier, zmq_msg_t *message) {
-    mr_wire_part *part = &carrier->parts[carrier->part_count++];
+static void add_part(mr_io_thread *io_thread, zmq_msg_t *message) {
+    mr_wire_part *part = &io_thread->parts[io_thread->part_count++];
     *part = (mr_wire_part){zmq_msg_data(message), zmq_msg_size(message), NULL};
-    if (carrier->part_count > 1 && part->bytes >= KEPT_BYTES && (part->buffer = keep(message)))
+    if (io_thread->part_count > 1 && part->bytes >= KEPT_BYTES && (part->buffer = keep(message)))
         part->data = part->buffer->data;
 }
 
-static void drop_parts(mr_carrier *carrier) {
-    for (size_t i = 0; i < carrier->part_count; i++) {
-        zmq_msg_close(&carrier->messages[i]);
-        mr_buffer_unref(&carrier->parts[i].buffer);
+static void drop_parts(mr_io_thread *io_thread) {
+    for (size_t i = 0; i < io_thread->part_count; i++) {
+        zmq_msg_close(&io_thread->messages[i]);
+        mr_buffer_unref(&io_thread->parts[i].buffer);
     }
-    carrier->part_count = 0;
+    io_thread->part_count = 0;
 }
 
 /* Reads the parts that follow. False: there are too many, and all are gone. */
-static bool receive_parts(mr_carrier *carrier, void *socket) {
+static bool receive_parts(mr_io_thread *io_thread, void *socket) {
     bool fits = true, more = true;
     while (more) {
-        zmq_msg_t beyond, *message = fits ? &carrier->messages[carrier->part_count] : &beyond;
+        zmq_msg_t beyond, *message = fits ? &io_thread->messages[io_thread->part_count] : &beyond;
         zmq_msg_init(message);
         if (take_part(socket, message) < 0) {
             zmq_msg_close(message);
@@ -132,54 +132,54 @@ static bool receive_parts(mr_carrier *carrier, void *socket) {
         }
         more = zmq_msg_more(message);
         if (fits)
-            add_part(carrier, message);
+            add_part(io_thread, message);
         else
             zmq_msg_close(message);
-        fits = fits && (carrier->part_count < MOST_PARTS || !more);
+        fits = fits && (io_thread->part_count < MOST_PARTS || !more);
     }
     return fits;
 }
 
 /* Over which connection it has come libzmq says of each part, but not of the id where it has read that ahead. */
-static uint32_t hear(mr_carrier *carrier, zmq_msg_t *id) {
+static uint32_t receive_from(mr_io_thread *io_thread, zmq_msg_t *id) {
     uint32_t forgotten;
-    int fd = carrier->part_count ? zmq_msg_get(&carrier->messages[0], ZMQ_SRCFD) : -1;
-    uint32_t route = mr_routes_hear(&carrier->routes, zmq_msg_data(id), zmq_msg_size(id), fd, &forgotten);
+    int fd = io_thread->part_count ? zmq_msg_get(&io_thread->messages[0], ZMQ_SRCFD) : -1;
+    uint32_t route = mr_routes_receive(&io_thread->routes, zmq_msg_data(id), zmq_msg_size(id), fd, &forgotten);
     if (forgotten != MR_NO_ROUTE)
-        carrier->params.lost(carrier->params.context, forgotten);
+        io_thread->params.lost(io_thread->params.context, forgotten);
     return route;
 }
 
 /* One message; false where there is none. What it begins with, at a ROUTER, is the sender's id; that alone is a message
  * without parts. */
-static bool receive(mr_carrier *carrier, size_t index) {
-    void *socket = mr_zmq_handle(carrier->sockets[index]);
+static bool receive(mr_io_thread *io_thread, size_t index) {
+    void *socket = mr_zmq_handle(io_thread->sockets[index]);
     uint32_t route = (uint32_t)index;
     bool more = true;
     zmq_msg_t id;
     zmq_msg_init(&id);
-    if (carrier->routed) {
+    if (io_thread->routed) {
         if (take_part(socket, &id) < 0)
             return zmq_msg_close(&id), false;
         more = zmq_msg_more(&id);
     }
-    bool whole = more && receive_parts(carrier, socket);
-    if (carrier->routed)
-        route = hear(carrier, &id);
+    bool whole = more && receive_parts(io_thread, socket);
+    if (io_thread->routed)
+        route = receive_from(io_thread, &id);
     zmq_msg_close(&id);
-    if (!whole && carrier->part_count == 0 && !carrier->routed)
+    if (!whole && io_thread->part_count == 0 && !io_thread->routed)
         return false;
-    carrier->params.receive(carrier->params.context, route, carrier->parts, whole ? carrier->part_count : 0);
-    drop_parts(carrier);
+    io_thread->params.receive(io_thread->params.context, route, io_thread->parts, whole ? io_thread->part_count : 0);
+    drop_parts(io_thread);
     return true;
 }
 
 /* Takes what has come, up to a burst of each socket. Whether there may be more. */
-static bool receive_some(mr_carrier *carrier) {
+static bool receive_some(mr_io_thread *io_thread) {
     bool more = false;
-    for (size_t i = 0; i < carrier->params.socket_count; i++) {
+    for (size_t i = 0; i < io_thread->params.socket_count; i++) {
         int count = 0;
-        while (count < BURST && receive(carrier, i))
+        while (count < BURST && receive(io_thread, i))
             count++;
         more |= count == BURST;
     }
@@ -223,154 +223,154 @@ static int send_part(void *socket, const mr_wire_part *part, int more) {
     return sent;
 }
 
-static bool send_id(mr_carrier *carrier, uint32_t route) {
-    const mr_route_entry *entry = mr_routes_find(&carrier->routes, route);
-    if (entry && give_bytes(mr_zmq_handle(carrier->sockets[0]), entry->id, entry->bytes, ZMQ_SNDMORE) >= 0)
+static bool send_id(mr_io_thread *io_thread, uint32_t route) {
+    const mr_route_entry *entry = mr_routes_find(&io_thread->routes, route);
+    if (entry && give_bytes(mr_zmq_handle(io_thread->sockets[0]), entry->id, entry->bytes, ZMQ_SNDMORE) >= 0)
         return true;
     if (entry && errno == EAGAIN)
         return false;
-    mr_routes_forget(&carrier->routes, route);
-    carrier->params.lost(carrier->params.context, route);
+    mr_routes_forget(&io_thread->routes, route);
+    io_thread->params.lost(io_thread->params.context, route);
     return false;
 }
 
-bool mr_carrier_send(mr_carrier *carrier, uint32_t route, const mr_wire_part *parts, size_t count) {
-    carrier->sent = true;
-    if (carrier->routed && !send_id(carrier, route))
+bool mr_io_thread_send(mr_io_thread *io_thread, uint32_t route, const mr_wire_part *parts, size_t count) {
+    io_thread->sent = true;
+    if (io_thread->routed && !send_id(io_thread, route))
         return false;
-    void *socket = mr_zmq_handle(carrier->sockets[carrier->routed ? 0 : route]);
+    void *socket = mr_zmq_handle(io_thread->sockets[io_thread->routed ? 0 : route]);
     for (size_t i = 0; i < count; i++)
         if (send_part(socket, &parts[i], i + 1 < count ? ZMQ_SNDMORE : 0) < 0) {
             /* What has begun must end, or the next message would belong to it; the peer refuses it. */
-            if (carrier->routed || i > 0)
+            if (io_thread->routed || i > 0)
                 give_bytes(socket, "", 0, 0);
             return false;
         }
     return true;
 }
 
-void mr_carrier_know(mr_carrier *carrier, uint32_t route, uint32_t peer) {
-    const mr_route_entry *entry = mr_routes_know(&carrier->routes, route, peer);
+void mr_io_thread_identify(mr_io_thread *io_thread, uint32_t route, uint32_t peer) {
+    const mr_route_entry *entry = mr_routes_know(&io_thread->routes, route, peer);
     if (entry)
-        mr_zmq_know(carrier->sockets[0], peer, entry->fd);
+        mr_zmq_know(io_thread->sockets[0], peer, entry->fd);
 }
 
-uint64_t mr_carrier_refused(const mr_carrier *carrier) {
+uint64_t mr_io_thread_refused(const mr_io_thread *io_thread) {
     uint64_t refused = 0;
-    for (size_t i = 0; i < carrier->params.socket_count; i++)
-        refused += mr_zmq_refused(carrier->sockets[i]);
+    for (size_t i = 0; i < io_thread->params.socket_count; i++)
+        refused += mr_zmq_refused(io_thread->sockets[i]);
     return refused;
 }
 
-void mr_carrier_renew(mr_carrier *carrier, uint32_t route) {
-    carrier->sent = true;
-    mr_zmq_renew(carrier->sockets[route]);
+void mr_io_thread_renew(mr_io_thread *io_thread, uint32_t route) {
+    io_thread->sent = true;
+    mr_zmq_renew(io_thread->sockets[route]);
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 /* Whether a message waits. A socket's descriptor tells only of changes, so this is asked before each sleep. */
-static bool has_message(const mr_carrier *carrier) {
-    for (size_t i = 0; i < carrier->params.socket_count; i++)
-        if (has_part(mr_zmq_handle(carrier->sockets[i])))
+static bool has_message(const mr_io_thread *io_thread) {
+    for (size_t i = 0; i < io_thread->params.socket_count; i++)
+        if (has_part(mr_zmq_handle(io_thread->sockets[i])))
             return true;
     return false;
 }
 
-static void wait_until(mr_carrier *carrier, int64_t wake_ns) {
+static void wait_until(mr_io_thread *io_thread, int64_t wake_ns) {
     int64_t left_ns = wake_ns == INT64_MAX ? 0 : wake_ns - mr_clock_now_ns(mr_clock_real());
     const struct timespec left = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
     if (left_ns < 0)
         return;
-    pthread_mutex_unlock(&carrier->duty);
-    ppoll(carrier->polled, carrier->polled_count, wake_ns == INT64_MAX ? NULL : &left, NULL);
-    pthread_mutex_lock(&carrier->duty);
+    pthread_mutex_unlock(&io_thread->turn_lock);
+    ppoll(io_thread->polled, io_thread->polled_count, wake_ns == INT64_MAX ? NULL : &left, NULL);
+    pthread_mutex_lock(&io_thread->turn_lock);
 }
 
 /* Who wakes notes that first and then looks whether it sleeps; here it is the other way round. */
-static void sleep_a_while(mr_carrier *carrier) {
-    struct pollfd *event = &carrier->polled[carrier->params.socket_count];
+static void sleep_a_while(mr_io_thread *io_thread) {
+    struct pollfd *event = &io_thread->polled[io_thread->params.socket_count];
     event->revents = 0;
-    atomic_store(&carrier->asleep, true);
-    if (!atomic_load(&carrier->woken) && !has_message(carrier))
-        wait_until(carrier, carrier->wake_ns);
-    atomic_store(&carrier->asleep, false);
+    atomic_store(&io_thread->asleep, true);
+    if (!atomic_load(&io_thread->woken) && !has_message(io_thread))
+        wait_until(io_thread, io_thread->wake_ns);
+    atomic_store(&io_thread->asleep, false);
     if (event->revents & POLLIN) {
         uint64_t count;
-        ssize_t got = read(carrier->event, &count, sizeof count);
+        ssize_t got = read(io_thread->event, &count, sizeof count);
         (void)got; /* Nothing to read is as well: it was a wake-up all the same. */
     }
 }
 
 static void *run(void *context) {
-    mr_carrier *carrier = context;
-    pthread_mutex_lock(&carrier->duty);
+    mr_io_thread *io_thread = context;
+    pthread_mutex_lock(&io_thread->turn_lock);
     for (bool goes_on = true; goes_on;) {
-        atomic_store(&carrier->woken, false);
-        bool more = receive_some(carrier);
-        goes_on = carrier->params.work(carrier->params.context, &carrier->wake_ns);
+        atomic_store(&io_thread->woken, false);
+        bool more = receive_some(io_thread);
+        goes_on = io_thread->params.work(io_thread->params.context, &io_thread->wake_ns);
         if (goes_on && !more)
-            sleep_a_while(carrier);
+            sleep_a_while(io_thread);
     }
-    pthread_mutex_unlock(&carrier->duty);
+    pthread_mutex_unlock(&io_thread->turn_lock);
     return NULL;
 }
 
-void mr_carrier_wake(mr_carrier *carrier) {
-    if (atomic_exchange(&carrier->woken, true) || !atomic_load(&carrier->asleep))
+void mr_io_thread_wake(mr_io_thread *io_thread) {
+    if (atomic_exchange(&io_thread->woken, true) || !atomic_load(&io_thread->asleep))
         return;
     uint64_t one = 1;
-    ssize_t written = write(carrier->event, &one, sizeof one);
+    ssize_t written = write(io_thread->event, &one, sizeof one);
     (void)written; /* It cannot be full: one is written for one sleep. */
 }
 
 /* Whether the thread sleeps, and its duty is now the caller's; else it is woken. */
-static bool take_duty(mr_carrier *carrier) {
-    if (atomic_load(&carrier->asleep) && !pthread_mutex_trylock(&carrier->duty))
+static bool try_turn(mr_io_thread *io_thread) {
+    if (atomic_load(&io_thread->asleep) && !pthread_mutex_trylock(&io_thread->turn_lock))
         return true;
-    mr_carrier_wake(carrier);
+    mr_io_thread_wake(io_thread);
     return false;
 }
 
-bool mr_carrier_listen(mr_carrier *carrier) {
-    if (!take_duty(carrier))
+bool mr_io_thread_receive_inline(mr_io_thread *io_thread) {
+    if (!try_turn(io_thread))
         return false;
-    carrier->params.listen(carrier->params.context);
-    pthread_mutex_unlock(&carrier->duty);
+    io_thread->params.listen(io_thread->params.context);
+    pthread_mutex_unlock(&io_thread->turn_lock);
     return true;
 }
 
 /* Sending may make a socket forget that its descriptor was to tell of a message; so the thread is woken where one is
  * there, or where it sleeps for too long by what the work has changed. */
-void mr_carrier_take_turn(mr_carrier *carrier) {
-    if (!take_duty(carrier))
+void mr_io_thread_work_inline(mr_io_thread *io_thread) {
+    if (!try_turn(io_thread))
         return;
-    const int64_t until_ns = carrier->wake_ns;
-    carrier->sent = false;
-    bool goes_on = carrier->params.work(carrier->params.context, &carrier->wake_ns);
-    bool wake = !goes_on || carrier->wake_ns < until_ns || (carrier->sent && has_message(carrier));
-    pthread_mutex_unlock(&carrier->duty);
+    const int64_t until_ns = io_thread->wake_ns;
+    io_thread->sent = false;
+    bool goes_on = io_thread->params.work(io_thread->params.context, &io_thread->wake_ns);
+    bool wake = !goes_on || io_thread->wake_ns < until_ns || (io_thread->sent && has_message(io_thread));
+    pthread_mutex_unlock(&io_thread->turn_lock);
     if (wake)
-        mr_carrier_wake(carrier);
+        mr_io_thread_wake(io_thread);
 }
 
-void mr_carrier_watch(mr_carrier *carrier, int fd) {
+void mr_io_thread_watch(mr_io_thread *io_thread, int fd) {
     if (fd >= 0)
-        carrier->polled[carrier->polled_count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+        io_thread->polled[io_thread->polled_count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
 /* Signals are for the threads of the program. */
-int mr_carrier_begin(mr_carrier *carrier) {
+int mr_io_thread_start(mr_io_thread *io_thread) {
     sigset_t all, before;
     char name[THREAD_NAME];
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    carrier->running = pthread_create(&carrier->thread, NULL, run, carrier) == 0;
+    io_thread->running = pthread_create(&io_thread->thread, NULL, run, io_thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!carrier->running)
-        return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", carrier->params.id);
-    snprintf(name, sizeof name, "%s", carrier->params.id);
-    pthread_setname_np(carrier->thread, name);
+    if (!io_thread->running)
+        return mr_fail(MR_ERROR_MEMORY, "cannot start a thread for %s", io_thread->params.id);
+    snprintf(name, sizeof name, "%s", io_thread->params.id);
+    pthread_setname_np(io_thread->thread, name);
     return MR_OK;
 }
 
@@ -381,62 +381,62 @@ static int set(const mr_zmq *socket, int option, int value) {
 }
 
 /* What nobody is there for is not kept for whoever comes later. */
-static int set_options(const mr_carrier *carrier, const mr_zmq *socket) {
-    if (carrier->routed ? set(socket, ZMQ_ROUTER_MANDATORY, 1) : set(socket, ZMQ_IMMEDIATE, 1))
+static int set_options(const mr_io_thread *io_thread, const mr_zmq *socket) {
+    if (io_thread->routed ? set(socket, ZMQ_ROUTER_MANDATORY, 1) : set(socket, ZMQ_IMMEDIATE, 1))
         return mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses an option: %s", zmq_strerror(errno));
     return MR_OK;
 }
 
-static int open_socket(mr_carrier *carrier, size_t index) {
+static int open_socket(mr_io_thread *io_thread, size_t index) {
     int fd = -1;
     size_t bytes = sizeof fd;
-    int status = mr_zmq_create(&carrier->sockets[index], &carrier->params.sockets[index]);
+    int status = mr_zmq_create(&io_thread->sockets[index], &io_thread->params.sockets[index]);
     if (!status)
-        status = set_options(carrier, carrier->sockets[index]);
+        status = set_options(io_thread, io_thread->sockets[index]);
     if (!status)
-        status = mr_zmq_attach(carrier->sockets[index]);
-    if (!status && zmq_getsockopt(mr_zmq_handle(carrier->sockets[index]), ZMQ_FD, &fd, &bytes))
+        status = mr_zmq_attach(io_thread->sockets[index]);
+    if (!status && zmq_getsockopt(mr_zmq_handle(io_thread->sockets[index]), ZMQ_FD, &fd, &bytes))
         status = mr_fail(MR_ERROR_INTERNAL, "ZeroMQ has no descriptor: %s", zmq_strerror(errno));
-    carrier->polled[index] = (struct pollfd){.fd = fd, .events = POLLIN};
+    io_thread->polled[index] = (struct pollfd){.fd = fd, .events = POLLIN};
     return status;
 }
 
-static int open_all(mr_carrier *carrier) {
-    size_t count = carrier->params.socket_count;
-    carrier->sockets = mr_calloc(count, sizeof(mr_zmq *));
-    carrier->polled = mr_calloc(count + 2, sizeof *carrier->polled);
-    if (!carrier->sockets || !carrier->polled)
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the sockets of %s", carrier->params.id);
-    if ((carrier->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+static int open_all(mr_io_thread *io_thread) {
+    size_t count = io_thread->params.socket_count;
+    io_thread->sockets = mr_calloc(count, sizeof(mr_zmq *));
+    io_thread->polled = mr_calloc(count + 2, sizeof *io_thread->polled);
+    if (!io_thread->sockets || !io_thread->polled)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for the sockets of %s", io_thread->params.id);
+    if ((io_thread->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         return mr_fail(MR_ERROR_UNAVAILABLE, "no eventfd: %s", strerror(errno));
-    carrier->polled[count] = (struct pollfd){.fd = carrier->event, .events = POLLIN};
-    carrier->polled_count = count + 1;
-    int status = carrier->routed ? mr_routes_init(&carrier->routes, carrier->params.most_routes) : MR_OK;
+    io_thread->polled[count] = (struct pollfd){.fd = io_thread->event, .events = POLLIN};
+    io_thread->polled_count = count + 1;
+    int status = io_thread->routed ? mr_routes_init(&io_thread->routes, io_thread->params.most_routes) : MR_OK;
     for (size_t i = 0; !status && i < count; i++)
-        status = open_socket(carrier, i);
+        status = open_socket(io_thread, i);
     return status;
 }
 
-int mr_carrier_open(mr_carrier **carrier, const mr_carrier_params *params) {
-    mr_carrier *made = mr_calloc(1, sizeof *made);
+int mr_io_thread_open(mr_io_thread **io_thread, const mr_io_thread_params *params) {
+    mr_io_thread *made = mr_calloc(1, sizeof *made);
     if (!made)
         return mr_fail(MR_ERROR_MEMORY, "no memory for %s", params->id);
     made->params = *params;
     made->routed = params->sockets[0].type == ZMQ_ROUTER;
     made->event = -1;
     made->wake_ns = INT64_MAX;
-    pthread_mutex_init(&made->duty, NULL);
+    pthread_mutex_init(&made->turn_lock, NULL);
     int status = open_all(made);
     made->params.sockets = NULL;
     if (status)
-        mr_carrier_close(&made, 0);
+        mr_io_thread_close(&made, 0);
     else
-        *carrier = made;
+        *io_thread = made;
     return status;
 }
 
-void mr_carrier_close(mr_carrier **carrier, int linger_ms) {
-    mr_carrier *gone = *carrier;
+void mr_io_thread_close(mr_io_thread **io_thread, int linger_ms) {
+    mr_io_thread *gone = *io_thread;
     if (!gone)
         return;
     if (gone->running)
@@ -445,10 +445,10 @@ void mr_carrier_close(mr_carrier **carrier, int linger_ms) {
         mr_zmq_close(&gone->sockets[i], linger_ms);
     if (gone->event >= 0)
         close(gone->event);
-    pthread_mutex_destroy(&gone->duty);
+    pthread_mutex_destroy(&gone->turn_lock);
     mr_routes_fini(&gone->routes);
     mr_free(gone->sockets);
     mr_free(gone->polled);
     mr_free(gone);
-    *carrier = NULL;
+    *io_thread = NULL;
 }

@@ -24,7 +24,7 @@ static mr_route_entry *find_id(mr_routes *routes, const void *id, size_t bytes) 
 
 static bool gives_way(const mr_route_entry *one, const mr_route_entry *to) {
     bool known = one->peer != MR_NO_PEER, to_known = to->peer != MR_NO_PEER;
-    return known == to_known ? one->heard < to->heard : to_known;
+    return known == to_known ? one->last_received < to->last_received : to_known;
 }
 
 static mr_route_entry *oldest(mr_routes *routes) {
@@ -35,7 +35,7 @@ static mr_route_entry *oldest(mr_routes *routes) {
     return found;
 }
 
-uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten) {
+uint32_t mr_routes_receive(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten) {
     mr_route_entry *entry = find_id(routes, id, bytes);
     *forgotten = MR_NO_ROUTE;
     if (!entry) {
@@ -49,7 +49,7 @@ uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, int fd,
         entry->bytes = bytes;
         memcpy(entry->id, id, bytes);
     }
-    entry->heard = ++routes->heard;
+    entry->last_received = ++routes->last_received;
     if (fd >= 0)
         entry->fd = fd;
     return entry->number;

@@ -13,7 +13,7 @@ static const uint32_t MR_NO_ROUTE = UINT32_MAX, MR_NO_PEER = UINT32_MAX;
 
 typedef struct mr_route_entry {
     uint32_t number; /* never given twice */
-    uint64_t heard;  /* when, counted in messages */
+    uint64_t last_received;  /* when, counted in messages */
     int fd;          /* of the connection that the last one came over; -1: not known */
     uint32_t peer;   /* whose it is; MR_NO_PEER: that is not known */
     size_t bytes;
@@ -23,7 +23,7 @@ typedef struct mr_route_entry {
 typedef struct mr_routes {
     size_t count, room;
     uint32_t next;
-    uint64_t heard;
+    uint64_t last_received;
     mr_route_entry *entries;
 } mr_routes;
 
@@ -32,7 +32,7 @@ int mr_routes_init(mr_routes *routes, size_t most);
 void mr_routes_fini(mr_routes *routes);
 /* The number of that id, of which a message has come over that connection (-1: not known). Where it is new and there is
  * no room, another's is forgotten, and *forgotten says which; else MR_NO_ROUTE. */
-uint32_t mr_routes_hear(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten);
+uint32_t mr_routes_receive(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten);
 /* That one is that peer's from now on, and no other is. Its entry; NULL where it was forgotten. */
 const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_t peer);
 /* Whose number it is; NULL where it was forgotten. */

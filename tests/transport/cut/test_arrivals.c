@@ -52,7 +52,7 @@ static void expect_taken(fixture *f, int64_t now_ns, int count, int64_t wake_ns)
     int taken = 0;
     mr_arrival *first = mr_arrivals_take(f->arrivals, false, now_ns, &wakes_ns);
     for (const mr_arrival *arrival = first; arrival; arrival = arrival->next, taken++)
-        assert_int_equal(arrival->note, MR_NOTE_DELIVERED);
+        assert_int_equal(arrival->record, MR_NOTE_DELIVERED);
     if (first)
         mr_arrivals_give_back(f->arrivals, first);
     assert_int_equal(taken, count);

@@ -49,9 +49,9 @@ static const char *listening(const char *nodes) {
 
 /* Runs nodes `a` and `b`, the latter with the sink. */
 static void run_two(const char *text, node_report *a, node_report *b) {
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
-    *a = node_finish(&giver);
-    *b = node_finish(&taker);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    *a = node_finish(&producer);
+    *b = node_finish(&consumer);
 }
 
 /* ---- what passes ------------------------------------------------------------------------------------------------ */
@@ -207,14 +207,14 @@ static const char *long_run(void) {
 static void test_taker_is_killed(void **state) {
     (void)state;
     const char *text = long_run();
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
     for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
         node_await_lines(cut_file, kill_at);
-        node_kill(&taker);
-        taker = node_start(text, "b", cut_folder);
+        node_kill(&consumer);
+        consumer = node_start(text, "b", cut_folder);
     }
     cut_open_gate();
-    node_report a = node_finish(&giver), b = node_finish(&taker);
+    node_report a = node_finish(&producer), b = node_finish(&consumer);
     cut_check_record("n", 2000, 1, 0, false);
     cut_check_ledger(&a, 2000, 2000, 0, 0);
     assert_int_equal(b.status, MR_OK);
@@ -225,14 +225,14 @@ static void test_giver_is_killed(void **state) {
     (void)state;
     const char *text = long_run();
     setenv("MILLRACE_RUN", "00000000000000a7", 1);
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
     for (size_t kill_at = 200; kill_at <= 600; kill_at += 200) {
         node_await_lines(cut_file, kill_at);
-        node_kill(&giver);
-        giver = node_start(text, "a", cut_folder);
+        node_kill(&producer);
+        producer = node_start(text, "a", cut_folder);
     }
     cut_open_gate();
-    node_report a = node_finish(&giver), b = node_finish(&taker);
+    node_report a = node_finish(&producer), b = node_finish(&consumer);
     unsetenv("MILLRACE_RUN");
     cut_check_record("n", 2000, 1, 0, false);
     cut_check_ledger(&a, 2000, 2000, 0, 0);
@@ -242,17 +242,17 @@ static void test_giver_is_killed(void **state) {
 static void test_nodes_are_suspended(void **state) {
     (void)state;
     const char *text = long_run();
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
     node_await_lines(cut_file, 100);
-    kill(taker.pid, SIGSTOP);
+    kill(consumer.pid, SIGSTOP);
     usleep(200000);
-    kill(taker.pid, SIGCONT);
+    kill(consumer.pid, SIGCONT);
     node_await_lines(cut_file, 200);
-    kill(giver.pid, SIGSTOP);
+    kill(producer.pid, SIGSTOP);
     usleep(200000);
-    kill(giver.pid, SIGCONT);
+    kill(producer.pid, SIGCONT);
     cut_open_gate();
-    node_report a = node_finish(&giver), b = node_finish(&taker);
+    node_report a = node_finish(&producer), b = node_finish(&consumer);
     cut_check_record("n", 2000, 1, 0, true);
     cut_check_ledger(&a, 2000, 2000, 0, 0);
     cut_check_ledger(&b, 2000, 2000, 0, 0);
@@ -264,11 +264,11 @@ static void test_nodes_are_stopped(void **state) {
     const char *text =
         cut_pipeline("  n: {type: count, frames: 1000000, period: 1ms}\n", "  first: {type: pass, input: n}\n", "first",
                      "  a: {stages: [first]}\n  b: {stages: [kept]}\n");
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
     node_await_lines(cut_file, 50);
-    kill(giver.pid, SIGTERM);
-    kill(taker.pid, SIGTERM);
-    node_report a = node_finish(&giver), b = node_finish(&taker);
+    kill(producer.pid, SIGTERM);
+    kill(consumer.pid, SIGTERM);
+    node_report a = node_finish(&producer), b = node_finish(&consumer);
     assert_int_equal(a.status, MR_OK);
     assert_int_equal(b.status, MR_OK);
     assert_int_equal(a.in, a.delivered + a.dropped);
@@ -284,10 +284,10 @@ static void test_live_without_taker(void **state) {
                                                "  first: {type: pass, input: n}\n"
                                                "  then: {type: pass, input: first, cut: live}\n",
                                                "then", "  a: {stages: [first]}\n  b: {stages: [then, kept]}\n"));
-    node_process giver = node_start(text, "a", cut_folder);
-    node_report a = node_finish(&giver);
+    node_process producer = node_start(text, "a", cut_folder);
+    node_report a = node_finish(&producer);
     cut_check_ledger(&a, 200, 0, 0, 200);
-    assert_non_null(strstr(a.lines, "dropped first->b no taker "));
+    assert_non_null(strstr(a.lines, "dropped first->b no consumer "));
 }
 
 /* ---- strangers --------------------------------------------------------------------------------------------------- */
@@ -316,12 +316,12 @@ static void test_strangers_are_refused(void **state) {
         cut_pipeline("  n: {type: count, frames: 1500}\n",
                  "  first: {type: pass, input: n}\n  slow: {type: slow, input: first, period: 1ms}\n", "slow",
                  listening("  a: {stages: [first], listen: \"%s\"}\n  b: {stages: [slow, kept]}\n"));
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
     node_await_lines(cut_file, 100);
     void *context = zmq_ctx_new();
     bother(context, address);
     zmq_ctx_term(context);
-    node_report a = node_finish(&giver), b = node_finish(&taker);
+    node_report a = node_finish(&producer), b = node_finish(&consumer);
     cut_check_record("n", 1500, 1, 0, true);
     cut_check_ledger(&a, 1500, 1500, 0, 0);
     cut_check_ledger(&b, 1500, 1500, 0, 0);

@@ -45,9 +45,9 @@ static void test_replicas_keep_order(void **state) {
     node_process workers[REPLICAS];
     (void)state;
     const char *text = shared_work(1500, plain_work);
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "c", cut_folder);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "c", cut_folder);
     start_workers(text, workers);
-    node_report a = node_finish(&giver), c = node_finish(&taker);
+    node_report a = node_finish(&producer), c = node_finish(&consumer);
     uint64_t worked = 0;
     for (int i = 0; i < REPLICAS; i++)
         worked += node_finish(&workers[i]).delivered;
@@ -61,7 +61,7 @@ static void test_replicas_are_killed(void **state) {
     node_process workers[REPLICAS];
     (void)state;
     const char *text = held_work(2000);
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "c", cut_folder);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "c", cut_folder);
     start_workers(text, workers);
     for (int i = 0; i < REPLICAS; i++) {
         node_await_lines(cut_file, 100 + 200 * (size_t)i);
@@ -69,7 +69,7 @@ static void test_replicas_are_killed(void **state) {
         workers[i] = node_start_replica(text, "b", i, cut_folder);
     }
     cut_open_gate();
-    node_report a = node_finish(&giver), c = node_finish(&taker);
+    node_report a = node_finish(&producer), c = node_finish(&consumer);
     for (int i = 0; i < REPLICAS; i++)
         assert_int_equal(node_finish(&workers[i]).status, 0);
     cut_check_record("n", 2000, 1, 0, false);
@@ -90,8 +90,8 @@ static size_t read_letter(const char *name, char *bytes, size_t room) {
     return got;
 }
 
-static yajl_val member(yajl_val letter, const char *name) {
-    yajl_val value = yajl_tree_get(letter, (const char *[]){name, NULL}, yajl_t_any);
+static yajl_val member(yajl_val message_in, const char *name) {
+    yajl_val value = yajl_tree_get(message_in, (const char *[]){name, NULL}, yajl_t_any);
     assert_non_null(value);
     return value;
 }
@@ -99,17 +99,17 @@ static yajl_val member(yajl_val letter, const char *name) {
 static void check_letter(void) {
     char text[4096] = {0}, payload[300];
     read_letter("n-0-50-0.json", text, sizeof text - 1);
-    yajl_val letter = yajl_tree_parse(text, NULL, 0);
-    assert_non_null(letter);
-    assert_string_equal(YAJL_GET_STRING(member(letter, "pipeline")), "cuts");
-    assert_string_equal(YAJL_GET_STRING(member(letter, "cut")), "big->b");
-    assert_string_equal(YAJL_GET_STRING(member(letter, "source")), "n");
-    assert_int_equal(YAJL_GET_INTEGER(member(letter, "epoch")), 0);
-    assert_int_equal(YAJL_GET_INTEGER(member(letter, "seq")), 50);
-    assert_int_equal(YAJL_GET_INTEGER(member(letter, "sub")), 0);
-    assert_string_equal(YAJL_GET_STRING(member(letter, "reason")), "set aside");
-    assert_string_equal(YAJL_GET_STRING(member(letter, "payload")), "n-0-50-0.payload");
-    yajl_tree_free(letter);
+    yajl_val message_in = yajl_tree_parse(text, NULL, 0);
+    assert_non_null(message_in);
+    assert_string_equal(YAJL_GET_STRING(member(message_in, "pipeline")), "cuts");
+    assert_string_equal(YAJL_GET_STRING(member(message_in, "cut")), "big->b");
+    assert_string_equal(YAJL_GET_STRING(member(message_in, "source")), "n");
+    assert_int_equal(YAJL_GET_INTEGER(member(message_in, "epoch")), 0);
+    assert_int_equal(YAJL_GET_INTEGER(member(message_in, "seq")), 50);
+    assert_int_equal(YAJL_GET_INTEGER(member(message_in, "sub")), 0);
+    assert_string_equal(YAJL_GET_STRING(member(message_in, "reason")), "set aside");
+    assert_string_equal(YAJL_GET_STRING(member(message_in, "payload")), "n-0-50-0.payload");
+    yajl_tree_free(message_in);
     assert_int_equal(read_letter("n-0-50-0.payload", payload, sizeof payload), 200);
     for (int i = 0; i < 200; i++)
         assert_int_equal(payload[i], 50);
@@ -125,12 +125,12 @@ static void test_poison_is_set_aside(void **state) {
              cut_folder);
     const char *text = cut_pipeline("  n: {type: count, frames: 300}\n", stages, "frail",
                                     "  a: {stages: [big]}\n  b: {stages: [frail, kept]}\n");
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
-    while (node_await_death(&taker)) {
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    while (node_await_death(&consumer)) {
         deaths++;
-        taker = node_start(text, "b", cut_folder);
+        consumer = node_start(text, "b", cut_folder);
     }
-    node_report a = node_finish(&giver), b = node_finish(&taker);
+    node_report a = node_finish(&producer), b = node_finish(&consumer);
     assert_true(deaths >= 2);
     assert_int_equal(b.status, 0);
     cut_check_ledger(&a, 300, 299, 0, 1);
@@ -157,9 +157,9 @@ static void check_memory(const node_report *report, uint64_t least) {
 }
 
 static void run_slow(const char *text, node_report *a, node_report *b) {
-    node_process giver = node_start(text, "a", cut_folder), taker = node_start(text, "b", cut_folder);
-    *a = node_finish(&giver);
-    *b = node_finish(&taker);
+    node_process producer = node_start(text, "a", cut_folder), consumer = node_start(text, "b", cut_folder);
+    *a = node_finish(&producer);
+    *b = node_finish(&consumer);
 }
 
 /* The giver waits, and no more is under way than the plan says. */

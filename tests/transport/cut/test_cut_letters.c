@@ -38,27 +38,27 @@ static void make_parts(mr_wire_part *parts, size_t count) {
 }
 
 static void a_letter_is_read_as_it_was_written(void **state) {
-    static _Alignas(8) uint8_t note[MR_SHM_NOTE_BYTES];
+    static _Alignas(8) uint8_t record[MR_SHM_RECORD_BYTES];
     static mr_wire_part parts[MOST_PARTS];
-    static mr_letter letter;
+    static mr_ring_message message_in;
     const mr_cut_message message = message_of(UINT64_MAX);
     (void)state;
     make_parts(parts, MOST_PARTS);
     for (size_t count = 1; count <= MOST_PARTS; count++) {
         size_t bytes = 0, again = 0;
-        assert_int_equal(mr_letter_write(note, sizeof note, &message, parts, count, &bytes), MR_OK);
-        assert_int_equal(mr_letter_write(note, bytes, &message, parts, count, &again), MR_OK);
+        assert_int_equal(mr_ring_message_write(record, sizeof record, &message, parts, count, &bytes), MR_OK);
+        assert_int_equal(mr_ring_message_write(record, bytes, &message, parts, count, &again), MR_OK);
         assert_int_equal(again, bytes);
-        assert_int_equal(mr_letter_write(note, bytes - 1, &message, parts, count, &again), MR_ERROR_AGAIN);
-        assert_int_equal(mr_letter_write(note, bytes, &message, parts, count, &again), MR_OK);
-        assert_int_equal(mr_letter_read(note, bytes, &letter), MR_OK);
-        assert_int_equal(letter.session, CUT_ENDS_SESSION);
-        assert_int_equal(letter.number, UINT64_MAX);
-        assert_int_equal(letter.count, count);
+        assert_int_equal(mr_ring_message_write(record, bytes - 1, &message, parts, count, &again), MR_ERROR_AGAIN);
+        assert_int_equal(mr_ring_message_write(record, bytes, &message, parts, count, &again), MR_OK);
+        assert_int_equal(mr_ring_message_read(record, bytes, &message_in), MR_OK);
+        assert_int_equal(message_in.session, CUT_ENDS_SESSION);
+        assert_int_equal(message_in.number, UINT64_MAX);
+        assert_int_equal(message_in.count, count);
         for (size_t i = 0; i < count; i++) {
-            assert_int_equal(letter.parts[i].bytes, i);
-            assert_int_equal((uintptr_t)letter.parts[i].data % 8, 0);
-            assert_memory_equal(letter.parts[i].data, parts[i].data, i);
+            assert_int_equal(message_in.parts[i].bytes, i);
+            assert_int_equal((uintptr_t)message_in.parts[i].data % 8, 0);
+            assert_memory_equal(message_in.parts[i].data, parts[i].data, i);
         }
     }
 }
@@ -66,77 +66,77 @@ static void a_letter_is_read_as_it_was_written(void **state) {
 /* Notes of every length in blocks of their own, so that a sanitizer sees who reads beyond; and with each of their sizes
  * and their count beyond what there is. */
 static void what_is_no_letter_is_refused(void **state) {
-    static uint8_t note[4096];
+    static uint8_t record[4096];
     static mr_wire_part parts[MOST_PARTS];
-    static mr_letter letter;
+    static mr_ring_message message_in;
     const mr_cut_message message = message_of(1);
     size_t bytes;
     (void)state;
     make_parts(parts, 20);
-    assert_int_equal(mr_letter_write(note, sizeof note, &message, parts, 20, &bytes), MR_OK);
+    assert_int_equal(mr_ring_message_write(record, sizeof record, &message, parts, 20, &bytes), MR_OK);
     for (size_t length = 0; length < bytes; length++) {
         uint8_t *cut = malloc(length + 1);
-        memcpy(cut, note, length);
-        assert_int_equal(mr_letter_read(cut, length, &letter), MR_ERROR_PROTOCOL);
+        memcpy(cut, record, length);
+        assert_int_equal(mr_ring_message_read(cut, length, &message_in), MR_ERROR_PROTOCOL);
         free(cut);
     }
     static const uint64_t wrong[] = {0, MOST_PARTS + 1, 1 << 20, UINT64_MAX / 8 + 1, UINT64_MAX - 6, UINT64_MAX};
     for (size_t at = 2 * sizeof(uint64_t); at < (3 + 20) * sizeof(uint64_t); at += sizeof(uint64_t))
         for (size_t i = at > 2 * sizeof(uint64_t); i < sizeof wrong / sizeof *wrong; i++) {
             uint8_t *damaged = malloc(bytes);
-            memcpy(damaged, note, bytes);
+            memcpy(damaged, record, bytes);
             memcpy(damaged + at, &wrong[i], sizeof wrong[i]);
-            assert_int_equal(mr_letter_read(damaged, bytes, &letter), MR_ERROR_PROTOCOL);
+            assert_int_equal(mr_ring_message_read(damaged, bytes, &message_in), MR_ERROR_PROTOCOL);
             free(damaged);
         }
-    assert_int_equal(mr_letter_read(note, bytes + 8, &letter), MR_ERROR_PROTOCOL);
+    assert_int_equal(mr_ring_message_read(record, bytes + 8, &message_in), MR_ERROR_PROTOCOL);
     assert_string_equal(mr_message(), "shared memory: the other end sends a note that is no message");
 }
 
 static bool rests(const cut_ends *f) {
-    mr_cut_borrower_hush(f->borrower);
-    return mr_cut_borrower_rest(f->borrower);
+    mr_cut_importer_clear_doorbell(f->importer);
+    return mr_cut_importer_arm(f->importer);
 }
 
 static bool is_ringing(const cut_ends *f) {
-    return poll(&(struct pollfd){.fd = mr_cut_borrower_fd(f->borrower), .events = POLLIN}, 1, 0) == 1;
+    return poll(&(struct pollfd){.fd = mr_cut_importer_fd(f->importer), .events = POLLIN}, 1, 0) == 1;
 }
 
 static bool post(cut_ends *f, uint64_t number, size_t bytes) {
-    static uint8_t payload[2 * MR_SHM_NOTE_BYTES];
+    static uint8_t payload[2 * MR_SHM_RECORD_BYTES];
     const mr_cut_message message = message_of(number);
     const mr_wire_part parts[] = {{.data = payload, .bytes = 100}, {.data = payload, .bytes = bytes}};
-    mr_cut_lender_aim(f->lender, CUT_ENDS_SESSION);
-    return mr_cut_lender_post(f->lender, &message, parts, 2);
+    mr_cut_exporter_aim(f->exporter, CUT_ENDS_SESSION);
+    return mr_cut_exporter_post(f->exporter, &message, parts, 2);
 }
 
 static void expect_letter(cut_ends *f, uint64_t number, size_t bytes) {
-    const mr_letter *letter = NULL;
+    const mr_ring_message *message_in = NULL;
     for (int again = 0; again < 2; again++) {
-        assert_true(mr_cut_borrower_next(f->borrower, 0, &letter));
-        assert_int_equal(letter->session, CUT_ENDS_SESSION);
-        assert_int_equal(letter->number, number);
-        assert_int_equal(letter->count, 2);
-        assert_int_equal(letter->parts[1].bytes, bytes);
+        assert_true(mr_cut_importer_next(f->importer, 0, &message_in));
+        assert_int_equal(message_in->session, CUT_ENDS_SESSION);
+        assert_int_equal(message_in->number, number);
+        assert_int_equal(message_in->count, 2);
+        assert_int_equal(message_in->parts[1].bytes, bytes);
     }
-    mr_cut_borrower_take(f->borrower, 0);
+    mr_cut_importer_take(f->importer, 0);
 }
 
 static void letters_go_to_a_peer_that_is_attached(void **state) {
     (void)state;
     cut_ends f;
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     assert_false(post(&f, 1, 1));
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     cut_ends_join(&f);
     /* The rings have come, and there may be something in them. */
     assert_false(rests(&f));
     /* What is said to begin with is of the other way: a handshake, and the rings that come before all letters. */
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_false(is_ringing(&f));
     assert_false(post(&f, 0, 1));
-    assert_false(post(&f, 1, MR_SHM_NOTE_BYTES));
+    assert_false(post(&f, 1, MR_SHM_RECORD_BYTES));
     assert_false(is_ringing(&f));
     assert_true(post(&f, 1, 7));
     assert_true(is_ringing(&f));
@@ -146,7 +146,7 @@ static void letters_go_to_a_peer_that_is_attached(void **state) {
     /* One that waits for its turn keeps nobody awake. */
     assert_true(post(&f, 3, 8));
     assert_true(post(&f, 4, 9));
-    assert_true(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_true(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_true(rests(&f));
     assert_false(is_ringing(&f));
     assert_true(post(&f, 5, 10));
@@ -164,32 +164,32 @@ static void letters_go_to_a_peer_that_is_attached(void **state) {
 static void who_looks_is_not_rung_for(void **state) {
     (void)state;
     cut_ends f;
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
-    assert_false(mr_cut_borrower_look(f.borrower, false));
-    assert_false(mr_cut_lender_look(f.lender, false));
+    assert_false(mr_cut_importer_poll(f.importer, false));
+    assert_false(mr_cut_exporter_poll(f.exporter, false));
     cut_ends_join(&f);
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     for (uint64_t number = 1; number < 10; number += 3) {
         assert_true(rests(&f));
-        assert_false(mr_cut_borrower_look(f.borrower, false));
+        assert_false(mr_cut_importer_poll(f.importer, false));
         assert_true(post(&f, number, 5));
-        assert_true(mr_cut_borrower_look(f.borrower, false));
-        assert_false(mr_cut_borrower_look(f.borrower, false)); /* It has been told. */
+        assert_true(mr_cut_importer_poll(f.importer, false));
+        assert_false(mr_cut_importer_poll(f.importer, false)); /* It has been told. */
         assert_false(is_ringing(&f));
         expect_letter(&f, number, 5);
-        assert_false(mr_cut_borrower_look(f.borrower, false)); /* It does not rest. */
+        assert_false(mr_cut_importer_poll(f.importer, false)); /* It does not rest. */
         assert_true(rests(&f));
-        assert_false(mr_cut_borrower_look(f.borrower, false));
-        assert_false(mr_cut_borrower_look(f.borrower, true));
+        assert_false(mr_cut_importer_poll(f.importer, false));
+        assert_false(mr_cut_importer_poll(f.importer, true));
         assert_true(post(&f, number + 1, 5));
         assert_true(is_ringing(&f));
         expect_letter(&f, number + 1, 5);
         /* One that waits for its turn is nothing to look for, nor is what comes behind it. */
         assert_true(post(&f, number + 2, 5));
-        assert_true(mr_cut_borrower_next(f.borrower, 0, &letter));
+        assert_true(mr_cut_importer_next(f.importer, 0, &message_in));
         assert_true(rests(&f));
-        assert_false(mr_cut_borrower_look(f.borrower, false));
+        assert_false(mr_cut_importer_poll(f.importer, false));
         expect_letter(&f, number + 2, 5);
     }
     cut_ends_end(&f);
@@ -206,7 +206,7 @@ static void count_crowded(void *context, mr_log_level level, const char *line) {
 static void a_full_ring_sends_letters_the_other_way(void **state) {
     (void)state;
     cut_ends f;
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     cut_ends_join(&f);
     crowded = 0;
@@ -219,7 +219,7 @@ static void a_full_ring_sends_letters_the_other_way(void **state) {
         assert_false(post(&f, count + 1, 1000));
         for (uint64_t i = 1; i <= count; i++)
             expect_letter(&f, i, 1000);
-        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+        assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     }
     mr_log_to(NULL, NULL);
     mr_log_set_level(MR_LOG_WARNING);
@@ -231,16 +231,16 @@ static void a_full_ring_sends_letters_the_other_way(void **state) {
 static void letters_outlive_their_sender(void **state) {
     (void)state;
     cut_ends f;
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     cut_ends_join(&f);
     assert_true(post(&f, 1, 5));
     assert_true(post(&f, 2, 6));
-    mr_cut_lender_destroy(&f.lender);
+    mr_cut_exporter_destroy(&f.exporter);
     expect_letter(&f, 1, 5);
     expect_letter(&f, 2, 6);
     for (int i = 0; i < 2; i++)
-        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+        assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_true(rests(&f));
     assert_false(is_ringing(&f));
     cut_ends_end(&f);
@@ -249,57 +249,57 @@ static void letters_outlive_their_sender(void **state) {
 /* ---- letters back ------------------------------------------------------------------------------------------------ */
 
 static bool post_back(cut_ends *f, uint64_t session, uint64_t number, size_t bytes) {
-    static uint8_t payload[2 * MR_SHM_NOTE_BYTES];
+    static uint8_t payload[2 * MR_SHM_RECORD_BYTES];
     mr_cut_message message = message_of(number);
     const mr_wire_part part = {.data = payload, .bytes = bytes};
     message.session = session;
-    return mr_cut_borrower_post(f->borrower, 0, &message, &part, 1);
+    return mr_cut_importer_post(f->importer, 0, &message, &part, 1);
 }
 
 /* The place of the one taker. */
 static size_t place_of_it(cut_ends *f) {
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     size_t place = 0;
-    while (place < mr_cut_lender_places(f->lender) && !mr_cut_lender_next(f->lender, place, &letter))
+    while (place < mr_cut_exporter_places(f->exporter) && !mr_cut_exporter_next(f->exporter, place, &message_in))
         place++;
     return place;
 }
 
 static void expect_letter_back(cut_ends *f, uint64_t number, size_t bytes) {
-    const mr_letter *letter = NULL;
+    const mr_ring_message *message_in = NULL;
     size_t place = place_of_it(f);
-    assert_true(place < mr_cut_lender_places(f->lender));
+    assert_true(place < mr_cut_exporter_places(f->exporter));
     for (int again = 0; again < 2; again++) {
-        assert_true(mr_cut_lender_next(f->lender, place, &letter));
-        assert_int_equal(letter->session, CUT_ENDS_SESSION);
-        assert_int_equal(letter->number, number);
-        assert_int_equal(letter->count, 1);
-        assert_int_equal(letter->parts[0].bytes, bytes);
+        assert_true(mr_cut_exporter_next(f->exporter, place, &message_in));
+        assert_int_equal(message_in->session, CUT_ENDS_SESSION);
+        assert_int_equal(message_in->number, number);
+        assert_int_equal(message_in->count, 1);
+        assert_int_equal(message_in->parts[0].bytes, bytes);
     }
-    mr_cut_lender_take(f->lender, place);
+    mr_cut_exporter_take(f->exporter, place);
 }
 
 static bool is_called(const cut_ends *f) {
-    return poll(&(struct pollfd){.fd = mr_cut_lender_fd(f->lender), .events = POLLIN}, 1, 0) == 1;
+    return poll(&(struct pollfd){.fd = mr_cut_exporter_fd(f->exporter), .events = POLLIN}, 1, 0) == 1;
 }
 
 static bool calls(cut_ends *f) {
-    mr_cut_lender_work(f->lender);
+    mr_cut_exporter_work(f->exporter);
     return is_called(f);
 }
 
 static void letters_come_back(void **state) {
     (void)state;
     cut_ends f;
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
     cut_ends_join(&f);
     /* The giving side has not said yet that it knows this one; what it says is taken in with its letters. */
     assert_false(post_back(&f, CUT_ENDS_SESSION, 1, 1));
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_false(post_back(&f, CUT_ENDS_SESSION, 0, 1));
-    assert_false(post_back(&f, CUT_ENDS_SESSION, 1, MR_SHM_NOTE_BYTES));
+    assert_false(post_back(&f, CUT_ENDS_SESSION, 1, MR_SHM_RECORD_BYTES));
     assert_false(calls(&f));
     assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 7));
     assert_true(calls(&f));
@@ -308,33 +308,33 @@ static void letters_come_back(void **state) {
     /* One that waits for its turn keeps nobody awake. */
     assert_true(post_back(&f, CUT_ENDS_SESSION, 3, 8));
     assert_true(post_back(&f, CUT_ENDS_SESSION, 4, 9));
-    assert_int_not_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    assert_int_not_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
     assert_false(calls(&f));
     expect_letter_back(&f, 3, 8);
     assert_true(calls(&f));
     expect_letter_back(&f, 4, 9);
-    assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    assert_int_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
     cut_ends_end(&f);
 }
 
 static void who_looks_is_not_called(void **state) {
     (void)state;
     cut_ends f;
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     cut_ends_join(&f);
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     for (uint64_t number = 1; number < 7; number += 2) {
         assert_false(calls(&f));
-        assert_false(mr_cut_lender_look(f.lender, false));
+        assert_false(mr_cut_exporter_poll(f.exporter, false));
         assert_true(post_back(&f, CUT_ENDS_SESSION, number, 5));
-        assert_true(mr_cut_lender_look(f.lender, false));
-        assert_false(mr_cut_lender_look(f.lender, false));
+        assert_true(mr_cut_exporter_poll(f.exporter, false));
+        assert_false(mr_cut_exporter_poll(f.exporter, false));
         assert_false(is_called(&f));
         expect_letter_back(&f, number, 5);
         assert_false(calls(&f));
-        assert_false(mr_cut_lender_look(f.lender, false));
-        assert_false(mr_cut_lender_look(f.lender, true));
+        assert_false(mr_cut_exporter_poll(f.exporter, false));
+        assert_false(mr_cut_exporter_poll(f.exporter, true));
         assert_true(post_back(&f, CUT_ENDS_SESSION, number + 1, 5));
         assert_true(is_called(&f));
         expect_letter_back(&f, number + 1, 5);
@@ -346,18 +346,18 @@ static void who_looks_is_not_called(void **state) {
 static void a_taker_that_speaks_for_others_is_not_heard(void **state) {
     (void)state;
     cut_ends f;
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     for (int turn = 0; turn < 2; turn++) {
         cut_ends_join(&f);
-        assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+        assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
         assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 3));
         expect_letter_back(&f, 1, 3);
         assert_true(post_back(&f, CUT_ENDS_SESSION + 1, 2, 3));
         assert_true(post_back(&f, CUT_ENDS_SESSION, 2, 3));
-        assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+        assert_int_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
         assert_false(calls(&f));
-        assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+        assert_int_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
     }
     cut_ends_end(&f);
 }
@@ -365,18 +365,18 @@ static void a_taker_that_speaks_for_others_is_not_heard(void **state) {
 static void letters_outlive_the_taker(void **state) {
     (void)state;
     cut_ends f;
-    const mr_letter *letter;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     cut_ends_join(&f);
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_true(post(&f, 1, 5));
     assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 6));
     assert_true(post_back(&f, CUT_ENDS_SESSION, 2, 7));
-    mr_cut_borrower_destroy(&f.borrower);
+    mr_cut_importer_destroy(&f.importer);
     assert_true(calls(&f));
     expect_letter_back(&f, 1, 6);
     expect_letter_back(&f, 2, 7);
-    assert_int_equal(place_of_it(&f), mr_cut_lender_places(f.lender));
+    assert_int_equal(place_of_it(&f), mr_cut_exporter_places(f.exporter));
     assert_false(calls(&f));
     assert_false(post(&f, 2, 5));
     cut_ends_end(&f);
@@ -386,28 +386,28 @@ static void letters_outlive_the_taker(void **state) {
 
 /* A giving side that is none, and what it sends. */
 /* A giver that is played. */
-typedef struct giver {
+typedef struct producer {
     mr_shm_listener listener;
     mr_shm_area *area;
     int fd, file;
-} giver;
+} producer;
 
-static void begin_giver(giver *g, cut_ends *f) {
+static void begin_giver(producer *g, cut_ends *f) {
     char text[MR_SHM_TEXT];
     mr_shm_offer offer = {.path = ""};
     assert_int_equal(mr_shm_listen(&g->listener, "/tmp"), MR_OK);
     memcpy(offer.path, g->listener.path, sizeof offer.path);
     mr_shm_host(offer.host);
     const mr_action welcome = cut_ends_change(0, MR_PEER_JOINED, mr_shm_offer_print(&offer, text));
-    mr_cut_borrower_note(f->borrower, &welcome);
+    mr_cut_importer_update(f->importer, &welcome);
     assert_int_equal(mr_shm_accept(&g->listener, &g->fd), MR_OK);
     assert_int_equal(mr_shm_area_create(&g->area, &g->file), MR_OK);
     const mr_shm_message rings = {.kind = MR_SHM_RINGS};
-    const int passed[] = {g->file, mr_cut_borrower_fd(f->borrower)};
+    const int passed[] = {g->file, mr_cut_importer_fd(f->importer)};
     assert_int_equal(mr_shm_send(g->fd, &rings, NULL, 0, passed, 2), MR_OK);
 }
 
-static void end_giver(giver *g) {
+static void end_giver(producer *g) {
     mr_shm_area_unmap(&g->area);
     close(g->file);
     close(g->fd);
@@ -417,20 +417,20 @@ static void end_giver(giver *g) {
 static void a_note_that_is_no_letter_ends_them(void **state) {
     (void)state;
     cut_ends f;
-    giver g;
-    const mr_letter *letter;
+    producer g;
+    const mr_ring_message *message_in;
     uint8_t *place;
     size_t room;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     begin_giver(&g, &f);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(mr_shm_notes_room(&g.area->down, &place, &room), MR_OK);
+        assert_int_equal(mr_shm_records_room(&g.area->down, &place, &room), MR_OK);
         memcpy(place, "garbage", 7);
-        mr_shm_notes_post(&g.area->down, 7);
+        mr_shm_records_post(&g.area->down, 7);
     }
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_true(rests(&f));
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     end_giver(&g);
     cut_ends_end(&f);
 }
@@ -439,11 +439,11 @@ static void a_note_that_is_no_letter_ends_them(void **state) {
 static void a_killed_giver_is_not_told_that_one_is_there(void **state) {
     (void)state;
     cut_ends f;
-    giver g;
-    const mr_letter *letter;
+    producer g;
+    const mr_ring_message *message_in;
     cut_ends_begin(&f, MR_MEMORY_SHARED);
     begin_giver(&g, &f);
-    assert_false(mr_cut_borrower_next(f.borrower, 0, &letter));
+    assert_false(mr_cut_importer_next(f.importer, 0, &message_in));
     assert_true(post_back(&f, CUT_ENDS_SESSION, 1, 1));
     assert_int_equal(shutdown(g.fd, SHUT_RDWR), 0);
     assert_false(post_back(&f, CUT_ENDS_SESSION, 2, 1));

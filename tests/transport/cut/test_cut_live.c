@@ -62,7 +62,7 @@ static void trouble(const char *text) {
     node_report of_a = node_finish(&a), of_b = node_finish(&b);
     check_balance(&of_a);
     check_balance(&of_b);
-    assert_non_null(strstr(of_a.lines, "first->b no taker "));
+    assert_non_null(strstr(of_a.lines, "first->b no consumer "));
     assert_true(node_count_lines(seen) >= of_a.delivered);
 }
 

@@ -40,12 +40,12 @@ static mr_frame *cross(cut_ends *f, mr_frame *frame, size_t *payload) {
     const mr_wire_part *parts;
     mr_cut_message got;
     size_t count;
-    mr_cut_lender_aim(f->lender, CUT_ENDS_SESSION);
+    mr_cut_exporter_aim(f->exporter, CUT_ENDS_SESSION);
     assert_int_equal(mr_wire_write(f->writer, &sent, 0, &parts, &count), MR_OK);
     *payload = 0;
     for (size_t i = 1; i < count; i++)
         *payload += parts[i].bytes;
-    mr_cut_borrower_aim(f->borrower, 0);
+    mr_cut_importer_aim(f->importer, 0);
     assert_int_equal(mr_wire_read(f->reader, parts, count, 0, &got), MR_OK);
     assert_int_equal(got.items.count, 1);
     return got.items.item[0].frame;
@@ -74,7 +74,7 @@ static void a_picture_stays_where_it_lies(void **state) {
         expect_picture(got, i);
         assert_int_equal(mr_pool_free_count(f.pool), CUT_ENDS_SLOTS - 1);
         mr_frame_unref(&got);
-        mr_cut_lender_work(f.lender);
+        mr_cut_exporter_work(f.exporter);
         assert_int_equal(mr_pool_free_count(f.pool), CUT_ENDS_SLOTS);
     }
     cut_ends_end(&f);
@@ -91,7 +91,7 @@ static void what_cannot_be_shared_crosses_inline(void **state) {
             cut_ends_join(&f);
         const mr_action gone = cut_ends_change(CUT_ENDS_SESSION, MR_PEER_SILENT, NULL);
         if (turn == 1)
-            mr_cut_lender_note(f.lender, &gone);
+            mr_cut_exporter_update(f.exporter, &gone);
         mr_frame *sent = new_picture(&f, 9), *got = cross(&f, sent, &payload);
         assert_true(payload >= mr_format_bytes(&cut_ends_picture));
         expect_picture(got, 9);
@@ -110,7 +110,7 @@ static void a_peer_that_comes_again_is_lent_to_again(void **state) {
     mr_frame *sent = new_picture(&f, 1), *held = cross(&f, sent, &payload);
     mr_frame_unref(&sent);
     const mr_action silent = cut_ends_change(CUT_ENDS_SESSION, MR_PEER_SILENT, NULL);
-    mr_cut_lender_note(f.lender, &silent);
+    mr_cut_exporter_update(f.exporter, &silent);
     assert_int_equal(mr_pool_free_count(f.pool), CUT_ENDS_SLOTS);
     for (int i = 0; i < 3; i++) {
         cut_ends_join(&f);
@@ -141,8 +141,8 @@ static void why_not_is_told_once(void **state) {
     const mr_action guest =
         cut_ends_change(CUT_ENDS_SESSION, MR_PEER_JOINED, "another-host 00112233445566778899aabbccddeeff");
     for (int i = 0; i < 2; i++) {
-        mr_cut_borrower_note(f.borrower, &elsewhere);
-        mr_cut_lender_note(f.lender, &guest);
+        mr_cut_importer_update(f.importer, &elsewhere);
+        mr_cut_exporter_update(f.exporter, &guest);
     }
     mr_log_to(NULL, NULL);
     assert_int_equal(warnings, 2);
@@ -152,32 +152,32 @@ static void why_not_is_told_once(void **state) {
 static void a_cut_that_is_inline_shares_nothing(void **state) {
     (void)state;
     const mr_cut cut = {.name = "a->b", .max_peers = 1, .connect_count = 1};
-    mr_cut_lender *lender;
-    mr_cut_borrower *borrower;
+    mr_cut_exporter *exporter;
+    mr_cut_importer *importer;
     const mr_action joined = cut_ends_change(0, MR_PEER_JOINED, "host /tmp/shm");
-    assert_int_equal(mr_cut_lender_create(&lender, &cut), MR_OK);
-    assert_int_equal(mr_cut_borrower_create(&borrower, &cut), MR_OK);
-    assert_null(lender);
-    assert_null(borrower);
-    assert_string_equal(mr_cut_lender_text(lender), "");
-    assert_string_equal(mr_cut_borrower_text(borrower), "");
-    assert_int_equal(mr_cut_lender_fd(lender), -1);
-    mr_cut_lender_note(lender, &joined);
-    mr_cut_borrower_note(borrower, &joined);
-    mr_cut_lender_work(lender);
-    assert_true(mr_cut_borrower_rest(borrower));
-    mr_cut_lender_aim(lender, 0);
-    const mr_letter *letter;
+    assert_int_equal(mr_cut_exporter_create(&exporter, &cut), MR_OK);
+    assert_int_equal(mr_cut_importer_create(&importer, &cut), MR_OK);
+    assert_null(exporter);
+    assert_null(importer);
+    assert_string_equal(mr_cut_exporter_text(exporter), "");
+    assert_string_equal(mr_cut_importer_text(importer), "");
+    assert_int_equal(mr_cut_exporter_fd(exporter), -1);
+    mr_cut_exporter_update(exporter, &joined);
+    mr_cut_importer_update(importer, &joined);
+    mr_cut_exporter_work(exporter);
+    assert_true(mr_cut_importer_arm(importer));
+    mr_cut_exporter_aim(exporter, 0);
+    const mr_ring_message *message_in;
     const mr_cut_message message = {
         .kind = MR_MESSAGE_BEAT, .version = MR_PROTOCOL_NEWEST, .session = CUT_ENDS_SESSION, .number = 1};
-    assert_false(mr_cut_lender_post(lender, &message, NULL, 0));
-    assert_false(mr_cut_borrower_next(borrower, 0, &letter));
-    assert_false(mr_cut_borrower_post(borrower, 0, &message, NULL, 0));
-    assert_int_equal(mr_cut_lender_places(lender), 0);
-    assert_int_equal(mr_cut_borrower_fd(borrower), -1);
-    mr_cut_borrower_aim(borrower, 0);
-    mr_cut_lender_destroy(&lender);
-    mr_cut_borrower_destroy(&borrower);
+    assert_false(mr_cut_exporter_post(exporter, &message, NULL, 0));
+    assert_false(mr_cut_importer_next(importer, 0, &message_in));
+    assert_false(mr_cut_importer_post(importer, 0, &message, NULL, 0));
+    assert_int_equal(mr_cut_exporter_places(exporter), 0);
+    assert_int_equal(mr_cut_importer_fd(importer), -1);
+    mr_cut_importer_aim(importer, 0);
+    mr_cut_exporter_destroy(&exporter);
+    mr_cut_importer_destroy(&importer);
 }
 
 int main(void) {

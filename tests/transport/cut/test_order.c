@@ -18,9 +18,9 @@ static mr_ordered thing_of(uint32_t source, uint32_t epoch, uint64_t seq) {
                                  .identity = {.source = source, .epoch = epoch, .seq = seq}}};
 }
 
-static void put(mr_order *order, size_t giver, uint32_t epoch, uint64_t seq, int64_t now_ns) {
+static void put(mr_order *order, size_t producer, uint32_t epoch, uint64_t seq, int64_t now_ns) {
     const mr_ordered thing = thing_of(0, epoch, seq);
-    assert_int_equal(mr_order_put(order, giver, &thing, now_ns), MR_OK);
+    assert_int_equal(mr_order_put(order, producer, &thing, now_ns), MR_OK);
 }
 
 static void expect(mr_order *order, int64_t now_ns, uint32_t epoch, uint64_t seq) {

@@ -57,20 +57,20 @@ static void test_strangers_keep_nothing_from_being_told(void **state) {
     close(made);
     assert_int_equal(mr_audit_open(path), MR_OK);
     mr_log_set_level(MR_LOG_ERROR);
-    mr_cut_teller teller = mr_cut_teller_of(&cut);
-    int64_t now_ns = teller.strangers.counted_ns;
+    mr_cut_reporter reporter = mr_cut_reporter_of(&cut);
+    int64_t now_ns = reporter.strangers.counted_ns;
     refused.of.change = MR_PEER_REJECTED;
     refused.of.name = "stranger";
     gone.of.change = MR_PEER_SILENT;
     gone.of.name = "b";
     for (int i = 0; i < MANY; i++) {
         mr_fail(MR_ERROR_PROTOCOL, "nonsense");
-        mr_cut_tell_refused(&teller, 1, now_ns);
-        mr_cut_tell_peer(&teller, &refused, now_ns);
+        mr_cut_report_refused(&reporter, 1, now_ns);
+        mr_cut_report_peer(&reporter, &refused, now_ns);
     }
-    mr_cut_tell_peer(&teller, &gone, now_ns);
-    mr_cut_tell_end(&teller);
-    mr_cut_tell_end(&teller);
+    mr_cut_report_peer(&reporter, &gone, now_ns);
+    mr_cut_report_end(&reporter);
+    mr_cut_report_end(&reporter);
     mr_audit_close();
     /* Each is entered, or counted. */
     assert_int_equal(count_lines(path, "\"left out\",\"cut\":\"a->b\"", "\"left_out\":180}"), 1);

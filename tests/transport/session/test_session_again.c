@@ -98,7 +98,7 @@ static void test_what_was_done_before_the_end(void **state) {
     assert_true(mr_sender_finished(p->sender));
 }
 
-static mr_run_state heard(const pair *p) {
+static mr_run_state last_received(const pair *p) {
     bool absent;
     return mr_receiver_run_state(p->receiver, &absent);
 }
@@ -116,51 +116,51 @@ static void test_who_begins_is_told_so(void **state) {
     start_sender(p, 100, S);
     pair_drive(p, S);
     assert_int_equal(p->seen.receiver_change, MR_PEER_JOINED);
-    assert_int_equal(heard(p), MR_RUN_UNKNOWN);
-    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    assert_int_equal(last_received(p), MR_RUN_UNKNOWN);
+    mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     pair_drive(p, S);
-    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    assert_int_equal(last_received(p), MR_RUN_BEGINS);
     /* What it has settled itself is nothing new to it, be it in another session. */
     pass(p, 0, 3, S);
     mr_sender_lost(p->sender, 0, S);
     mr_receiver_lost(p->receiver, 0, S);
     pair_drive(p, 3 * S);
     assert_int_equal(mr_receiver_counts(p->receiver).sessions, 2);
-    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    assert_int_equal(last_received(p), MR_RUN_BEGINS);
 }
 
 static void test_who_comes_back_is_told_so(void **state) {
     pair *p = *state;
     start_sender(p, 100, S);
-    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     pair_offer(p->sender, 0);
     pair_drive(p, S);
     restart_receiver(p, "b", 201, 10 * S); /* nothing was delivered: what is written is written again */
-    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    assert_int_equal(last_received(p), MR_RUN_BEGINS);
     p->seen.fresh = 0;
     pair_drive(p, 20 * S);
     restart_receiver(p, "b", 202, 30 * S);
-    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    assert_int_equal(last_received(p), MR_RUN_BEGINS);
     pass(p, 1, 2, 30 * S);
     restart_receiver(p, "b", 203, 40 * S);
-    assert_int_equal(heard(p), MR_RUN_GOES_ON);
+    assert_int_equal(last_received(p), MR_RUN_GOES_ON);
     pass(p, 2, 3, 40 * S);
     restart_receiver(p, "b", 204, 50 * S);
-    assert_int_equal(heard(p), MR_RUN_GOES_ON);
+    assert_int_equal(last_received(p), MR_RUN_GOES_ON);
 }
 
 /* What was only dropped has left nothing that is to be kept. */
 static void test_who_has_delivered_nothing_begins(void **state) {
     pair *p = *state;
     start_sender(p, 100, S);
-    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     pair_offer(p->sender, 0);
     pair_drive(p, S);
     mr_receiver_settle(p->receiver, p->seen.ticket[0], MR_NOTE_DROPPED, "x", "late", S);
     pair_drive(p, 2 * S);
     assert_int_equal(p->seen.dropped, 1);
     restart_receiver(p, "b", 201, 10 * S);
-    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    assert_int_equal(last_received(p), MR_RUN_BEGINS);
 }
 
 /* Of several processes of a node each has files of its own. */
@@ -168,24 +168,24 @@ static void test_replicas_are_told_apart(void **state) {
     pair *p = *state;
     mr_sender_params sending = sending_as(100);
     const mr_receiver_params receiving = receiving_as("b.0", 200);
-    sending.taker = "b";
+    sending.consumer = "b";
     sending.receivers = 2;
     pair_open(p, &sending, &receiving);
-    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     pass(p, 0, 2, S);
     restart_receiver(p, "b.1", 201, 2 * S);
-    assert_int_equal(heard(p), MR_RUN_BEGINS);
+    assert_int_equal(last_received(p), MR_RUN_BEGINS);
     restart_receiver(p, "b.0", 202, 20 * S);
-    assert_int_equal(heard(p), MR_RUN_GOES_ON);
+    assert_int_equal(last_received(p), MR_RUN_GOES_ON);
 }
 
 /* Nodes further on are told what this one was. */
 static void test_what_goes_on_before_goes_on_here(void **state) {
     pair *p = *state;
     start_sender(p, 100, S);
-    mr_sender_tell_run(p->sender, MR_RUN_GOES_ON);
+    mr_sender_set_run_state(p->sender, MR_RUN_GOES_ON);
     pair_drive(p, S);
-    assert_int_equal(heard(p), MR_RUN_GOES_ON);
+    assert_int_equal(last_received(p), MR_RUN_GOES_ON);
 }
 
 /* One of two senders has not come: whoever waits for it decides how long. */
@@ -198,7 +198,7 @@ static void test_one_that_is_not_there(void **state) {
     pair_open(p, &sending, &receiving);
     assert_int_equal(mr_receiver_run_state(p->receiver, &absent), MR_RUN_UNKNOWN);
     assert_false(absent); /* none has said anything */
-    mr_sender_tell_run(p->sender, MR_RUN_BEGINS);
+    mr_sender_set_run_state(p->sender, MR_RUN_BEGINS);
     mr_sender *senders[] = {p->sender, p->sender};
     pair_drive_receiver(p->receiver, senders, S, &p->seen);
     pair_drive_sender(p->sender, p->receiver, 0, S, &p->seen);

@@ -183,7 +183,7 @@ static mr_cut_message hello_of(const char *name, uint64_t attempt) {
                                       "pictures", ""}};
 }
 
-static void hear(mr_sender *sender, uint32_t route, const mr_cut_message *message) {
+static void receive_from(mr_sender *sender, uint32_t route, const mr_cut_message *message) {
     assert_int_equal(mr_sender_receive(sender, route, message, S), MR_OK);
 }
 
@@ -197,21 +197,21 @@ static mr_cut_message report_of(uint64_t session, uint64_t number) {
 static void test_a_session_goes_on_over_another_connection(void **state) {
     pair *p = *state;
     mr_cut_message hello = hello_of("b", 1), other = hello_of("c", 1);
-    hear(p->sender, 1, &hello);
+    receive_from(p->sender, 1, &hello);
     assert_route(p->sender, 1, 0);
-    hear(p->sender, 2, &other);
+    receive_from(p->sender, 2, &other);
     assert_route(p->sender, 2, 1);
     const uint64_t first = pair_sender_params().self.incarnation + 1;
     mr_cut_message report = report_of(first, 1);
-    hear(p->sender, 1, &report);
+    receive_from(p->sender, 1, &report);
     assert_int_equal(routes_of(p->sender, S).count, 0);
     report.number = 2;
-    hear(p->sender, 3, &report);
+    receive_from(p->sender, 3, &report);
     assert_route(p->sender, 3, 0);
-    hear(p->sender, 4, &report); /* once more */
+    receive_from(p->sender, 4, &report); /* once more */
     report = report_of(first + 7, 3);
-    hear(p->sender, 4, &report); /* of no session */
-    hear(p->sender, 4, &hello);  /* an old one, which anybody may have seen */
+    receive_from(p->sender, 4, &report); /* of no session */
+    receive_from(p->sender, 4, &hello);  /* an old one, which anybody may have seen */
     assert_int_equal(routes_of(p->sender, S).count, 0);
     mr_sender_lost(p->sender, 1, S); /* the former connection */
     assert_true(mr_sender_has_peer(p->sender));
@@ -222,17 +222,17 @@ static void test_a_session_goes_on_over_another_connection(void **state) {
 static void test_a_second_hello_is_no_second_session(void **state) {
     pair *p = *state;
     mr_cut_message hello = hello_of("b", 1), report = report_of(pair_sender_params().self.incarnation + 1, 1);
-    hear(p->sender, 1, &hello);
+    receive_from(p->sender, 1, &hello);
     assert_route(p->sender, 1, 0);
     hello.hello.attempt = 2;
-    hear(p->sender, 2, &hello);
+    receive_from(p->sender, 2, &hello);
     assert_route(p->sender, 2, 0);
     mr_sender_lost(p->sender, 1, S);
-    hear(p->sender, 2, &report);
+    receive_from(p->sender, 2, &report);
     assert_true(mr_sender_has_peer(p->sender));
     assert_int_equal(mr_sender_counts(p->sender).sessions, 1);
     hello.hello.attempt = 3; /* but now it is one that begins anew */
-    hear(p->sender, 2, &hello);
+    receive_from(p->sender, 2, &hello);
     assert_false(mr_sender_has_peer(p->sender));
     assert_int_equal(mr_sender_counts(p->sender).sessions, 2);
 }
@@ -251,7 +251,7 @@ static void test_who_has_left_is_no_stranger(void **state) {
     bool asked = false;
     while (mr_receiver_next(p->receiver, 20 * S, &action))
         if (action.kind == MR_ACTION_SEND && action.message.kind == MR_MESSAGE_HELLO) {
-            hear(p->sender, 6, &action.message);
+            receive_from(p->sender, 6, &action.message);
             asked = true;
         }
     assert_true(asked);

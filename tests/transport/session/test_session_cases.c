@@ -136,7 +136,7 @@ static void test_only_the_node_of_the_plan(void **state) {
     pair *p = *state;
     mr_sender_params sending = pair_sender_params();
     const mr_receiver_params receiving = pair_receiver_params("b");
-    sending.taker = "b";
+    sending.consumer = "b";
     sending.receivers = 2;
     pair_open(p, &sending, &receiving);
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
@@ -151,34 +151,34 @@ static void test_only_the_node_of_the_plan(void **state) {
  * not. */
 static void test_which_message_is_next(void **state) {
     pair *p = *state;
-    assert_true(mr_receiver_may_hear(p->receiver, 0, 101, 9));
+    assert_true(mr_receiver_may_receive(p->receiver, 0, 101, 9));
     pair_drive(p, S);
-    assert_true(mr_receiver_may_hear(p->receiver, 0, 101, 1));
-    assert_false(mr_receiver_may_hear(p->receiver, 0, 101, 2));
-    assert_true(mr_receiver_may_hear(p->receiver, 0, 99, 2));
+    assert_true(mr_receiver_may_receive(p->receiver, 0, 101, 1));
+    assert_false(mr_receiver_may_receive(p->receiver, 0, 101, 2));
+    assert_true(mr_receiver_may_receive(p->receiver, 0, 99, 2));
     pair_offer(p->sender, 0);
     pair_drive(p, S);
     assert_int_equal(p->seen.fresh, 1);
-    assert_true(mr_receiver_may_hear(p->receiver, 0, 101, 1));
-    assert_true(mr_receiver_may_hear(p->receiver, 0, 101, 2));
-    assert_false(mr_receiver_may_hear(p->receiver, 0, 101, 3));
+    assert_true(mr_receiver_may_receive(p->receiver, 0, 101, 1));
+    assert_true(mr_receiver_may_receive(p->receiver, 0, 101, 2));
+    assert_false(mr_receiver_may_receive(p->receiver, 0, 101, 3));
 }
 
 /* So it is the other way; what is of no session is not heard at all. */
 static void test_which_report_is_next(void **state) {
     pair *p = *state;
     uint32_t route = 99;
-    assert_false(mr_sender_may_hear(p->sender, 101, 1, &route));
-    assert_false(mr_sender_may_hear(p->sender, 0, 1, &route));
+    assert_false(mr_sender_may_receive(p->sender, 101, 1, &route));
+    assert_false(mr_sender_may_receive(p->sender, 0, 1, &route));
     pair_drive(p, S);
     assert_int_equal(route, 99);
-    assert_true(mr_sender_may_hear(p->sender, 101, 1, &route));
+    assert_true(mr_sender_may_receive(p->sender, 101, 1, &route));
     assert_int_equal(route, 5);
-    assert_true(mr_sender_may_hear(p->sender, 101, 2, &route));
-    assert_false(mr_sender_may_hear(p->sender, 101, 3, &route));
-    assert_false(mr_sender_may_hear(p->sender, 100, 1, &route));
+    assert_true(mr_sender_may_receive(p->sender, 101, 2, &route));
+    assert_false(mr_sender_may_receive(p->sender, 101, 3, &route));
+    assert_false(mr_sender_may_receive(p->sender, 100, 1, &route));
     mr_sender_lost(p->sender, 5, S);
-    assert_false(mr_sender_may_hear(p->sender, 101, 1, &route));
+    assert_false(mr_sender_may_receive(p->sender, 101, 1, &route));
 }
 
 /* Half a million ranges of the whole window fit into one message; the window is gone over a few times at most. */

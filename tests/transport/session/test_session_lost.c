@@ -127,10 +127,10 @@ static void come_anew(pair *p, mr_receiver_params *receiving, int64_t now_ns) {
  * comes for now where that is so. */
 static void test_what_was_lost_is_told(void **state) {
     pair *p = *state;
-    const mr_cut_item away = {.kind = MR_CUT_GONE, .identity = mr_identity_away(0)};
+    const mr_cut_item away = {.kind = MR_CUT_GAP, .identity = mr_identity_away(0)};
     mr_sender_params sending = pair_sender_params();
     mr_receiver_params receiving = pair_receiver_params("b");
-    sending.live = sending.tells_lost = true;
+    sending.live = sending.reports_lost = true;
     pair_open(p, &sending, &receiving);
     pair_drive(p, S);
     assert_int_equal(p->seen.marks, 0);

@@ -33,7 +33,7 @@ static void a_buffer_is_seen_where_it_lies(void **state) {
         sent->data[i] = (uint8_t)(i * 7);
     mr_shm_reference reference;
     assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, sent, 1000, 5000, &reference), MR_OK);
-    assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 1);
+    assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 1);
     mr_buffer_unref(&sent);
     assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS - 1);
     assert_int_equal(mr_shm_import_take(ends.import, &reference, &taken), MR_OK);
@@ -46,7 +46,7 @@ static void a_buffer_is_seen_where_it_lies(void **state) {
     mr_buffer_unref(&taken);
     mr_shm_export_drive(ends.export, false);
     assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
-    assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 0);
+    assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 0);
     shm_ends_end(&ends);
 }
 
@@ -83,24 +83,24 @@ static void who_looks_for_what_comes_back_is_not_woken(void **state) {
     (void)state;
     shm_ends ends;
     shm_ends_begin(&ends);
-    assert_false(mr_shm_export_look(ends.export, false));
+    assert_false(mr_shm_export_poll(ends.export, false));
     for (int turn = 0; turn < 3; turn++) {
         mr_buffer *taken[2];
         lend_two(&ends, taken);
         mr_shm_export_drive(ends.export, true);
-        assert_false(mr_shm_export_look(ends.export, false));
+        assert_false(mr_shm_export_poll(ends.export, false));
         mr_buffer_unref(&taken[0]);
-        assert_true(mr_shm_export_look(ends.export, false));
-        assert_false(mr_shm_export_look(ends.export, false)); /* It has been told. */
+        assert_true(mr_shm_export_poll(ends.export, false));
+        assert_false(mr_shm_export_poll(ends.export, false)); /* It has been told. */
         assert_false(readable(mr_shm_export_fd(ends.export)));
         mr_shm_export_drive(ends.export, true);
-        assert_false(mr_shm_export_look(ends.export, false));
-        assert_false(mr_shm_export_look(ends.export, true));
+        assert_false(mr_shm_export_poll(ends.export, false));
+        assert_false(mr_shm_export_poll(ends.export, true));
         mr_buffer_unref(&taken[1]);
         assert_true(readable(mr_shm_export_fd(ends.export)));
         mr_shm_export_drive(ends.export, true);
         assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
-        assert_false(mr_shm_export_look(ends.export, false));
+        assert_false(mr_shm_export_poll(ends.export, false));
     }
     shm_ends_end(&ends);
 }
@@ -128,7 +128,7 @@ static void what_cannot_be_lent_is_to_be_sent_inline(void **state) {
     assert_true(readable(mr_shm_export_fd(ends.export)));
     mr_shm_export_drive(ends.export, false);
     assert_false(mr_shm_export_attached(ends.export, ends.peer));
-    assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 0);
+    assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 0);
     assert_int_equal(mr_shm_export_lend(ends.export, ends.peer, shared, 0, 1, &reference), MR_ERROR_AGAIN);
     mr_buffer_unref(&shared);
     shm_ends_end(&ends);
@@ -193,19 +193,19 @@ static void notes_come_in_order(void **state) {
     shm_ends ends;
     shm_ends_begin(&ends);
     size_t bytes = 0;
-    static char text[MR_SHM_NOTE_BYTES + 1];
+    static char text[MR_SHM_RECORD_BYTES + 1];
     mr_shm_reference seen;
     mr_buffer *sent = shm_ends_acquire(ends.pool), *taken = NULL;
     mr_shm_reference reference = shm_ends_lend(&ends, sent);
     assert_int_equal(shm_ends_post(&ends, &reference, sizeof reference), MR_OK);
-    assert_int_equal(shm_ends_post(&ends, text, MR_SHM_NOTE_BYTES), MR_OK);
-    assert_int_equal(shm_ends_post(&ends, text, MR_SHM_NOTE_BYTES + 1), MR_ERROR_AGAIN);
+    assert_int_equal(shm_ends_post(&ends, text, MR_SHM_RECORD_BYTES), MR_OK);
+    assert_int_equal(shm_ends_post(&ends, text, MR_SHM_RECORD_BYTES + 1), MR_ERROR_AGAIN);
     assert_int_equal(mr_shm_import_fetch(ends.import, &seen, sizeof seen, &bytes), MR_OK);
     assert_int_equal(bytes, sizeof seen);
     assert_int_equal(mr_shm_import_take(ends.import, &seen, &taken), MR_OK);
     mr_buffer_unref(&taken);
     assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-    assert_int_equal(bytes, MR_SHM_NOTE_BYTES);
+    assert_int_equal(bytes, MR_SHM_RECORD_BYTES);
     assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
     mr_buffer_unref(&sent);
     shm_ends_end(&ends);
@@ -217,7 +217,7 @@ static void a_full_ring_has_no_room(void **state) {
     (void)state;
     shm_ends ends;
     shm_ends_begin(&ends);
-    static char text[MR_SHM_NOTE_BYTES], seen[MR_SHM_NOTE_BYTES];
+    static char text[MR_SHM_RECORD_BYTES], seen[MR_SHM_RECORD_BYTES];
     size_t number = 0, fetched = 0, bytes = 0;
     for (int turn = 0; turn < 20; turn++) {
         size_t before = number, length = sizeof number + (size_t)turn * 911;
@@ -249,16 +249,16 @@ static void the_bell_is_rung_for_who_rests(void **state) {
     assert_false(shm_ends_rung(&ends));
     for (int i = 0; i < 2; i++)
         assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-    assert_true(mr_shm_import_rest(ends.import));
+    assert_true(mr_shm_import_arm(ends.import));
     assert_int_equal(shm_ends_post(&ends, "3", 1), MR_OK);
     assert_int_equal(shm_ends_post(&ends, "4", 1), MR_OK);
     assert_true(shm_ends_rung(&ends));
     assert_false(shm_ends_rung(&ends));
     assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-    assert_false(mr_shm_import_rest(ends.import));
+    assert_false(mr_shm_import_arm(ends.import));
     assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
     assert_memory_equal(text, "4", 1);
-    assert_true(mr_shm_import_rest(ends.import));
+    assert_true(mr_shm_import_arm(ends.import));
     shm_ends_end(&ends);
 }
 
@@ -271,14 +271,14 @@ static void a_first_note_is_not_overheard(void **state) {
     shm_ends_begin_unattached(&ends);
     shm_ends_come(&ends);
     assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_ERROR_AGAIN);
-    assert_true(mr_shm_import_rest(ends.import));
+    assert_true(mr_shm_import_arm(ends.import));
     mr_shm_export_drive(ends.export, false);
     mr_shm_export_drive(ends.export, false);
     assert_int_equal(shm_ends_post(&ends, "1", 1), MR_OK);
     assert_true(shm_ends_rung(&ends));
-    assert_false(mr_shm_import_rest(ends.import));
+    assert_false(mr_shm_import_arm(ends.import));
     assert_int_equal(mr_shm_import_fetch(ends.import, text, sizeof text, &bytes), MR_OK);
-    assert_true(mr_shm_import_rest(ends.import));
+    assert_true(mr_shm_import_arm(ends.import));
     shm_ends_end(&ends);
 }
 
@@ -287,7 +287,7 @@ static void notes_go_back_as_well(void **state) {
     (void)state;
     shm_ends ends;
     shm_ends_begin(&ends);
-    static char text[MR_SHM_NOTE_BYTES + 1];
+    static char text[MR_SHM_RECORD_BYTES + 1];
     size_t bytes = 0, count = 0;
     assert_int_equal(shm_ends_post_back(&ends, "x", 1), MR_ERROR_AGAIN);
     assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_ERROR_AGAIN);
@@ -302,10 +302,10 @@ static void notes_go_back_as_well(void **state) {
     /* Driving leaves them, and the descriptor says that they are there, unless nobody cares. */
     mr_shm_export_drive(ends.export, true);
     assert_true(readable(mr_shm_export_fd(ends.export)));
-    mr_shm_export_heed(ends.export, ends.peer, false);
+    mr_shm_export_watch(ends.export, ends.peer, false);
     mr_shm_export_drive(ends.export, true);
     assert_false(readable(mr_shm_export_fd(ends.export)));
-    mr_shm_export_heed(ends.export, ends.peer, true);
+    mr_shm_export_watch(ends.export, ends.peer, true);
     mr_shm_export_drive(ends.export, true);
     assert_true(readable(mr_shm_export_fd(ends.export)));
     for (size_t i = 0; i < count; i++) {
@@ -340,7 +340,7 @@ static void notes_outlive_who_sent_them(void **state) {
             assert_int_equal(shm_ends_post(&ends, "x", 1), MR_ERROR_AGAIN);
             mr_shm_export_drive(ends.export, true);
             assert_false(mr_shm_export_attached(ends.export, ends.peer));
-            assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 0);
+            assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 0);
             assert_true(readable(mr_shm_export_fd(ends.export)));
             assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, text, sizeof text, &bytes), MR_OK);
             assert_memory_equal(text, "back", 4);
@@ -460,7 +460,7 @@ static void buffers_come_back_from_many_threads(void **state) {
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     mr_shm_export_drive(ends.export, false);
-    assert_int_equal(mr_shm_export_lent(ends.export, ends.peer), 0);
+    assert_int_equal(mr_shm_export_leased(ends.export, ends.peer), 0);
     shm_ends_end(&ends);
 }
 

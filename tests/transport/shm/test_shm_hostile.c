@@ -122,7 +122,7 @@ static void one_that_comes_when_there_are_no_descriptors_is_turned_away(void **s
 /* Plays a producer: what it sends is not what there can be. */
 static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t count, int status) {
     mr_shm_listener listener;
-    int bell, fd = -1;
+    int doorbell, fd = -1;
     mr_shm_import *import;
     mr_shm_offer offer = {.path = ""};
     assert_int_equal(mr_shm_listen(&listener, "/tmp"), MR_OK);
@@ -130,8 +130,8 @@ static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t
     memcpy(offer.path, listener.path, sizeof offer.path);
     mr_shm_host(offer.host);
     assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
-    assert_int_equal(mr_shm_bell(&bell), MR_OK);
-    assert_int_equal(mr_shm_import_open(&import, &offer, &guest, bell), MR_OK);
+    assert_int_equal(mr_shm_doorbell(&doorbell), MR_OK);
+    assert_int_equal(mr_shm_import_open(&import, &offer, &guest, doorbell), MR_OK);
     assert_int_equal(mr_shm_accept(&listener, &fd), MR_OK);
     assert_int_equal(mr_shm_send(fd, message, NULL, 0, fds, count), MR_OK);
     size_t bytes;
@@ -141,7 +141,7 @@ static void expect_hang_up(const mr_shm_message *message, const int *fds, size_t
     assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), status == MR_ERROR_AGAIN ? -1 : 0);
     mr_shm_import_close(&import);
     close(fd);
-    close(bell);
+    close(doorbell);
     mr_shm_unlisten(&listener);
 }
 
@@ -159,8 +159,8 @@ static void files_that_could_still_change_are_refused(void **state) {
     const mr_shm_message pool = {.kind = MR_SHM_POOL, .a = 2, .b = 64}, rings = {.kind = MR_SHM_RINGS};
     const int open_file = file_of(64 + 128, F_SEAL_GROW), small = file_of(64 + 64, sealed);
     const int open_rings = file_of(mr_shm_area_bytes(), 0), good_rings = file_of(mr_shm_area_bytes(), sealed);
-    int bell, slow_bell = eventfd(0, EFD_CLOEXEC), pipe_ends[2];
-    assert_int_equal(mr_shm_bell(&bell), MR_OK);
+    int doorbell, slow_bell = eventfd(0, EFD_CLOEXEC), pipe_ends[2];
+    assert_int_equal(mr_shm_doorbell(&doorbell), MR_OK);
     assert_int_equal(pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK), 0);
     expect_hang_up(&pool, &open_file, 1, MR_ERROR_PROTOCOL);
     expect_hang_up(&pool, &small, 1, MR_ERROR_PROTOCOL);
@@ -169,9 +169,9 @@ static void files_that_could_still_change_are_refused(void **state) {
     expect_hang_up(&(mr_shm_message){.kind = MR_SHM_POOL, .a = 2, .b = UINT64_MAX}, &small, 1, MR_ERROR_PROTOCOL);
     expect_hang_up(&(mr_shm_message){.kind = MR_SHM_GONE, .number = 3}, NULL, 0, MR_ERROR_PROTOCOL);
     expect_hang_up(&(mr_shm_message){.kind = 99}, NULL, 0, MR_ERROR_PROTOCOL);
-    expect_hang_up(&rings, (const int[]){open_rings, bell}, 2, MR_ERROR_PROTOCOL);
+    expect_hang_up(&rings, (const int[]){open_rings, doorbell}, 2, MR_ERROR_PROTOCOL);
     assert_non_null(strstr(mr_message(), "can still change"));
-    expect_hang_up(&rings, (const int[]){small, bell}, 2, MR_ERROR_PROTOCOL);
+    expect_hang_up(&rings, (const int[]){small, doorbell}, 2, MR_ERROR_PROTOCOL);
     assert_non_null(strstr(mr_message(), "of a wrong size"));
     expect_hang_up(&rings, &good_rings, 1, MR_ERROR_PROTOCOL);
     const int no_bells[] = {small, pipe_ends[1], slow_bell};
@@ -179,7 +179,7 @@ static void files_that_could_still_change_are_refused(void **state) {
         expect_hang_up(&rings, (const int[]){good_rings, no_bells[i]}, 2, MR_ERROR_PROTOCOL);
         assert_non_null(strstr(mr_message(), "a bell that is none"));
     }
-    const int fds[] = {open_file, small, open_rings, good_rings, bell, slow_bell, pipe_ends[0], pipe_ends[1]};
+    const int fds[] = {open_file, small, open_rings, good_rings, doorbell, slow_bell, pipe_ends[0], pipe_ends[1]};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         close(fds[i]);
 }
@@ -196,18 +196,18 @@ static mr_shm_area *lend_by_hand(shm_ends *ends, int *fd) {
     assert_int_equal(mr_shm_accept(&listener, fd), MR_OK);
     assert_int_equal(mr_shm_area_create(&area, &file), MR_OK);
     const mr_shm_message rings = {.kind = MR_SHM_RINGS};
-    assert_int_equal(mr_shm_send(*fd, &rings, NULL, 0, (const int[]){file, ends->bell}, 2), MR_OK);
+    assert_int_equal(mr_shm_send(*fd, &rings, NULL, 0, (const int[]){file, ends->doorbell}, 2), MR_OK);
     close(file);
     mr_shm_unlisten(&listener);
     return area;
 }
 
-static void post_by_hand(mr_shm_notes *notes, size_t bytes) {
+static void post_by_hand(mr_shm_records *records, size_t bytes) {
     uint8_t *place;
     size_t room;
-    assert_int_equal(mr_shm_notes_room(notes, &place, &room), MR_OK);
+    assert_int_equal(mr_shm_records_room(records, &place, &room), MR_OK);
     assert_true(bytes <= room);
-    mr_shm_notes_post(notes, bytes);
+    mr_shm_records_post(records, bytes);
 }
 
 /* What a producer says of its notes that is not so ends the link: the consumer hangs up. */
@@ -217,13 +217,13 @@ static void notes_that_cannot_be_cost_the_producer_its_place(void **state) {
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;
         int fd;
-        uint8_t note[8], *place;
+        uint8_t record[8], *place;
         size_t bytes;
         mr_shm_area *area = lend_by_hand(&ends, &fd);
         const int file = file_of(64 + 128, F_SEAL_SHRINK | F_SEAL_GROW);
-        post_by_hand(&area->down, sizeof note);
+        post_by_hand(&area->down, sizeof record);
         assert_int_equal(mr_shm_send(fd, &pool, NULL, 0, &file, 1), MR_OK);
-        assert_int_equal(mr_shm_import_fetch(ends.import, note, sizeof note, &bytes), MR_OK);
+        assert_int_equal(mr_shm_import_fetch(ends.import, record, sizeof record, &bytes), MR_OK);
         if (lie == 0)
             atomic_store(&area->head->down.written, 0);
         else if (lie == 1)
@@ -231,15 +231,15 @@ static void notes_that_cannot_be_cost_the_producer_its_place(void **state) {
         else if (lie == 2)
             atomic_store(&area->head->up.read, 8 * MR_SHM_UP_BYTES);
         else
-            post_by_hand(&area->down, sizeof note + 1);
+            post_by_hand(&area->down, sizeof record + 1);
         /* Its counter is looked at where the ring may be full. */
-        for (int i = 0; lie == 2 && i < MR_SHM_UP_BYTES / MR_SHM_NOTE_BYTES; i++)
+        for (int i = 0; lie == 2 && i < MR_SHM_UP_BYTES / MR_SHM_RECORD_BYTES; i++)
             if (mr_shm_import_room(ends.import, &place))
-                mr_shm_import_post(ends.import, MR_SHM_NOTE_BYTES - 16);
+                mr_shm_import_post(ends.import, MR_SHM_RECORD_BYTES - 16);
         if (lie == 2)
             assert_int_equal(mr_shm_import_room(ends.import, &place), 0);
         else
-            assert_int_equal(mr_shm_import_fetch(ends.import, note, sizeof note, &bytes), MR_ERROR_PROTOCOL);
+            assert_int_equal(mr_shm_import_fetch(ends.import, record, sizeof record, &bytes), MR_ERROR_PROTOCOL);
         char gone[64];
         assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), sizeof(mr_shm_message) + MR_SHM_TOKEN_BYTES);
         assert_int_equal(recv(fd, gone, sizeof gone, MSG_DONTWAIT), 0);
@@ -260,12 +260,12 @@ static void who_passes_no_rings_has_sent_no_notes(void **state) {
 
 /* ---- a hostile consumer ---------------------------------------------------------------------------------------- */
 
-static char told[512];
+static char reported[512];
 
 static void note_log(void *context, mr_log_level level, const char *line) {
     (void)context;
     (void)level;
-    strncpy(told, line, sizeof told - 1);
+    strncpy(reported, line, sizeof reported - 1);
 }
 
 /* Plays a consumer up to its rings. */
@@ -273,7 +273,7 @@ static mr_shm_area *attach_by_hand(shm_ends *ends, int *fd) {
     shm_ends_begin_unattached(ends);
     assert_int_equal(mr_shm_connect(ends->offer.path, fd), MR_OK);
     const mr_shm_message hello = {.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION};
-    assert_int_equal(mr_shm_send(*fd, &hello, ends->guest.token, sizeof ends->guest.token, &ends->bell, 1), MR_OK);
+    assert_int_equal(mr_shm_send(*fd, &hello, ends->guest.token, sizeof ends->guest.token, &ends->doorbell, 1), MR_OK);
     mr_shm_export_drive(ends->export, false);
     mr_shm_export_drive(ends->export, false);
     assert_true(mr_shm_export_attached(ends->export, ends->peer));
@@ -309,7 +309,7 @@ static void a_ring_that_lies_costs_the_peer_its_place(void **state) {
         mr_shm_export_drive(ends.export, true);
         mr_log_to(NULL, NULL);
         assert_false(mr_shm_export_attached(ends.export, ends.peer));
-        assert_non_null(strstr(told, lie ? "was not lent" : "than was lent"));
+        assert_non_null(strstr(reported, lie ? "was not lent" : "than was lent"));
         assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
         mr_shm_area_unmap(&area);
         close(fd);
@@ -323,7 +323,7 @@ static void notes_that_cannot_be_cost_the_peer_its_place(void **state) {
     for (int lie = 0; lie < 4; lie++) {
         shm_ends ends;
         int fd;
-        uint8_t note[8], *place;
+        uint8_t record[8], *place;
         size_t bytes;
         mr_shm_area *area = attach_by_hand(&ends, &fd);
         mr_buffer *sent = shm_ends_acquire(ends.pool);
@@ -334,23 +334,23 @@ static void notes_that_cannot_be_cost_the_peer_its_place(void **state) {
         else if (lie == 1)
             post_by_hand(&area->up, 0);
         else if (lie == 2)
-            post_by_hand(&area->up, sizeof note + 1);
+            post_by_hand(&area->up, sizeof record + 1);
         else
             atomic_store(&area->head->down.read, 8 * MR_SHM_DOWN_BYTES);
         mr_log_to(note_log, NULL);
         mr_shm_export_drive(ends.export, true);
         assert_true(mr_shm_export_attached(ends.export, ends.peer));
         /* Its counter is looked at where the ring may be full. */
-        for (int i = 0; lie == 3 && i <= MR_SHM_DOWN_BYTES / MR_SHM_NOTE_BYTES; i++)
+        for (int i = 0; lie == 3 && i <= MR_SHM_DOWN_BYTES / MR_SHM_RECORD_BYTES; i++)
             if (mr_shm_export_room(ends.export, ends.peer, &place))
-                mr_shm_export_post(ends.export, ends.peer, MR_SHM_NOTE_BYTES - 16);
+                mr_shm_export_post(ends.export, ends.peer, MR_SHM_RECORD_BYTES - 16);
         if (lie < 3)
-            assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, note, sizeof note, &bytes),
+            assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, record, sizeof record, &bytes),
                              MR_ERROR_PROTOCOL);
         mr_log_to(NULL, NULL);
         assert_false(mr_shm_export_attached(ends.export, ends.peer));
         assert_int_equal(mr_shm_export_room(ends.export, ends.peer, &place), 0);
-        assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, note, sizeof note, &bytes),
+        assert_int_equal(mr_shm_export_fetch(ends.export, ends.peer, record, sizeof record, &bytes),
                          MR_ERROR_UNAVAILABLE);
         assert_int_equal(mr_pool_free_count(ends.pool), SHM_ENDS_SLOTS);
         mr_shm_export_drive(ends.export, true);
@@ -371,7 +371,7 @@ static void a_peer_that_talks_loses_its_place(void **state) {
     mr_shm_export_drive(ends.export, true);
     mr_log_to(NULL, NULL);
     assert_false(mr_shm_export_attached(ends.export, ends.peer));
-    assert_non_null(strstr(told, "does not know"));
+    assert_non_null(strstr(reported, "does not know"));
     mr_shm_area_unmap(&area);
     close(fd);
     shm_ends_end(&ends);
@@ -399,15 +399,15 @@ static void only_who_was_invited_comes_in(void **state) {
     wrong[15] ^= 1;
     mr_log_to(note_log, NULL);
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, wrong, sizeof wrong);
-    assert_non_null(strstr(told, "no valid token"));
+    assert_non_null(strstr(reported, "no valid token"));
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION + 1}, token, sizeof token);
-    assert_non_null(strstr(told, "of another version"));
+    assert_non_null(strstr(reported, "of another version"));
     say(&ends, &(mr_shm_message){.kind = MR_SHM_GONE, .a = MR_SHM_VERSION}, token, sizeof token);
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, 15);
-    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, told, sizeof told);
+    say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, reported, sizeof reported);
     /* Without a bell nobody can come, either. */
     say(&ends, &(mr_shm_message){.kind = MR_SHM_HELLO, .a = MR_SHM_VERSION}, token, sizeof token);
-    assert_non_null(strstr(told, "a bell that is none"));
+    assert_non_null(strstr(reported, "a bell that is none"));
     mr_log_to(NULL, NULL);
     /* Those who say nothing keep nobody out. */
     int silent[64];
@@ -428,7 +428,7 @@ static void only_who_was_invited_comes_in(void **state) {
     mr_shm_export_drive(ends.export, false);
     mr_shm_export_drive(ends.export, false);
     mr_log_to(NULL, NULL);
-    assert_non_null(strstr(told, "no valid token"));
+    assert_non_null(strstr(reported, "no valid token"));
     close(second);
     for (int i = 0; i < 64; i++)
         close(silent[i]);
@@ -457,7 +457,7 @@ static void what_hinders_sharing_is_said(void **state) {
     shm_ends_begin_unattached(&ends);
     mr_shm_offer offer = ends.offer;
     offer.host[0] ^= 1;
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.bell), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.doorbell), MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "another host"));
     mr_shm_guest stranger = ends.guest;
     mr_shm_peer *nobody = NULL;
@@ -466,10 +466,10 @@ static void what_hinders_sharing_is_said(void **state) {
     assert_null(nobody);
     offer = ends.offer;
     snprintf(offer.path, sizeof offer.path, "/nowhere/shm");
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.bell), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.doorbell), MR_ERROR_UNAVAILABLE);
     assert_non_null(strstr(mr_message(), "/nowhere/shm: No such file"));
     memset(offer.path, 'x', sizeof offer.path);
-    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.bell), MR_ERROR_UNAVAILABLE);
+    assert_int_equal(mr_shm_import_open(&ends.import, &offer, &ends.guest, ends.doorbell), MR_ERROR_UNAVAILABLE);
     assert_null(ends.import);
     assert_int_equal(mr_shm_export_create(&none, "/nowhere/at/all"), MR_ERROR_UNAVAILABLE);
     assert_null(none);

@@ -16,13 +16,13 @@
 #include "engine/transport/shm/shm_area.h"
 #include "millrace/status.h"
 
-enum { RING = MR_SHM_UP_BYTES, MOST = MR_SHM_NOTE_BYTES, PATIENCE_MS = 60000 };
+enum { RING = MR_SHM_UP_BYTES, MOST = MR_SHM_RECORD_BYTES, PATIENCE_MS = 60000 };
 
 /* The ring up, whose ends are here both; they share one mapping, so that a sanitizer sees what they do. */
 typedef struct pair {
     mr_shm_area *area;
     int file;
-    mr_shm_notes *writer, reader;
+    mr_shm_records *writer, reader;
 } pair;
 
 static void begin(pair *p) {
@@ -41,23 +41,23 @@ static uint8_t value_of(uint64_t number, size_t at) {
     return (uint8_t)(number * 31 + at);
 }
 
-static int post(mr_shm_notes *writer, uint64_t number, size_t bytes, bool *rings) {
+static int post(mr_shm_records *writer, uint64_t number, size_t bytes, bool *rings) {
     uint8_t *place = NULL;
     size_t room = 0;
-    int status = mr_shm_notes_room(writer, &place, &room);
+    int status = mr_shm_records_room(writer, &place, &room);
     if (status || room < bytes)
         return status ? status : MR_ERROR_AGAIN;
     for (size_t i = 0; i < bytes; i++)
         place[i] = value_of(number, i);
-    *rings = mr_shm_notes_post(writer, bytes);
+    *rings = mr_shm_records_post(writer, bytes);
     return MR_OK;
 }
 
-static int fetch(mr_shm_notes *reader, uint64_t number, size_t *bytes) {
-    static uint8_t note[MOST];
-    int status = mr_shm_notes_fetch(reader, note, sizeof note, bytes);
+static int fetch(mr_shm_records *reader, uint64_t number, size_t *bytes) {
+    static uint8_t record[MOST];
+    int status = mr_shm_records_fetch(reader, record, sizeof record, bytes);
     for (size_t i = 0; !status && i < *bytes; i++)
-        if (note[i] != value_of(number, i))
+        if (record[i] != value_of(number, i))
             return MR_ERROR_INTERNAL;
     return status;
 }
@@ -92,16 +92,16 @@ static void there_is_room_until_it_is_full(void **state) {
     for (int turn = 0; turn < 3; turn++) {
         assert_int_equal(post(p.writer, 0, MOST - 8, &rings), MR_OK);
         assert_int_equal(post(p.writer, 1, RING - MOST - 24, &rings), MR_OK);
-        assert_int_equal(mr_shm_notes_room(p.writer, &place, &room), MR_OK);
+        assert_int_equal(mr_shm_records_room(p.writer, &place, &room), MR_OK);
         assert_int_equal(room, 8);
         assert_int_equal(post(p.writer, 2, 3, &rings), MR_OK);
-        assert_int_equal(mr_shm_notes_room(p.writer, &place, &room), MR_OK);
+        assert_int_equal(mr_shm_records_room(p.writer, &place, &room), MR_OK);
         assert_int_equal(room, 0);
         for (uint64_t i = 0; i < 3; i++)
             assert_int_equal(fetch(&p.reader, i, &got), MR_OK);
         assert_int_equal(got, 3);
         assert_int_equal(fetch(&p.reader, 3, &got), MR_ERROR_AGAIN);
-        assert_int_equal(mr_shm_notes_room(p.writer, &place, &room), MR_OK);
+        assert_int_equal(mr_shm_records_room(p.writer, &place, &room), MR_OK);
         assert_int_equal(room, MOST);
     }
     end(&p);
@@ -117,19 +117,19 @@ static void who_rests_is_rung_for_once(void **state) {
     assert_true(rings);
     assert_int_equal(post(p.writer, 1, 1, &rings), MR_OK);
     assert_false(rings);
-    assert_false(mr_shm_notes_rest(&p.reader));
+    assert_false(mr_shm_records_rest(&p.reader));
     for (uint64_t i = 0; i < 2; i++)
         assert_int_equal(fetch(&p.reader, i, &got), MR_OK);
-    assert_true(mr_shm_notes_rest(&p.reader));
+    assert_true(mr_shm_records_rest(&p.reader));
     assert_int_equal(post(p.writer, 2, 1, &rings), MR_OK);
     assert_true(rings);
     /* One that reads nothing more is sent nothing more, and stays so. */
-    mr_shm_notes_close(&p.reader);
-    assert_true(mr_shm_notes_closed(p.writer));
+    mr_shm_records_close(&p.reader);
+    assert_true(mr_shm_records_closed(p.writer));
     assert_int_equal(post(p.writer, 3, 1, &rings), MR_ERROR_AGAIN);
     assert_int_equal(fetch(&p.reader, 2, &got), MR_OK);
-    assert_true(mr_shm_notes_rest(&p.reader));
-    assert_true(mr_shm_notes_closed(p.writer));
+    assert_true(mr_shm_records_rest(&p.reader));
+    assert_true(mr_shm_records_closed(p.writer));
     end(&p);
 }
 
@@ -139,37 +139,37 @@ static void who_looks_is_not_rung_for(void **state) {
     size_t got;
     bool rings = true;
     begin(&p);
-    assert_false(mr_shm_notes_look(&p.reader, false)); /* It does not rest yet. */
+    assert_false(mr_shm_records_look(&p.reader, false)); /* It does not rest yet. */
     for (uint64_t i = 0; i < 6; i += 2) {
-        assert_true(mr_shm_notes_rest(&p.reader));
+        assert_true(mr_shm_records_rest(&p.reader));
         for (int again = 0; again < 2; again++)
-            assert_false(mr_shm_notes_look(&p.reader, false));
+            assert_false(mr_shm_records_look(&p.reader, false));
         assert_int_equal(post(p.writer, i, 1, &rings), MR_OK);
         assert_false(rings);
-        assert_true(mr_shm_notes_look(&p.reader, false));
+        assert_true(mr_shm_records_look(&p.reader, false));
         for (int last = 0; last < 2; last++)
-            assert_false(mr_shm_notes_look(&p.reader, last)); /* It has been told. */
+            assert_false(mr_shm_records_look(&p.reader, last)); /* It has been told. */
         assert_int_equal(post(p.writer, i + 1, 1, &rings), MR_OK);
         assert_true(rings);
-        assert_false(mr_shm_notes_look(&p.reader, false));
-        for (uint64_t note = i; note < i + 2; note++)
-            assert_int_equal(fetch(&p.reader, note, &got), MR_OK);
-        assert_false(mr_shm_notes_look(&p.reader, false));
+        assert_false(mr_shm_records_look(&p.reader, false));
+        for (uint64_t record = i; record < i + 2; record++)
+            assert_int_equal(fetch(&p.reader, record, &got), MR_OK);
+        assert_false(mr_shm_records_look(&p.reader, false));
     }
     /* Behind the last look all is as if nobody had looked. */
-    assert_true(mr_shm_notes_rest(&p.reader));
-    assert_false(mr_shm_notes_look(&p.reader, false));
-    assert_false(mr_shm_notes_look(&p.reader, true));
+    assert_true(mr_shm_records_rest(&p.reader));
+    assert_false(mr_shm_records_look(&p.reader, false));
+    assert_false(mr_shm_records_look(&p.reader, true));
     assert_int_equal(post(p.writer, 6, 1, &rings), MR_OK);
     assert_true(rings);
-    assert_true(mr_shm_notes_look(&p.reader, false));
+    assert_true(mr_shm_records_look(&p.reader, false));
     assert_int_equal(fetch(&p.reader, 6, &got), MR_OK);
     /* One that reads nothing more stays so, however often it is looked for. */
-    mr_shm_notes_close(&p.reader);
-    assert_true(mr_shm_notes_rest(&p.reader));
+    mr_shm_records_close(&p.reader);
+    assert_true(mr_shm_records_rest(&p.reader));
     for (int last = 0; last < 2; last++)
-        assert_false(mr_shm_notes_look(&p.reader, last));
-    assert_true(mr_shm_notes_closed(p.writer));
+        assert_false(mr_shm_records_look(&p.reader, last));
+    assert_true(mr_shm_records_closed(p.writer));
     end(&p);
 }
 
@@ -230,7 +230,7 @@ static void a_length_that_cannot_be_is_refused(void **state) {
     uint8_t small[23];
     begin(&p);
     assert_int_equal(post(p.writer, 0, 24, &rings), MR_OK);
-    assert_int_equal(mr_shm_notes_fetch(&p.reader, small, sizeof small, &got), MR_ERROR_PROTOCOL);
+    assert_int_equal(mr_shm_records_fetch(&p.reader, small, sizeof small, &got), MR_ERROR_PROTOCOL);
     end(&p);
 }
 
@@ -240,7 +240,7 @@ enum { NOTES = 30000 };
 
 typedef struct talk {
     pair p;
-    int bell;
+    int doorbell;
     unsigned seed;
 } talk;
 
@@ -259,7 +259,7 @@ static void *write_notes(void *context) {
             continue;
         }
         const uint64_t one = 1;
-        if (rings && write(t->bell, &one, sizeof one) != sizeof one)
+        if (rings && write(t->doorbell, &one, sizeof one) != sizeof one)
             return context;
         i++;
     }
@@ -267,9 +267,9 @@ static void *write_notes(void *context) {
 }
 
 /* Some looks at one that rests, before it sleeps. Whether to sleep. */
-static bool look_for_a_while(mr_shm_notes *reader, unsigned *seed) {
+static bool look_for_a_while(mr_shm_records *reader, unsigned *seed) {
     for (int looks = rand_r(seed) % 32; looks > 0; looks--) {
-        if (mr_shm_notes_look(reader, looks == 1))
+        if (mr_shm_records_look(reader, looks == 1))
             return false;
         pause_now_and_then(seed);
     }
@@ -286,15 +286,15 @@ static void no_ring_of_the_bell_is_lost(void **state) {
     void *failed;
     size_t got = 0;
     begin(&t.p);
-    assert_int_equal(mr_shm_bell(&t.bell), MR_OK);
+    assert_int_equal(mr_shm_doorbell(&t.doorbell), MR_OK);
     assert_int_equal(pthread_create(&thread, NULL, write_notes, &t), 0);
     unsigned seed = t.seed + 1;
     for (uint64_t i = 0; i < NOTES;) {
         int status = fetch(&t.p.reader, i, &got);
-        if (status == MR_ERROR_AGAIN && mr_shm_notes_rest(&t.p.reader) && look_for_a_while(&t.p.reader, &seed)) {
+        if (status == MR_ERROR_AGAIN && mr_shm_records_rest(&t.p.reader) && look_for_a_while(&t.p.reader, &seed)) {
             uint64_t rings;
-            assert_int_equal(poll(&(struct pollfd){.fd = t.bell, .events = POLLIN}, 1, PATIENCE_MS), 1);
-            assert_int_equal(read(t.bell, &rings, sizeof rings), sizeof rings);
+            assert_int_equal(poll(&(struct pollfd){.fd = t.doorbell, .events = POLLIN}, 1, PATIENCE_MS), 1);
+            assert_int_equal(read(t.doorbell, &rings, sizeof rings), sizeof rings);
         } else if (status != MR_ERROR_AGAIN) {
             assert_int_equal(status, MR_OK);
             assert_int_equal(got, i++ * 7919 % 4000);
@@ -303,7 +303,7 @@ static void no_ring_of_the_bell_is_lost(void **state) {
     }
     assert_int_equal(pthread_join(thread, &failed), 0);
     assert_null(failed);
-    close(t.bell);
+    close(t.doorbell);
     end(&t.p);
 }
 

@@ -27,10 +27,10 @@
 enum { SLOTS = 8, BYTES = 65536, KILLS = 200, PATIENCE_MS = 60000 };
 
 /* What crosses beside the memory: what ZeroMQ would carry. */
-typedef struct letter {
+typedef struct message_in {
     mr_shm_reference reference;
     uint64_t number; /* with which the whole slot is filled */
-} letter;
+} message_in;
 
 static void wait_for(int fd) {
     assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, PATIENCE_MS), 1);
@@ -58,11 +58,11 @@ static bool is_filled(const mr_buffer *buffer, uint64_t number) {
 }
 
 /* Takes letters, holds the last few buffers, and ends when the letters do. Returns how many it took. */
-static uint64_t consume(int letters, mr_shm_import *import) {
+static uint64_t consume(int messages, mr_shm_import *import) {
     mr_buffer *held[4] = {0};
     uint64_t count = 0;
-    letter got;
-    for (ssize_t bytes; (bytes = recv(letters, &got, sizeof got, 0)) == sizeof got; count++) {
+    message_in got;
+    for (ssize_t bytes; (bytes = recv(messages, &got, sizeof got, 0)) == sizeof got; count++) {
         mr_buffer **place = &held[count % 4];
         mr_buffer_unref(place);
         must(mr_shm_import_take(import, &got.reference, place) == MR_OK, 3);
@@ -73,15 +73,15 @@ static uint64_t consume(int letters, mr_shm_import *import) {
     return count;
 }
 
-static pid_t start_consumer(const mr_shm_offer *offer, const mr_shm_guest *guest, int letters, int other_end) {
+static pid_t start_consumer(const mr_shm_offer *offer, const mr_shm_guest *guest, int messages, int other_end) {
     pid_t child = fork_child();
     if (child)
         return child;
     mr_shm_import *import;
-    int bell;
+    int doorbell;
     close(other_end);
-    must(mr_shm_bell(&bell) == MR_OK && mr_shm_import_open(&import, offer, guest, bell) == MR_OK, 2);
-    consume(letters, import);
+    must(mr_shm_doorbell(&doorbell) == MR_OK && mr_shm_import_open(&import, offer, guest, doorbell) == MR_OK, 2);
+    consume(messages, import);
     mr_shm_import_close(&import);
     _exit(0);
 }
@@ -96,9 +96,9 @@ static void fill(mr_buffer *buffer, uint64_t number) {
 
 /* One frame, as far as there is a buffer. MR_ERROR_AGAIN: there is none; MR_ERROR_IO: nobody reads
  * letters. */
-static int produce(mr_shm_export *export, mr_shm_peer *peer, mr_pool *pool, int letters, uint64_t number) {
+static int produce(mr_shm_export *export, mr_shm_peer *peer, mr_pool *pool, int messages, uint64_t number) {
     mr_buffer *buffer = NULL;
-    letter sent = {.number = number};
+    message_in sent = {.number = number};
     mr_shm_export_drive(export, true);
     int status = mr_pool_acquire(pool, &buffer);
     if (status)
@@ -106,7 +106,7 @@ static int produce(mr_shm_export *export, mr_shm_peer *peer, mr_pool *pool, int 
     fill(buffer, number);
     status = mr_shm_export_lend(export, peer, buffer, 0, buffer->bytes, &sent.reference);
     mr_buffer_unref(&buffer);
-    if (!status && send(letters, &sent, sizeof sent, MSG_NOSIGNAL) != sizeof sent)
+    if (!status && send(messages, &sent, sizeof sent, MSG_NOSIGNAL) != sizeof sent)
         status = MR_ERROR_IO;
     return status;
 }
@@ -133,22 +133,22 @@ static void every_frame_is_seen_as_it_was_sent(void **state) {
     mr_shm_peer *peer;
     mr_shm_offer offer;
     mr_shm_guest guest;
-    int letters[2], ended;
+    int messages[2], ended;
     assert_int_equal(mr_pool_create(&pool, mr_device_cpu(), MR_MEMORY_SHARED, BYTES, SLOTS), MR_OK);
     assert_int_equal(mr_shm_export_create(&export, "/tmp"), MR_OK);
     invite(export, &peer, &offer, &guest);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
-    pid_t child = start_consumer(&offer, &guest, letters[1], letters[0]);
-    close(letters[1]);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, messages), 0);
+    pid_t child = start_consumer(&offer, &guest, messages[1], messages[0]);
+    close(messages[1]);
     await_peer(export, peer);
     for (uint64_t i = 0; i < 2000;) {
-        int status = produce(export, peer, pool, letters[0], i);
+        int status = produce(export, peer, pool, messages[0], i);
         assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
         i += status == MR_OK;
         if (status) /* All slots are out, so one comes back. */
             wait_for(mr_shm_export_fd(export));
     }
-    close(letters[0]);
+    close(messages[0]);
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_int_equal(ended, 0);
     mr_shm_export_drive(export, false);
@@ -173,13 +173,13 @@ static pid_t start_listener(const mr_shm_offer *offer, const mr_shm_guest *guest
     uint8_t *place;
     uint64_t rings, number;
     size_t bytes;
-    int bell;
-    must(mr_shm_bell(&bell) == MR_OK && mr_shm_import_open(&import, offer, guest, bell) == MR_OK, 2);
+    int doorbell;
+    must(mr_shm_doorbell(&doorbell) == MR_OK && mr_shm_import_open(&import, offer, guest, doorbell) == MR_OK, 2);
     for (uint64_t i = 0; i < NOTES;) {
         int status = mr_shm_import_fetch(import, &number, sizeof number, &bytes);
-        if (status == MR_ERROR_AGAIN && mr_shm_import_rest(import)) {
-            must(poll(&(struct pollfd){.fd = bell, .events = POLLIN}, 1, PATIENCE_MS) == 1, 3);
-            must(read(bell, &rings, sizeof rings) == sizeof rings, 4);
+        if (status == MR_ERROR_AGAIN && mr_shm_import_arm(import)) {
+            must(poll(&(struct pollfd){.fd = doorbell, .events = POLLIN}, 1, PATIENCE_MS) == 1, 3);
+            must(read(doorbell, &rings, sizeof rings) == sizeof rings, 4);
         } else if (status != MR_ERROR_AGAIN) {
             must(status == MR_OK && bytes == sizeof number && number == i, 5);
             must(mr_shm_import_room(import, &place) >= sizeof number, 6);
@@ -247,14 +247,14 @@ static void a_killed_consumer_pins_nothing(void **state) {
         mr_shm_peer *peer;
         mr_shm_offer offer;
         mr_shm_guest guest;
-        int letters[2], ended;
+        int messages[2], ended;
         invite(export, &peer, &offer, &guest);
-        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
-        pid_t child = start_consumer(&offer, &guest, letters[1], letters[0]);
-        close(letters[1]);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, messages), 0);
+        pid_t child = start_consumer(&offer, &guest, messages[1], messages[0]);
+        close(messages[1]);
         await_peer(export, peer);
         for (int tries = rand_r(&seed) % 200; tries > 0; tries--) {
-            int status = produce(export, peer, pool, letters[0], number++);
+            int status = produce(export, peer, pool, messages[0], number++);
             assert_true(status == MR_OK || status == MR_ERROR_AGAIN);
         }
         assert_int_equal(kill(child, SIGKILL), 0);
@@ -267,14 +267,14 @@ static void a_killed_consumer_pins_nothing(void **state) {
             mr_shm_export_drop(export, &peer);
         assert_int_equal(mr_pool_free_count(pool), SLOTS);
         mr_shm_export_drop(export, &peer);
-        close(letters[0]);
+        close(messages[0]);
     }
     mr_shm_export_destroy(&export);
     mr_pool_release(&pool);
 }
 
 /* The consumer holds one buffer while it waits for the next. */
-static void be_producer(const mr_shm_guest *guest, int letters, unsigned seed) {
+static void be_producer(const mr_shm_guest *guest, int messages, unsigned seed) {
     mr_pool *pool;
     mr_shm_export *export;
     mr_shm_peer *peer;
@@ -283,13 +283,13 @@ static void be_producer(const mr_shm_guest *guest, int letters, unsigned seed) {
     must(mr_shm_export_create(&export, "/tmp") == MR_OK, 3);
     mr_shm_export_offer(export, &offer);
     must(mr_shm_export_invite(export, guest, &peer) == MR_OK, 4);
-    must(send(letters, &offer, sizeof offer, 0) == sizeof offer, 5);
+    must(send(messages, &offer, sizeof offer, 0) == sizeof offer, 5);
     while (!mr_shm_export_attached(export, peer)) {
         poll(&(struct pollfd){.fd = mr_shm_export_fd(export), .events = POLLIN}, 1, PATIENCE_MS);
         mr_shm_export_drive(export, true);
     }
     for (uint64_t number = 0;; number++)
-        must(produce(export, peer, pool, letters, number) != MR_ERROR_IO, 6);
+        must(produce(export, peer, pool, messages, number) != MR_ERROR_IO, 6);
 }
 
 /* What a killed producer has left behind goes when the next one comes. */
@@ -306,32 +306,32 @@ static void a_killed_producer_harms_nobody(void **state) {
     unsigned seed = (unsigned)getpid();
     print_message("seed %u\n", seed);
     for (int round = 0; round < KILLS; round++) {
-        int letters[2], bell, ended;
+        int messages[2], doorbell, ended;
         mr_shm_offer offer;
         mr_shm_guest guest;
         mr_shm_import *import;
         mr_buffer *held = NULL;
-        letter got, last = {0};
-        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, letters), 0);
+        message_in got, last = {0};
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, messages), 0);
         unsigned more = (unsigned)rand_r(&seed);
         assert_int_equal(mr_shm_guest_make(&guest), MR_OK);
         pid_t child = fork_child();
         if (child == 0) {
-            close(letters[0]);
-            be_producer(&guest, letters[1], more);
+            close(messages[0]);
+            be_producer(&guest, messages[1], more);
         }
-        close(letters[1]);
-        wait_for(letters[0]);
-        assert_int_equal(recv(letters[0], &offer, sizeof offer, 0), sizeof offer);
-        assert_int_equal(mr_shm_bell(&bell), MR_OK);
-        assert_int_equal(mr_shm_import_open(&import, &offer, &guest, bell), MR_OK);
+        close(messages[1]);
+        wait_for(messages[0]);
+        assert_int_equal(recv(messages[0], &offer, sizeof offer, 0), sizeof offer);
+        assert_int_equal(mr_shm_doorbell(&doorbell), MR_OK);
+        assert_int_equal(mr_shm_import_open(&import, &offer, &guest, doorbell), MR_OK);
         int until = rand_r(&seed) % 100;
         for (int i = 0;; i++) {
             if (i == until)
                 assert_int_equal(kill(child, SIGKILL), 0);
             if (i < until)
-                wait_for(letters[0]);
-            if (recv(letters[0], &got, sizeof got, 0) != sizeof got)
+                wait_for(messages[0]);
+            if (recv(messages[0], &got, sizeof got, 0) != sizeof got)
                 break;
             mr_buffer_unref(&held);
             assert_int_equal(mr_shm_import_take(import, &got.reference, &held), MR_OK);
@@ -341,11 +341,11 @@ static void a_killed_producer_harms_nobody(void **state) {
         assert_int_equal(waitpid(child, &ended, 0), child);
         assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
         mr_shm_import_close(&import);
-        close(bell);
+        close(doorbell);
         if (held)
             assert_true(is_filled(held, last.number));
         mr_buffer_unref(&held);
-        close(letters[0]);
+        close(messages[0]);
         expect_removed(&offer);
     }
 }
@@ -382,10 +382,10 @@ static int open_as_another_user(const mr_shm_offer *offer, const mr_shm_guest *g
     pid_t child = fork_child();
     if (child == 0) {
         mr_shm_import *import;
-        int bell;
+        int doorbell;
         must(setresuid(NOBODY, NOBODY, NOBODY) == 0, 9);
-        must(mr_shm_bell(&bell) == MR_OK, 10);
-        _exit(mr_shm_import_open(&import, offer, guest, bell) == MR_ERROR_PERMISSION ? 0 : 1);
+        must(mr_shm_doorbell(&doorbell) == MR_OK, 10);
+        _exit(mr_shm_import_open(&import, offer, guest, doorbell) == MR_ERROR_PERMISSION ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &ended, 0), child);
     return ended;

@@ -282,7 +282,7 @@ static void test_batches_and_marks(void **state) {
         item[i] = (mr_cut_item){
             .kind = MR_CUT_FRAME, .identity = frame->identity, .frame = frame, .position = i + 1};
     }
-    item[36] = (mr_cut_item){.kind = MR_CUT_GONE, .identity = {1, 2, 3, 4}, .position = 37, .reason = "late"};
+    item[36] = (mr_cut_item){.kind = MR_CUT_GAP, .identity = {1, 2, 3, 4}, .position = 37, .reason = "late"};
     item[37] = (mr_cut_item){.kind = MR_CUT_DISCONTINUITY, .identity = {.source = 2}, .position = 38};
     const mr_format format = mr_tensor_format(MR_DTYPE_U8, MR_LAYOUT_NHWC, 1, &(int64_t){7});
     item[38] = (mr_cut_item){.kind = MR_CUT_FORMAT, .position = 39, .format = &format};

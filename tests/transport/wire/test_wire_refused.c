@@ -214,7 +214,7 @@ static void test_items_are_counted_before_they_are_made(void **state) {
     const mr_wire_part *parts;
     size_t count;
     for (int i = 0; i < MANY; i++)
-        item[i] = (mr_cut_item){.kind = MR_CUT_GONE, .position = (uint64_t)i + 1, .reason = "late"};
+        item[i] = (mr_cut_item){.kind = MR_CUT_GAP, .position = (uint64_t)i + 1, .reason = "late"};
     wire_open(&f, MR_COMPRESSION_NONE, false);
     open_for(&f, NULL, MANY, 0);
     assert_int_equal(mr_wire_write(f.writer, &message, NOW, &parts, &count), MR_OK);

@@ -79,7 +79,7 @@ int zmq_getsockopt(void *socket, int option, void *value, size_t *bytes) {
 
 /* One end: sends what it is told to, and counts. */
 typedef struct end {
-    mr_carrier *carrier;
+    mr_io_thread *io_thread;
     pthread_mutex_t lock;
     size_t got, large, bytes, partless, lost_count, worked;
     uint32_t route;         /* of the last message */
@@ -111,9 +111,9 @@ static void end_receive(void *context, uint32_t route, const mr_wire_part *parts
     bool echoes = self->echoes && count, known = self->known_at && self->got == self->known_at;
     pthread_mutex_unlock(&self->lock);
     if (known)
-        mr_carrier_know(self->carrier, route, 0);
+        mr_io_thread_identify(self->io_thread, route, 0);
     if (echoes)
-        mr_carrier_send(self->carrier, route, parts, count);
+        mr_io_thread_send(self->io_thread, route, parts, count);
 }
 
 static void end_lost(void *context, uint32_t route) {
@@ -140,7 +140,7 @@ static bool end_work(void *context, int64_t *wake_ns) {
         const mr_wire_part parts[] = {{(const uint8_t *)"hello", 5, NULL},
                                       {self->payload ? self->payload->data : NULL,
                                        self->payload ? self->payload->bytes : 0, self->payload}};
-        mr_carrier_send(self->carrier, route, parts, self->payload ? 2 : 1);
+        mr_io_thread_send(self->io_thread, route, parts, self->payload ? 2 : 1);
     }
     return !ending;
 }
@@ -153,7 +153,7 @@ static void end_listen(void *context) {
 }
 
 static void end_begin(end *self) {
-    assert_int_equal(mr_carrier_begin(self->carrier), MR_OK);
+    assert_int_equal(mr_io_thread_start(self->io_thread), MR_OK);
 }
 
 static void end_create(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
@@ -162,11 +162,11 @@ static void end_create(end *self, int type, size_t count, const char *const *end
         sockets[i] = (mr_zmq_params){.id = "test", .type = type, .endpoint = endpoints[i], .bind = type == ZMQ_ROUTER,
                                      .max_message_bytes = 10 * LARGE,
                                      .unknown_ns = self->known_at ? UNKNOWN_NS : 0};
-    const mr_carrier_params params = {.id = "test", .socket_count = count, .sockets = sockets,
+    const mr_io_thread_params params = {.id = "test", .socket_count = count, .sockets = sockets,
                                       .most_routes = most_routes, .receive = end_receive, .lost = end_lost,
                                       .work = end_work, .listen = end_listen, .context = self};
     pthread_mutex_init(&self->lock, NULL);
-    assert_int_equal(mr_carrier_open(&self->carrier, &params), MR_OK);
+    assert_int_equal(mr_io_thread_open(&self->io_thread, &params), MR_OK);
 }
 
 static void end_open(end *self, int type, size_t count, const char *const *endpoints, size_t most_routes) {
@@ -178,9 +178,9 @@ static void end_close(end *self) {
     pthread_mutex_lock(&self->lock);
     self->ending = true;
     pthread_mutex_unlock(&self->lock);
-    mr_carrier_wake(self->carrier);
-    mr_carrier_close(&self->carrier, 0);
-    assert_null(self->carrier);
+    mr_io_thread_wake(self->io_thread);
+    mr_io_thread_close(&self->io_thread, 0);
+    assert_null(self->io_thread);
     mr_buffer_unref(&self->kept);
     pthread_mutex_destroy(&self->lock);
 }
@@ -190,7 +190,7 @@ static void end_send(end *self, uint32_t to, size_t count) {
     self->send_to = to;
     self->to_send = count;
     pthread_mutex_unlock(&self->lock);
-    mr_carrier_wake(self->carrier);
+    mr_io_thread_wake(self->io_thread);
 }
 
 /* A counter as it stands, while the carrier's thread may count on. */
@@ -323,13 +323,13 @@ static void test_a_turn_is_taken(void **state) {
     end_open(&router, ZMQ_ROUTER, 1, endpoints, 8);
     for (int turn = 0; turn < PATIENCE && !worked_here(&router); turn++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        mr_carrier_take_turn(router.carrier);
+        mr_io_thread_work_inline(router.io_thread);
     }
     assert_true(worked_here(&router));
     size_t listened = 0;
     for (int turn = 0; turn < PATIENCE && !listened; turn++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        listened = mr_carrier_listen(router.carrier);
+        listened = mr_io_thread_receive_inline(router.io_thread);
         assert_int_equal(counted(&router, &router.listened), listened);
     }
     assert_int_equal(listened, 1);
@@ -339,7 +339,7 @@ static void test_a_turn_is_taken(void **state) {
     pthread_mutex_unlock(&router.lock);
     /* A turn that is another's just then is taken a little later. */
     for (int turn = 0; turn < PATIENCE && is_due(&router); turn++) {
-        mr_carrier_take_turn(router.carrier);
+        mr_io_thread_work_inline(router.io_thread);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     await(&router, &router.worked, worked + 2);
@@ -362,7 +362,7 @@ static void exchange_by_turns(bool with_signals) {
         pthread_mutex_lock(&dealer.lock);
         dealer.to_send++;
         pthread_mutex_unlock(&dealer.lock);
-        mr_carrier_take_turn(dealer.carrier);
+        mr_io_thread_work_inline(dealer.io_thread);
     }
     await(&dealer, &dealer.got, greetings + MESSAGES);
     atomic_store(&interrupting, false);
@@ -445,9 +445,9 @@ static void assert_connection_is_known(bool asks) {
     end_begin(&router);
     await(&router, &router.got, MESSAGES);
     void *stranger = guest(context, 0);
-    for (int turn = 0; turn < PATIENCE && !mr_carrier_refused(router.carrier); turn++)
+    for (int turn = 0; turn < PATIENCE && !mr_io_thread_refused(router.io_thread); turn++)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    assert_int_equal(mr_carrier_refused(router.carrier), 1);
+    assert_int_equal(mr_io_thread_refused(router.io_thread), 1);
     zmq_send(peer, "hello", 5, 0);
     await(&router, &router.got, MESSAGES + 1);
     zmq_close(peer);
@@ -468,11 +468,11 @@ static void test_oldest_route_is_forgotten(void **state) {
     uint32_t forgotten;
     (void)state;
     assert_int_equal(mr_routes_init(&routes, 2), MR_OK);
-    uint32_t one = mr_routes_hear(&routes, "one", 3, 0, &forgotten);
-    uint32_t two = mr_routes_hear(&routes, "two", 3, 0, &forgotten);
+    uint32_t one = mr_routes_receive(&routes, "one", 3, 0, &forgotten);
+    uint32_t two = mr_routes_receive(&routes, "two", 3, 0, &forgotten);
     assert_int_equal(forgotten, MR_NO_ROUTE);
-    assert_int_equal(mr_routes_hear(&routes, "one", 3, 0, &forgotten), one);
-    uint32_t three = mr_routes_hear(&routes, "three", 5, 7, &forgotten);
+    assert_int_equal(mr_routes_receive(&routes, "one", 3, 0, &forgotten), one);
+    uint32_t three = mr_routes_receive(&routes, "three", 5, 7, &forgotten);
     assert_int_equal(forgotten, two);
     assert_null(mr_routes_find(&routes, two));
     assert_memory_equal(mr_routes_find(&routes, three)->id, "three", 5);
@@ -481,12 +481,12 @@ static void test_oldest_route_is_forgotten(void **state) {
     /* One that is known stays, whoever has been heard of since. */
     assert_null(mr_routes_know(&routes, one, 0));
     assert_int_equal(mr_routes_know(&routes, three, 0)->fd, 7);
-    uint32_t four = mr_routes_hear(&routes, "four", 4, 0, &forgotten);
-    mr_routes_hear(&routes, "five", 4, 0, &forgotten);
+    uint32_t four = mr_routes_receive(&routes, "four", 4, 0, &forgotten);
+    mr_routes_receive(&routes, "five", 4, 0, &forgotten);
     assert_int_equal(forgotten, four);
     mr_routes_forget(&routes, three);
     /* Who comes back has another number. */
-    assert_int_not_equal(mr_routes_hear(&routes, "one", 3, 0, &forgotten), one);
+    assert_int_not_equal(mr_routes_receive(&routes, "one", 3, 0, &forgotten), one);
     assert_int_equal(forgotten, MR_NO_ROUTE);
     mr_routes_fini(&routes);
 }

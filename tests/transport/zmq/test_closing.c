@@ -38,7 +38,7 @@ static void say(int fd, const char *bytes, size_t count) {
     assert_true(send(fd, bytes, count, MSG_NOSIGNAL) == (ssize_t)count);
 }
 
-static void hear(int fd, char *bytes, size_t count) {
+static void receive_from(int fd, char *bytes, size_t count) {
     assert_true(recv(fd, bytes, count, MSG_WAITALL) == (ssize_t)count);
 }
 
@@ -47,16 +47,16 @@ static void hear(int fd, char *bytes, size_t count) {
 static int connect_to(const mr_zmq *listening) {
     static const char greeting[64] = "\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL",
                       ready[] = "\4\x1c\5READY\xbSocket-Type\0\0\0\6DEALER", message[] = "\0\1x";
-    char heard[256];
+    char last_received[256];
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     to.sin_port = htons((uint16_t)atoi(strrchr(mr_zmq_endpoint(listening), ':') + 1));
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
     say(fd, greeting, sizeof greeting);
     say(fd, ready, sizeof ready - 1);
-    hear(fd, heard, sizeof greeting);
-    hear(fd, heard, 2);
-    hear(fd, heard, (unsigned char)heard[1]);
+    receive_from(fd, last_received, sizeof greeting);
+    receive_from(fd, last_received, 2);
+    receive_from(fd, last_received, (unsigned char)last_received[1]);
     say(fd, message, sizeof message - 1);
     return fd;
 }

@@ -302,15 +302,15 @@ static void a_socket_wants_file_descriptors(void **state) {
     few = (struct rlimit){.rlim_cur = 200, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     int status = mr_zmq_create(&socket, &params);
-    char *told = strdup(mr_message());
+    char *reported = strdup(mr_message());
     params.max_peers = 100;
     int fits = mr_zmq_create(&socket, &params);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(status, MR_ERROR_UNAVAILABLE);
-    assert_non_null(strstr(told, "of the 200 that this process may have"));
-    assert_non_null(strstr(told, "ulimit -n"));
+    assert_non_null(strstr(reported, "of the 200 that this process may have"));
+    assert_non_null(strstr(reported, "ulimit -n"));
     assert_int_equal(fits, MR_OK);
-    free(told);
+    free(reported);
     mr_zmq_close(&socket, 0);
 }
 

@@ -281,8 +281,8 @@ static int ask(const mr_zmq *listening, void *real, int question) {
     for (int turn = 0; turn < PATIENCE; turn++) {
         zmq_send(real, &question, sizeof question, ZMQ_DONTWAIT);
         rest();
-        for (int heard; (heard = echo(listening)) >= 0;)
-            fd = heard;
+        for (int last_received; (last_received = echo(listening)) >= 0;)
+            fd = last_received;
         while (zmq_recv(real, &answer, sizeof answer, ZMQ_DONTWAIT) == sizeof answer)
             if (answer == question)
                 return fd;

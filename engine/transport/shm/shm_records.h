@@ -12,8 +12,8 @@
  * its place. A lie about that costs only who tells it: notes that wait longer, or needless calls.
  *
  * Each end is used by one thread at a time. */
-#ifndef MILLRACE_TRANSPORT_SHM_NOTES_H
-#define MILLRACE_TRANSPORT_SHM_NOTES_H
+#ifndef MILLRACE_TRANSPORT_SHM_RECORDS_H
+#define MILLRACE_TRANSPORT_SHM_RECORDS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,33 +35,33 @@ typedef struct mr_shm_channel {
 } mr_shm_channel;
 
 /* One end. */
-typedef struct mr_shm_notes {
+typedef struct mr_shm_records {
     mr_shm_channel *channel;
     uint8_t *data;   /* `size` bytes, and the same once more behind them */
     uint64_t size;   /* a power of two */
     uint64_t mine;   /* this end's count */
     uint64_t theirs; /* the other's, when last looked */
     bool resting;    /* the reader has asked for the bell, and read nothing since */
-    bool told;       /* mr_shm_notes_look has said since then that a note has come */
-} mr_shm_notes;
+    bool reported;       /* mr_shm_records_look has said since then that a note has come */
+} mr_shm_records;
 
-/* The writer. How many bytes a note may have now, at most MR_SHM_NOTE_BYTES, and where they are to lie. *bytes is 0
+/* The writer. How many bytes a note may have now, at most MR_SHM_RECORD_BYTES, and where they are to lie. *bytes is 0
  * where there is no room, or the reader will read nothing more. MR_ERROR_PROTOCOL. */
-int mr_shm_notes_room(mr_shm_notes *notes, uint8_t **place, size_t *bytes);
+int mr_shm_records_room(mr_shm_records *records, uint8_t **place, size_t *bytes);
 /* Posts so many bytes of what was filled. Whether the reader's bell is to be rung. */
-bool mr_shm_notes_post(mr_shm_notes *notes, size_t bytes);
+bool mr_shm_records_post(mr_shm_records *records, size_t bytes);
 
 /* The reader. Copies the next note out. MR_ERROR_AGAIN, without a message: there is none; MR_ERROR_PROTOCOL: what is
  * there is none, or is longer than `room`. */
-int mr_shm_notes_fetch(mr_shm_notes *notes, void *data, size_t room, size_t *bytes);
+int mr_shm_records_fetch(mr_shm_records *records, void *data, size_t room, size_t *bytes);
 /* Asks for the bell. False: there are notes, so do not sleep. */
-bool mr_shm_notes_rest(mr_shm_notes *notes);
+bool mr_shm_records_rest(mr_shm_records *records);
 /* Whether a note has come since it rests, told once; false where it does not rest. The bell is not rung from now on,
  * unless this is the last look: then it is, as if nobody had looked. */
-bool mr_shm_notes_look(mr_shm_notes *notes, bool last);
+bool mr_shm_records_look(mr_shm_records *records, bool last);
 /* It will read nothing more that is not there yet. */
-void mr_shm_notes_close(mr_shm_notes *notes);
+void mr_shm_records_close(mr_shm_records *records);
 /* Either end: whether the reader has said so. */
-bool mr_shm_notes_closed(const mr_shm_notes *notes);
+bool mr_shm_records_closed(const mr_shm_records *records);
 
 #endif

@@ -1,4 +1,4 @@
-#include "engine/transport/shm/shm_letter.h"
+#include "engine/transport/shm/shm_message.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ static size_t padded(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-int mr_letter_write(uint8_t *data, size_t room, const mr_cut_message *message, const mr_wire_part *parts, size_t count,
+int mr_ring_message_write(uint8_t *data, size_t room, const mr_cut_message *message, const mr_wire_part *parts, size_t count,
                     size_t *bytes) {
     const head begin = {.session = message->session, .number = message->number, .count = count};
     size_t at = sizeof begin + count * sizeof(uint64_t);
@@ -41,7 +41,7 @@ static int refuse(void) {
     return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end sends a note that is no message");
 }
 
-int mr_letter_read(const uint8_t *data, size_t bytes, mr_letter *letter) {
+int mr_ring_message_read(const uint8_t *data, size_t bytes, mr_ring_message *message_in) {
     head begin;
     if (bytes < sizeof begin)
         return refuse();
@@ -55,13 +55,13 @@ int mr_letter_read(const uint8_t *data, size_t bytes, mr_letter *letter) {
         memcpy(&size, data + sizeof begin + i * sizeof size, sizeof size);
         if (size > bytes - at || padded(size) > bytes - at)
             return refuse();
-        letter->parts[i] = (mr_wire_part){.data = data + at, .bytes = size};
+        message_in->parts[i] = (mr_wire_part){.data = data + at, .bytes = size};
         at += padded(size);
     }
     if (at != bytes)
         return refuse();
-    letter->session = begin.session;
-    letter->number = begin.number;
-    letter->count = begin.count;
+    message_in->session = begin.session;
+    message_in->number = begin.number;
+    message_in->count = begin.count;
     return MR_OK;
 }
