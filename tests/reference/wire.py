@@ -133,9 +133,9 @@ def write_theirs():
         "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 plane 5:01..05"
         " by features embedding tensor f32 4 2.5 by classify 7 0.5 owl] [2 0 3/0/0/0 failed]",
         "refused: an envelope whose checksum is wrong",
-        "refused: 1 parts of payload where the envelope tells of 2",
+        "refused: 1 parts of payload, and the envelope has 2",
         "refused: a packet that is not followed by 64 zero bytes",
-        "refused: an item of a source that there is not",
+        "refused: an item of an unknown source",
         "refused: a format that the message does not describe",
         "refused: a message in version 9; 2 to 2 are read here",
     ], "what millrace reads")

@@ -9,15 +9,15 @@
 enum { FEW = 2 };
 
 struct mr_arrivals {
-    mr_arrival *free;            /* had by whoever has the carrier's duty */
+    mr_arrival *free;            /* I/O thread only */
     atomic_size_t open;          /* receipts */
     pthread_mutex_t lock;        /* guards what follows */
-    mr_io_thread *io_thread;         /* NULL: nobody listens (any more) */
+    mr_io_thread *io_thread;         /* NULL: closed */
     bool closed;
-    mr_arrival *first, **last;   /* closed and not taken */
+    mr_arrival *first, **last;   /* closed and not yet read */
     size_t count, many;
-    bool gathering;              /* the carrier will look by itself */
-    bool expected;               /* somebody is about to look */
+    bool gathering;              /* the I/O thread will poll by itself */
+    bool expected;               /* a call of mr_arrivals_take is about to follow */
     int64_t gather_ns, until_ns;
 };
 
@@ -74,7 +74,7 @@ static bool is_enough(const mr_arrivals *arrivals) {
            (arrivals->open == 0 && arrivals->count * FEW >= arrivals->many);
 }
 
-/* A receipt has closed. The carrier is woken with the lock, so that it is still there. */
+/* A receipt has closed. The I/O thread is woken under the lock, so that it still exists. */
 static void note_closed(mr_receipt_watcher *watcher, mr_note record, const char *stage, const char *reason) {
     mr_arrival *arrival = (mr_arrival *)(void *)watcher;
     mr_arrivals *arrivals = arrival->arrivals;
@@ -119,7 +119,7 @@ void mr_arrivals_expect(mr_arrivals *arrivals) {
     pthread_mutex_unlock(&arrivals->lock);
 }
 
-/* One that came by itself is no reason to wait for others. */
+/* A single closing does not start a wait for others. */
 mr_arrival *mr_arrivals_take(mr_arrivals *arrivals, bool all, int64_t now_ns, int64_t *wake_ns) {
     mr_arrival *first = NULL;
     pthread_mutex_lock(&arrivals->lock);

@@ -20,7 +20,7 @@ static const int64_t HEARTBEAT_NS = 1000000000, RETRY_NS = 200000000, STOP_NS = 
 /* Outcomes are gathered for so long, or until they are a good part of the window: each report wakes six threads on its
  * way. */
 static const int64_t REPORT_NS = 5000000;
-/* A frame that may be what killed a taker is kept alone for so long at most. */
+/* Longest time that a frame suspected of killing a consumer is under way alone. */
 static const int64_t ALONE_NS = 2000000000;
 enum { SILENT_BEATS = 3 };
 
@@ -168,15 +168,15 @@ int mr_cut_reader(mr_wire_reader **reader, mr_graph *graph, const mr_cut *cut, m
 
 /* Of a part that says nothing of how large frames are. */
 static const uint64_t MOST_MESSAGE_BYTES = UINT64_C(256) << 20;
-/* Connections to each taker that is admitted: those that have not said HELLO yet, and those that are gone but not
- * forgotten. Beyond that strangers are cut off, and try again; so many to spare that a taker has time for its HELLO
- * also where hundreds come in a second. */
+/* Connections per admitted consumer: those before their HELLO, and closed ones that are not forgotten yet. Beyond this
+ * strangers are closed, and retry; enough to spare that a consumer has time for its HELLO even if hundreds connect in a
+ * second. */
 enum { ROUTES_PER_PEER = 4, SPARE_ROUTES = 128 };
-/* So many times as long as a handshake may take a connection may be open without a session: what libzmq gives up before
- * is told of with its reason. */
+/* A connection may be open without a session for this many handshake times: longer than libzmq's own limit, which is
+ * reported with its reason. */
 enum { HANDSHAKES = 2 };
-/* Messages of one peer that wait here, until TCP holds it back: it has credit for no more in good faith, or reports in
- * vain. What is sent has credit, and needs no limit. */
+/* Queued messages of one peer, beyond which TCP holds it back: a correct peer has credit for no more. Sent messages
+ * have credit, and need no limit. */
 enum { RECEIVED_MESSAGES = 1000 };
 
 static size_t most_routes(const mr_cut *cut) {
@@ -251,7 +251,7 @@ static void report_never(const mr_cut_reporter *reporter, const char *address) {
                cut->key ? ", or its key is not among those that may connect" : "");
 }
 
-/* Whether it comes back nobody knows here: whoever restarts it lets it go with the same words as whoever does not. */
+/* Whether it will reconnect is not known: a restart and a final stop look the same from here. */
 static void report_gap(const mr_cut_reporter *reporter, const char *address) {
     const mr_cut *cut = reporter->cut;
     if (address)
@@ -278,7 +278,7 @@ int64_t mr_cut_report_absence(mr_cut_reporter *reporter, bool waits, const char 
     return INT64_MAX;
 }
 
-/* Who was said to be gone is said to be back. */
+/* A peer that was reported as lost is reported as back. */
 static bool note_change(mr_cut_reporter *reporter, const mr_action *action) {
     bool missed = reporter->absent_ns == INT64_MAX;
     const char *text = action->of.text ? action->of.text : "";
@@ -291,7 +291,7 @@ static bool note_change(mr_cut_reporter *reporter, const mr_action *action) {
     return missed;
 }
 
-/* A peer that has not said who it is: the taking side knows whom it has connected to. */
+/* A peer that has not identified itself; the consuming side knows its producers by their endpoints. */
 static const char *unnamed(const mr_cut *cut) {
     size_t length = strlen(cut->from_node);
     bool gives = cut->node && strncmp(cut->node, cut->from_node, length) == 0 && strchr(".", cut->node[length]);

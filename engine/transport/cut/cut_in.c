@@ -1,5 +1,5 @@
-/* The taking side of a cut: frames that the carrier has pushed into the inlet (cut_lanes.h) go on to whatever
- * takes them here, and what became of them goes back. */
+/* The consumer's side of a cut: frames that the I/O thread pushes into the inlet (cut_lanes.h) go on to the stages
+ * here, and their outcomes go back. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -12,9 +12,9 @@
 #include "engine/transport/cut/cut_stages.h"
 
 enum { LINGER_MS = 1000 };
-/* How long a giving side that may be on its way back is waited for at the end. */
+/* How long a producer that may reconnect is waited for at the end. */
 enum { FAREWELL_SILENCES = 10 };
-/* Identities that are remembered beyond what may be under way: what a giving side that comes back sends again. */
+/* Identities that are remembered beyond those under way: a producer that reconnects repeats them. */
 enum { REMEMBERED_WINDOWS = 4, REMEMBERED = 4096 };
 
 typedef struct cut_in {
@@ -24,31 +24,31 @@ typedef struct cut_in {
     mr_io_thread *io_thread;
     mr_arrivals *arrivals;
     mr_task room;              /* run by the inlet when there is room again */
-    mr_task messages;           /* run by an idle worker when letters come */
-    mr_task turn;              /* run behind it, and behind what the letters have brought */
+    mr_task messages;           /* run by an idle worker when messages arrive in a ring */
+    mr_task turn;              /* run behind it, and behind the frames that these messages bring */
     atomic_bool more;          /* of them: some were left to that */
-    bool by_io_thread;           /* no worker can wait for letters: the carrier's thread does */
+    bool by_io_thread;           /* no worker can poll the rings: the I/O thread does */
     bool has_tasks;
     atomic_bool stopping, closing;
 
-    mr_receiver *receiver;     /* this and what follows is had by whoever has the carrier's duty */
+    mr_receiver *receiver;     /* I/O thread only, from here on */
     mr_wire_writer *writer;
     mr_wire_reader *reader;
-    mr_names_share *shares;    /* of its words, what each giving side has added */
+    mr_names_share *shares;    /* names that each producer has added */
     uint32_t layouts;          /* of pictures that stages behind take beside those that were planned */
     uint32_t receiving;          /* from which of them the present message comes */
     mr_cut_importer *importer; /* NULL: nothing is shared */
     mr_cut_reporter reporter;
     mr_cut_lanes *lanes;
     uint64_t progress;         /* receipts that have closed */
-    int64_t stop_ns, due_ns;   /* how long what comes is taken when asked to stop; until when, 0: not asked */
+    int64_t stop_ns, due_ns;   /* how long arriving frames are accepted when stopping; until when, 0: not stopping */
     int64_t received_ns;          /* when anything came last */
-    int64_t look_ns;           /* when it is asked next whether the giving node has ended */
-    int64_t known_ns;          /* when all that are there have said whether the run goes on; 0: not yet */
+    int64_t look_ns;           /* time of the next check whether the producing node has ended */
+    int64_t known_ns;          /* when all connected senders had reported the run state; 0: not yet */
     mr_run_state run_state;
     bool reported_forgetting;
-    bool holding;              /* the graph's end waits for the giving side's word that it needs nothing more */
-    bool refusing;             /* what comes is not taken any more */
+    bool holding;              /* the graph's end waits for the producer's report that it needs nothing more */
+    bool refusing;             /* arriving frames are not accepted any more */
 } cut_in;
 
 static int64_t now(void) {
@@ -134,7 +134,7 @@ static void drop_unfit(cut_in *in, size_t producer, const mr_cut_item *taken, in
     take_mark(in, producer, &gone, now_ns);
 }
 
-/* One item of a message. What is not fresh is here already; what is refused will be sent to another. */
+/* One item of a message. Items that are not fresh are already here; refused ones will be sent to another process. */
 static void take_item(cut_in *in, size_t producer, const mr_cut_item *taken, int64_t now_ns) {
     bool frame = taken->kind == MR_CUT_FRAME, comes = mr_cut_lanes_take(in->lanes, taken->identity.source);
     if (taken->fresh && !in->refusing && comes) {
@@ -175,7 +175,7 @@ static void receive_from(cut_in *in, uint32_t route, const mr_wire_part *parts, 
     mr_cut_lanes_report(in->lanes);
 }
 
-/* What has come beside ZeroMQ, up to a letter that others come before, which are on their way through ZeroMQ. */
+/* Reads messages in the rings, up to one that must wait for others still on their way through ZeroMQ. */
 static void receive_ring_messages(cut_in *in, uint32_t route, int most) {
     const mr_ring_message *message_in;
     for (int i = 0; i < most; i++) {
@@ -192,7 +192,7 @@ static void receive_from_producers(cut_in *in, int most) {
         receive_ring_messages(in, i, most);
 }
 
-/* Letters that were sent before the message are here. */
+/* Ring messages that were sent before this message have arrived. */
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_in *in = context;
     receive_ring_messages(in, route, MR_CUT_MOST_LETTERS);
@@ -206,8 +206,8 @@ static void lost(void *context, uint32_t route) {
 
 /* ---- what is to be done ------------------------------------------------------------------------------------------ */
 
-/* What is dropped because the run is being ended is dropped for no fault of its own: the giving side keeps it. Where
- * all is stopped at once that is so of whatever had not closed before. */
+/* Frames that are dropped because the run ends keep their place at the producer. If everything is stopped at once that
+ * applies to all receipts that had not closed before. */
 static void settle_closed(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     mr_arrival *first = mr_arrivals_take(in->arrivals, in->due_ns || atomic_load(&in->closing), now_ns, wake_ns);
     bool cancelled = atomic_load(&in->instance->graph->cancelled);
@@ -241,14 +241,14 @@ static void act(cut_in *in, int64_t now_ns) {
     }
 }
 
-/* Nothing more is taken: what is here ends. What waits still goes in before that, unless all is to stop at once. */
+/* No more frames are accepted: the inlet ends. Queued ones still enter before that, unless everything stops at once. */
 static void end_all(cut_in *in, int64_t now_ns) {
     in->refusing = true;
     mr_receiver_withdraw(in->receiver);
     mr_cut_lanes_end_all(in->lanes, atomic_load(&in->stopping), now_ns);
 }
 
-/* A run that is being stopped still takes what comes for some time, since the giving side may be stopping too. */
+/* A run that is being stopped still accepts frames for some time, since the producer may be stopping too. */
 static void watch_end(cut_in *in, int64_t now_ns) {
     bool stopping = atomic_load(&in->stopping), cancelled = stopping && atomic_load(&in->instance->graph->cancelled);
     if (stopping && !in->due_ns)
@@ -259,7 +259,7 @@ static void watch_end(cut_in *in, int64_t now_ns) {
         end_all(in, now_ns);
 }
 
-/* A giving node that has ended in order says nothing more to a process that was started again. */
+/* A producing node that has ended regularly sends nothing more to a process that was started again. */
 static void watch_producer(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     int64_t silent_ns = in->received_ns + mr_cut_times_of(in->cut).session.silence_ns;
     if (in->refusing || in->look_ns == INT64_MAX)
@@ -271,8 +271,8 @@ static void watch_producer(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     *wake_ns = mr_earlier_ns(*wake_ns, in->look_ns);
 }
 
-/* Whether the run goes on is known once all senders have said so. One that has never been there is waited for only as long
- * as one that is lost, where others are there or the cut is live. */
+/* The run state is known once all senders have reported it. A sender that was never connected is waited for only as
+ * long as a lost one, if others are connected or the cut is live. */
 static void watch_run(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     bool absent, live = in->cut->mode == MR_CUT_LIVE;
     if (in->run_state != MR_RUN_UNKNOWN)
@@ -299,8 +299,8 @@ static void report_forgetting(cut_in *in) {
                   "may be taken twice", in->cut->from_node);
 }
 
-/* Once all has ended here, the giving side's last word is waited for; not for ever, since it may have been lost, and
- * not where the run is being stopped. */
+/* Once everything has ended here, the producer's last message is waited for; not forever, since it may have been lost,
+ * and not if the run is being stopped. */
 static void watch_farewell(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     int64_t until_ns = in->received_ns + FAREWELL_SILENCES * mr_cut_times_of(in->cut).session.silence_ns;
     bool ended = mr_cut_lanes_ended(in->lanes) && mr_receiver_held(in->receiver) == 0;
@@ -322,7 +322,7 @@ static void report_absence(cut_in *in, int64_t now_ns, int64_t *wake_ns) {
     *wake_ns = mr_earlier_ns(*wake_ns, mr_cut_report_absence(&in->reporter, waits, address, now_ns));
 }
 
-/* The first of what has come, which is often all of it. */
+/* The first read, which is often all there is. */
 static void listen(void *context) {
     cut_in *in = context;
     mr_arrivals_expect(in->arrivals);
@@ -330,7 +330,7 @@ static void listen(void *context) {
     in->more = !mr_cut_importer_arm(in->importer);
 }
 
-/* Letters that have come since they were looked for are read in another turn. */
+/* Ring messages that arrived after the poll are read in another turn. */
 static void read_on(cut_in *in) {
     if (in->by_io_thread)
         mr_io_thread_wake(in->io_thread);
@@ -374,8 +374,8 @@ static void report_room(void *context) {
     mr_io_thread_wake(in->io_thread);
 }
 
-/* Whoever has waited for letters reads them, goes on with what they bring, and only then does the rest of what the
- * carrier's thread would do, which sleeps. Letters that come meanwhile are others' to read. */
+/* The worker that polled the rings reads the messages, goes on with their frames, and only then does the rest of the
+ * sleeping I/O thread's work. Messages that arrive meanwhile are left to other workers. */
 static void read_ring_messages(void *context) {
     cut_in *in = context;
     if (mr_io_thread_receive_inline(in->io_thread))
@@ -392,7 +392,7 @@ static bool poll_rings(void *context, bool last) {
     return mr_cut_importer_poll(in->importer, last);
 }
 
-/* Where no worker can wait for letters the carrier's thread does. */
+/* If no worker can poll the rings the I/O thread does. */
 static void watch_rings(cut_in *in) {
     int fd = mr_cut_importer_fd(in->importer);
     if (fd < 0)
@@ -400,7 +400,7 @@ static void watch_rings(cut_in *in) {
     in->by_io_thread = mr_task_watch(&in->messages, fd);
     if (in->by_io_thread)
         mr_io_thread_watch(in->io_thread, fd);
-    /* Whoever sleeps is rung for all the same. */
+    /* A sleeping reader is rung for anyway. */
     if (mr_task_poll(&in->messages, poll_rings))
         mr_log(MR_LOG_DEBUG, "%s: %s", in->cut->name, mr_message());
 }

@@ -3,11 +3,11 @@
 #include "engine/base/memory.h"
 #include "engine/transport/cut/cut_end.h"
 
-/* A frame that a process had when it died is sent to another once that process was silent for so long; what comes
- * behind it waits for it for some times as long. */
+/* A frame that a process had when it died is sent to another once that process was silent for a while; later frames
+ * wait for it for a multiple of that time. */
 enum { PATIENT_SILENCES = 3 };
 
-/* What waits for room in the inlet. */
+/* Frames that wait for room in the inlet. */
 typedef struct waiting {
     struct waiting *next;
     mr_item item;
@@ -33,7 +33,7 @@ struct mr_cut_lanes {
     uint64_t progress;
     int64_t patience_ns; /* how long nothing may come while a process is missing; 0: without end */
     int64_t missing_ns; /* one is since then; 0: all are there */
-    bool news;          /* what takes the frames is to be woken for those that were pushed */
+    bool news;          /* consumers are to be woken for the pushed frames */
     size_t ends;        /* of sources that are in the inlet, or on the way there */
     size_t count;
     lane lane[];        /* by source */
@@ -65,7 +65,7 @@ static waiting *new_waiting(mr_cut_lanes *lanes) {
     return made;
 }
 
-/* Pushes what waits, as far as there is room. */
+/* Pushes waiting frames, as far as there is room. */
 static void push_waiting(mr_cut_lanes *lanes, lane *of) {
     while (of->first && push(lanes, &of->first->item, of->first->ticket, of->first->counted)) {
         waiting *gone = of->first;
@@ -77,7 +77,7 @@ static void push_waiting(mr_cut_lanes *lanes, lane *of) {
     }
 }
 
-/* Pushes the item, or lets it wait its turn. False: there is no memory for that. */
+/* Pushes the item, or queues it. False: no memory. */
 static bool enter(mr_cut_lanes *lanes, mr_item *item, uint64_t ticket, bool counted, int64_t now_ns) {
     lane *of = &lanes->lane[item->source];
     of->entered_ns = item->entered_ns = now_ns;
@@ -119,7 +119,7 @@ bool mr_cut_lanes_open(const mr_cut_lanes *lanes, uint32_t source) {
 }
 
 void mr_cut_lanes_put(mr_cut_lanes *lanes, size_t producer, mr_ordered *thing, int64_t now_ns) {
-    /* That nothing comes to one of several processes says nothing of the others. */
+    /* That one of several processes receives nothing does not mean that the others receive nothing. */
     if (lanes->order && thing->item.kind == MR_ITEM_GONE && mr_identity_is_away(&thing->item.identity))
         return;
     if (lanes->order && !mr_order_put(lanes->order, producer, thing, now_ns))

@@ -1,10 +1,10 @@
-/* The giving side of a cut: a sink, as far as this node is concerned.
+/* The producer's side of a cut: a sink, for this node's graph.
  *
- * The stage's entry puts frames into a list, as long as there is room in the window, and parks where there is none. The
- * carrier feeds them to the session, sends what that says, and, when it hears what became of a frame, notes it on the
- * receipt. Waking its thread costs more than that: at the end of a run, in which there may have been one frame or many,
- * the entry takes its turn. The entry lets the end of the last source pass only once all is settled and the other side
- * knows of the end, since the graph ends then. */
+ * The stage's entry appends frames to a list, as long as
+ * there is room in the window, and parks otherwise. The I/O thread feeds them to the session, sends its messages, and
+ * notes the reported outcomes on the receipts. Waking the I/O thread costs more than that: at the end of its run, after
+ * one frame or many, the entry does the work inline. The entry lets the end of the last source pass only once
+ * everything is settled and the other side knows of the end, since the graph ends then. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -31,34 +31,34 @@ typedef struct cut_out {
     mr_instance *instance;
     mr_io_thread *io_thread;
     size_t ends_left;        /* the entry's: sources that have not ended */
-    bool gathered;           /* the entry's: it has given what the carrier is to see to */
+    bool gathered;           /* the entry's: it has appended items that the I/O thread must process */
     mr_task turn;            /* run by a worker that polls when something comes through shared memory */
 
     pthread_mutex_t lock;    /* guards what follows, up to the blank line */
     bool locking;            /* it was made */
-    cut_items offered;    /* given over by the entry */
-    uint64_t frames, bytes;  /* given over and not settled */
+    cut_items offered;    /* appended by the entry */
+    uint64_t frames, bytes;  /* appended and not settled */
     uint32_t *of_source;     /* of these frames, those of each source; NULL: sources have no share of their own */
     bool parked;             /* the entry waits for room, or for the end */
-    bool no_consumer;           /* of a live cut: nobody takes anything */
-    bool ending;             /* the last end was given over */
-    bool finished;           /* all that was given over is settled, and the end known over there, or given up */
+    bool no_consumer;           /* of a live cut: no consumer is connected */
+    bool ending;             /* the last end was appended */
+    bool finished;           /* everything is settled, and the other side knows of the end, or was given up */
     bool stopping, closing;  /* the run is being stopped; the stage is being closed */
 
-    cut_items taken;      /* this and what follows is had by whoever has the carrier's duty */
+    cut_items taken;      /* I/O thread only, from here on */
     size_t next;             /* of `taken`, to be offered to the session */
     mr_sender *sender;
     mr_wire_writer *writer;
     mr_wire_reader *reader;
-    mr_names_share shares[MR_CUT_MOST_PEERS]; /* of its words, what each peer has added */
+    mr_names_share shares[MR_CUT_MOST_PEERS]; /* names that each peer has added */
     mr_cut_exporter *exporter;   /* NULL: nothing is shared */
     mr_cut_reporter reporter;
     int64_t stop_ns, due_ns; /* how long it goes on when asked to stop; until when, 0: not asked */
-    int64_t look_ns;         /* when it is asked next whether the taking node has ended */
+    int64_t look_ns;         /* time of the next check whether the consuming node has ended */
     mr_run_state run_state;
-    const char *abandoned;   /* why nothing is given any more; NULL: it is */
+    const char *abandoned;   /* why nothing is sent any more; NULL: it is */
     bool closed;
-    uint64_t settled_frames, settled_bytes; /* that the entry is to be told of */
+    uint64_t settled_frames, settled_bytes; /* not yet reported to the entry */
 } cut_out;
 
 static int64_t clock_ns(void) {
@@ -75,7 +75,7 @@ static int append(cut_items *list, const mr_cut_item *item) {
         size_t room = list->room ? 2 * list->room : 64;
         mr_cut_item *wider = mr_realloc(list->item, room * sizeof *wider);
         if (!wider)
-            return mr_fail(MR_ERROR_MEMORY, "no memory for what goes over a cut");
+            return mr_fail(MR_ERROR_MEMORY, "no memory for the items of a cut");
         list->item = wider;
         list->room = room;
     }
@@ -137,8 +137,8 @@ static int give(cut_out *out, const mr_cut_item *item) {
     return status;
 }
 
-/* Where ways meet again in a join, a source of a live cut that has its share of the window does not keep others
- * waiting, which the join may need before it lets go of any of that. */
+/* If ways meet again in a join, each source of a live cut has its share of the window, and does not block others, which
+ * the join may need first. */
 static bool exceeds_share(cut_out *out, uint32_t source) {
     if (out->cut->mode != MR_CUT_LIVE || !out->of_source)
         return false;
@@ -170,14 +170,14 @@ static int process(mr_stage *self, mr_io *io) {
     };
     int status = give(out, &item);
     if (!status)
-        mr_io_take(io, 0); /* The reference is the list's now, or gone already. */
+        mr_io_take(io, 0); /* The reference belongs to the list now, or is already dropped. */
     if (status != MR_ERROR_AGAIN || !has_no_consumer(out))
         return status;
     mr_io_drop(io, frame, NO_CONSUMER);
     return MR_DONE;
 }
 
-/* What is to be compressed is left to the carrier's thread, which keeps nobody waiting. */
+/* Compression is left to the I/O thread, where it delays no worker. */
 void mr_cut_out_flush(mr_stage *self) {
     cut_out *out = self->state;
     if (!out->gathered)
@@ -231,21 +231,20 @@ static void stop(mr_stage *self) {
     mr_io_thread_wake(out->io_thread);
 }
 
-/* Of one message: enough that its own cost does not count, and little beside what a connection has on its way. */
+/* Of one message: enough to hide its own cost, and little compared to the data on the connection. */
 enum { BATCH_FRAMES = 128, BATCH_BYTES = 256 << 10 };
-/* A frame that so many takers had in hand when they died is set aside, where there is a place for it: who dies by
- * others' hands must not cost a frame. */
+/* A frame that was under way to this many consumers when they died is set aside, if there is a folder for it; an
+ * innocent frame must not be lost that way. */
 enum { DEATHS = 2 };
 enum { LINGER_MS = 1000 };
 
 static const char STOPPED[] = MR_REASON_STOPPED, DONE_BEFORE[] = MR_REASON_DONE_BEFORE;
 
-_Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each taker's connection can be known");
+_Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each consumer's connection can be known");
 
 /* ---- with the carrier's duty: what the session asks for ---------------------------------------------------------- */
 
-/* The taking node has ended, and has told the process that was here before what became of this frame: if it is the
- * same. */
+/* The consuming node has ended, and reported this frame's outcome to a former process here, if it is the same frame. */
 static void note_done_before(const cut_out *out, const mr_frame *frame) {
     const mr_plan *plan = out->instance->graph->plan;
     const mr_plan_vertex *source = &plan->vertices[frame->identity.source];
@@ -274,7 +273,7 @@ static void settle(cut_out *out, const mr_cut_item *item, const mr_settled *sett
     }
 }
 
-/* What the session has not taken. */
+/* Items that the session has not accepted. */
 static void drop(cut_out *out, const mr_cut_item *item, const char *reason, int64_t now_ns) {
     const mr_settled dropped = {.outcome = MR_NOTE_DROPPED, .stage = out->self->id, .reason = reason};
     settle(out, item, &dropped, now_ns);
@@ -320,7 +319,7 @@ static void act(cut_out *out, int64_t now_ns) {
 
 /* ---- with the carrier's duty: what the entry has given over ------------------------------------------------------ */
 
-/* Exchanges the lists, once all that was taken before is with the session. Whether the entry may go on. */
+/* Swaps the lists, once all taken items are in the session. Whether the entry may go on. */
 static void take(cut_out *out) {
     pthread_mutex_lock(&out->lock);
     cut_items empty = out->taken;
@@ -352,7 +351,7 @@ static void offer(cut_out *out, int64_t now_ns) {
     }
 }
 
-/* Tells the entry what is settled, and wakes it where it waits for that. What it has given over meanwhile is not. */
+/* Reports settled frames to the entry, and wakes it if it waits for room. Items appended meanwhile are not settled. */
 static void report(cut_out *out, bool finished) {
     pthread_mutex_lock(&out->lock);
     finished = finished && out->offered.count == 0;
@@ -379,7 +378,7 @@ static void abandon(cut_out *out, const char *reason) {
     out->abandoned = out->abandoned ? out->abandoned : reason;
 }
 
-/* Whoever has ended in order says nothing more to a process that was started again, or that was stopped meanwhile. */
+/* A node that has ended regularly sends nothing more to a process that was started again, or stopped meanwhile. */
 static void watch_consumer(cut_out *out, int64_t now_ns) {
     if (out->abandoned || now_ns < out->look_ns || mr_sender_has_peer(out->sender))
         return;
@@ -388,7 +387,7 @@ static void watch_consumer(cut_out *out, int64_t now_ns) {
         abandon(out, DONE_BEFORE);
 }
 
-/* A run that is being stopped gives the other side some time; a live cut, whose frames are of no use later, does so at
+/* A run that is being stopped gives the other side some time; a live cut, whose frames are useless later, does so at
  * its end. */
 static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, int64_t now_ns) {
     bool cancelled = atomic_load(&out->instance->graph->cancelled);
@@ -425,7 +424,8 @@ static void receive_from(cut_out *out, uint32_t route, const mr_wire_part *parts
         mr_cut_report_refused(&out->reporter, route, now_ns);
 }
 
-/* What has come beside ZeroMQ, of each taker up to a letter that others come before. */
+/* Reads messages in the rings, of each consumer up to one that must wait for others still on their way through ZeroMQ.
+ */
 static void listen(cut_out *out) {
     for (size_t place = 0; place < mr_cut_exporter_places(out->exporter); place++) {
         const mr_ring_message *message_in;
@@ -440,7 +440,7 @@ static void listen(cut_out *out) {
     }
 }
 
-/* Letters that were sent before the message are here. */
+/* Ring messages that were sent before this message have arrived. */
 static void receive(void *context, uint32_t route, const mr_wire_part *parts, size_t count) {
     cut_out *out = context;
     listen(out);
@@ -452,7 +452,7 @@ static void lost(void *context, uint32_t route) {
     mr_sender_lost(out->sender, route, clock_ns());
 }
 
-/* How often it is asked whether the run goes on, until the nodes before this one have said so. */
+/* Interval of checks of the run state, until the nodes before this one have reported it. */
 static const int64_t ASK_NS = 50000000;
 
 static void report_run(cut_out *out, int64_t now_ns, int64_t *wake_ns) {
@@ -505,8 +505,8 @@ static int create_shares(cut_out *out) {
     return out->of_source ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for %s", out->self->id);
 }
 
-/* Where there is a live cut anywhere, what a process knew to be lost may be lost with it, whichever cuts it has.
- * Packets are numbered otherwise than what comes of them, so that nothing behind waits for their numbers. */
+/* With a live cut anywhere, knowledge of losses may be lost with a process, whichever cuts it has. Packets are numbered
+ * differently from their pictures, so that nothing behind waits for their numbers. */
 static bool reports_lost(const cut_out *out) {
     return mr_cut_any_is_live(out->instance->graph->plan) && out->instance->tells_gone &&
            out->instance->vertex->inputs[0].set.payload != MR_PAYLOAD_PACKET;
@@ -546,13 +546,13 @@ static bool look_for_reports(void *context, bool last) {
     return mr_cut_exporter_poll(out->exporter, last);
 }
 
-/* The carrier's thread waits for what comes through shared memory, unless a worker that polls finds it first: not where
- * a turn may compress what has waited for it. */
+/* The I/O thread waits for messages in shared memory, unless a polling worker finds them first: not if a turn may
+ * compress waiting frames. */
 static void watch_reports(cut_out *out) {
     if (!out->exporter)
         return;
     mr_io_thread_watch(out->io_thread, mr_cut_exporter_fd(out->exporter));
-    /* Where nobody polls the carrier's thread is rung for all the same. */
+    /* If no worker polls, the I/O thread is rung for anyway. */
     if (out->cut->compression == MR_CUT_PLAIN && mr_task_poll(&out->turn, look_for_reports))
         mr_log(MR_LOG_DEBUG, "%s: %s", out->cut->name, mr_message());
 }
@@ -626,7 +626,7 @@ static const mr_port inputs[] = {{.name = "in", .help = "frames for another node
 
 const mr_stage_type mr_cut_out_stage = {
     .name = "cut out",
-    .summary = "gives frames to another node; put in by the planner",
+    .summary = "sends frames to another node; inserted by the planner",
     .inputs = inputs,
     .options_bytes = sizeof(mr_cut),
     .state_bytes = sizeof(cut_out),

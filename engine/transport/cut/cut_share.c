@@ -16,16 +16,16 @@ static void report_once(const mr_cut *cut, bool *reported) {
     *reported = true;
 }
 
-/* Letters of one other end. */
+/* Ring messages of one peer. */
 typedef struct inbox {
     bool over; /* it will say nothing more */
-    bool here; /* a letter is here, and not taken */
+    bool here; /* a message was fetched, and not taken yet */
     mr_ring_message message_in;
     _Alignas(8) uint8_t record[MR_SHM_RECORD_BYTES];
 } inbox;
 
-/* Makes a letter of the note that was fetched, where it was. That the other end is gone, its session tells; one that
- * breaks the rules here is not listened to here any more. */
+/* Parses the fetched record, if there is one. A closed peer is reported by its session; one that breaks the rules here
+ * is not read any more. */
 static bool open_note(inbox *box, const mr_cut *cut, int status, size_t bytes) {
     if (!status)
         status = mr_ring_message_read(box->record, bytes, &box->message_in);
@@ -93,7 +93,8 @@ int mr_cut_exporter_fd(const mr_cut_exporter *exporter) {
     return exporter ? mr_shm_export_fd(exporter->export) : -1;
 }
 
-/* One whose next letter waits for its turn would keep this end awake, and so would one that is not listened to. */
+/* A peer whose next message waits for its turn would keep this end awake, and so would one that is not read any more.
+ */
 void mr_cut_exporter_work(mr_cut_exporter *exporter) {
     if (!exporter)
         return;
@@ -109,7 +110,7 @@ bool mr_cut_exporter_poll(mr_cut_exporter *exporter, bool last) {
     return exporter && mr_shm_export_poll(exporter->export, last);
 }
 
-/* The place of a session, or of none. */
+/* The index of a session's peer, or none. */
 static export_state *place_of(mr_cut_exporter *exporter, uint64_t session, bool taken) {
     for (size_t i = 0; i < exporter->count; i++)
         if (taken ? exporter->peers[i].peer && exporter->peers[i].session == session : !exporter->peers[i].peer)
@@ -161,7 +162,7 @@ bool mr_cut_export_buffer(void *context, mr_buffer *buffer, size_t offset, size_
     return true;
 }
 
-/* A full ring is no fault: the taker is behind, and ZeroMQ keeps what its credit allows. */
+/* A full ring is not an error: the consumer is behind, and ZeroMQ queues as much as its credit allows. */
 static void report_crowded(mr_cut_exporter *exporter) {
     if (!exporter->crowded)
         mr_log(MR_LOG_INFO, "%s: the ring beside ZeroMQ is full: messages go through ZeroMQ where it is",
@@ -187,7 +188,7 @@ size_t mr_cut_exporter_places(const mr_cut_exporter *exporter) {
     return exporter ? exporter->count : 0;
 }
 
-/* Others' sessions are none of a taker's business. */
+/* A consumer's ring carries only its own session. */
 static bool fetch_from(const mr_cut_exporter *exporter, export_state *place) {
     inbox *box = &place->box;
     size_t bytes = 0;
@@ -214,7 +215,7 @@ void mr_cut_exporter_take(mr_cut_exporter *exporter, size_t place) {
 
 /* ---- the taking side --------------------------------------------------------------------------------------------- */
 
-/* What one giving side shares. */
+/* The shared memory of one producer. */
 typedef struct import_state {
     mr_shm_import *import; /* NULL: nothing comes from there but through ZeroMQ */
     inbox box;
@@ -228,7 +229,7 @@ struct mr_cut_importer {
     char text[MR_SHM_TEXT];
     uint32_t aim;
     size_t count;
-    pthread_mutex_t looks; /* held to look, and to change which imports there are */
+    pthread_mutex_t looks; /* held while polling, and while changing the set of imports */
     import_state exporters[]; /* by route */
 };
 
@@ -308,8 +309,8 @@ void mr_cut_importer_take(mr_cut_importer *importer, uint32_t route) {
     importer->exporters[route].box.here = false;
 }
 
-/* Where the giver's process was killed, the one that has come in its place is reached through ZeroMQ, and answers that
- * it knows of no such session. There is one report for many frames, so that to ask costs little. */
+/* If the producer's process was killed, its successor is reached through ZeroMQ, and answers that it has no such
+ * session. There is one report for many frames, so the check is cheap. */
 bool mr_cut_importer_post(mr_cut_importer *importer, uint32_t route, const mr_cut_message *message,
                           const mr_wire_part *parts, size_t count) {
     uint8_t *place;
@@ -322,7 +323,8 @@ bool mr_cut_importer_post(mr_cut_importer *importer, uint32_t route, const mr_cu
     return true;
 }
 
-/* One whose next letter waits for its turn would keep this end awake, and so would one that is not listened to. */
+/* A peer whose next message waits for its turn would keep this end awake, and so would one that is not read any more.
+ */
 bool mr_cut_importer_arm(mr_cut_importer *importer) {
     bool quiet = true;
     for (size_t i = 0; importer && i < importer->count; i++) {

@@ -1,12 +1,12 @@
-/* Shared memory under a cut: the giving side lends slots to takers of this host, the taking side borrows them. Used
- * with the carrier's duty. What cannot be shared crosses inline; why is told once. Internal to engine.
+/* Shared memory under a cut: the producer exports slots to consumers of this host, and the consumer imports them. I/O
+ * thread only. Payloads that cannot be shared travel inline; the reason is logged once. Internal to engine.
  *
- * Numbered messages between both ends go through shared memory, too, as letters (shm_letter.h): one wake-up of the
- * other process, where ZeroMQ has three, and none while that is awake. Those that find no room there, or are too long
- * for it, go through ZeroMQ. So a session has two ways, each of which keeps its messages whole and in order; their
- * numbers put both in one. A letter whose turn has not come waits for what is on its way through ZeroMQ; and since a
- * letter has arrived when it was sent, whoever has read all letters before a message of ZeroMQ's misses none that was
- * sent before it. */
+ * Numbered messages between both ends go through shared memory, too (shm_message.h): one wake-up of the other process,
+ * where ZeroMQ needs three, and none while it is awake. Messages that find no room there, or are too long, go through
+ * ZeroMQ. So a session has two ways, each of which keeps its messages whole and in order; their numbers restore the
+ * common order. A ring message whose turn has not come waits for those that are on their way through ZeroMQ; and since
+ * a posted record has arrived, a reader that has read the ring up to a message of ZeroMQ has missed none that was sent
+ * before it. */
 #ifndef MILLRACE_TRANSPORT_CUT_SHARE_H
 #define MILLRACE_TRANSPORT_CUT_SHARE_H
 
@@ -14,8 +14,8 @@
 #include "engine/transport/session/session.h"
 #include "engine/transport/shm/shm_message.h"
 
-/* Letters of one other end that are read in a row: more than a ring has room for, so that all are read that were sent
- * before a certain moment. */
+/* Ring messages of one peer that are read in a row: more than a ring has room for, so that all that were sent before a
+ * certain moment are read. */
 enum { MR_CUT_MOST_LETTERS = 32768 };
 
 /* ---- the giving side --------------------------------------------------------------------------------------------- */
@@ -27,13 +27,13 @@ int mr_cut_exporter_create(mr_cut_exporter **exporter, const mr_cut *cut);
 void mr_cut_exporter_destroy(mr_cut_exporter **exporter);
 /* For mr_session_self.memory; lives as long as the lender. */
 const char *mr_cut_exporter_text(const mr_cut_exporter *exporter);
-/* Readable when mr_cut_exporter_work has something to do, or when there are letters, but for takers whose next one waits
- * for its turn; -1 without. */
+/* Readable when mr_cut_exporter_work has something to do, or when messages arrived, except of consumers whose next one
+ * waits for its turn; -1 without. */
 int mr_cut_exporter_fd(const mr_cut_exporter *exporter);
-/* Takes back what has come back, before the descriptor is waited for. */
+/* Takes returned leases back, before waiting for the descriptor. */
 void mr_cut_exporter_work(mr_cut_exporter *exporter);
-/* Any thread: whether the descriptor would be readable by now, had this not kept it from that, as it does until the
- * `last` look. It takes no system call. */
+/* Any thread: whether the descriptor would be readable by now, had this not suppressed it, as it does until the `last`
+ * poll. It makes no system call. */
 bool mr_cut_exporter_poll(mr_cut_exporter *exporter, bool last);
 /* A peer came or went. */
 void mr_cut_exporter_update(mr_cut_exporter *exporter, const mr_action *action);
@@ -41,12 +41,12 @@ void mr_cut_exporter_update(mr_cut_exporter *exporter, const mr_action *action);
 void mr_cut_exporter_aim(mr_cut_exporter *exporter, uint64_t session);
 /* mr_wire_writer_params.share, with the lender as context. */
 bool mr_cut_export_buffer(void *exporter, mr_buffer *buffer, size_t offset, size_t bytes, mr_shared_slot *slot);
-/* Sends a message to whom mr_cut_exporter_aim has said as a letter. False: it must go through ZeroMQ. */
+/* Posts a message to the peer that mr_cut_exporter_aim has selected. False: it must go through ZeroMQ. */
 bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *message, const mr_wire_part *parts, size_t count);
-/* Takers have places below this. */
+/* Consumers have indices below this. */
 size_t mr_cut_exporter_places(const mr_cut_exporter *exporter);
-/* The next letter of the taker at that place, which is of the taker's session, until mr_cut_exporter_take: the same each
- * time. False: none is there. */
+/* The next ring message of the consumer with that index, if it is of that consumer's session, until
+ * mr_cut_exporter_take: the same each time. False: none. */
 bool mr_cut_exporter_next(mr_cut_exporter *exporter, size_t place, const mr_ring_message **message_in);
 void mr_cut_exporter_take(mr_cut_exporter *exporter, size_t place);
 
@@ -56,28 +56,28 @@ typedef struct mr_cut_importer mr_cut_importer;
 
 /* As mr_cut_exporter_create. */
 int mr_cut_importer_create(mr_cut_importer **importer, const mr_cut *cut);
-/* Buffers that were borrowed live on. */
+/* Imported buffers stay valid. */
 void mr_cut_importer_destroy(mr_cut_importer **importer);
 const char *mr_cut_importer_text(const mr_cut_importer *importer);
-/* Readable when letters have come since mr_cut_importer_arm, but of giving sides whose next one waited for its turn;
- * -1 without. */
+/* Readable when messages arrived since mr_cut_importer_arm, except of producers whose next one waits for its turn; -1
+ * without. */
 int mr_cut_importer_fd(const mr_cut_importer *importer);
-/* The next letter of that giving side, until mr_cut_importer_take: the same each time. False: none is there. */
+/* The next ring message of that producer, until mr_cut_importer_take: the same each time. False: none. */
 bool mr_cut_importer_next(mr_cut_importer *importer, uint32_t route, const mr_ring_message **message_in);
 void mr_cut_importer_take(mr_cut_importer *importer, uint32_t route);
-/* Sends a message to that giving side as a letter. False: it must go through ZeroMQ. */
+/* Posts a message to that producer. False: it must go through ZeroMQ. */
 bool mr_cut_importer_post(mr_cut_importer *importer, uint32_t route, const mr_cut_message *message,
                           const mr_wire_part *parts, size_t count);
-/* To be called before the descriptor is waited for. False: letters have come meanwhile, so do not wait. */
+/* Call before waiting for the descriptor. False: messages arrived meanwhile, so do not wait. */
 bool mr_cut_importer_arm(mr_cut_importer *importer);
-/* Makes the descriptor unreadable, for who would not wait otherwise. Before mr_cut_importer_arm. */
+/* Resets the descriptor. Before mr_cut_importer_arm. */
 void mr_cut_importer_clear_doorbell(mr_cut_importer *importer);
 /* As mr_cut_exporter_poll. */
 bool mr_cut_importer_poll(mr_cut_importer *importer, bool last);
 void mr_cut_importer_update(mr_cut_importer *importer, const mr_action *action);
-/* Whom the message came from that is read next. */
+/* Sets the producer of the message that is read next. */
 void mr_cut_importer_aim(mr_cut_importer *importer, uint32_t route);
-/* mr_wire_reader_params.map, with the borrower as context. */
+/* mr_wire_reader_params.map, with the importer as context. */
 int mr_cut_import_buffer(void *importer, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);
 
 #endif

@@ -1,8 +1,8 @@
-/* Frames that were set aside because whoever works on them dies: a folder of files, two for each frame,
+/* Frames that were set aside because processes died of them: a folder with two files for each frame,
  *
- *     SOURCE-EPOCH-SEQ-SUB.json       pipeline, digest, cut, source, epoch, seq, sub, pts_ns (null: none), format, stage
- *                                     and reason, and payload: the name of the other file (null: it had none)
- *     SOURCE-EPOCH-SEQ-SUB.payload    its bytes: of pictures all rows of all planes without padding
+ *     SOURCE-EPOCH-SEQ-SUB.json     pipeline, digest, cut, source, epoch, seq, sub, pts_ns (null: none), format, stage
+ *                                   and reason, and payload: the name of the other file (null: it had none)
+ *     SOURCE-EPOCH-SEQ-SUB.payload  its bytes: of pictures all rows of all planes without padding
  *
  * Any thread. */
 #ifndef MILLRACE_TRANSPORT_DEAD_LETTER_H
@@ -11,8 +11,8 @@
 #include "engine/transport/cut/cut.h"
 #include "engine/transport/message.h"
 
-/* Before there is any: makes the folder where it is not there, so that one which cannot be written to is known at the
- * start. MR_ERROR_IO, MR_ERROR_PERMISSION. Nothing to do where the cut names none. */
+/* At the start: creates the folder if it is missing, so that one that is not writable is found early. MR_ERROR_IO,
+ * MR_ERROR_PERMISSION. Nothing to do if the cut names none. */
 int mr_dead_letter_prepare(const mr_cut *cut);
 /* Writes the files of a frame, whose payload is in host memory. MR_ERROR_IO or MR_ERROR_PERMISSION, which is logged
  * too: the frame is dropped either way. */

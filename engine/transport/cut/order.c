@@ -16,12 +16,12 @@ typedef struct place {
 /* One source. */
 typedef struct lane {
     held *first, *last;  /* by place; those of one place as they came */
-    place next;          /* whose turn it is */
+    place next;          /* the next place */
     bool ended;
     int64_t since_ns;    /* the first one waits since then */
 } lane;
 
-/* The place of what a process gave last; `known` where it gave anything. */
+/* The last place that a process passed on; `known` if there was any. */
 typedef struct mark {
     place at;
     bool known;
@@ -29,11 +29,11 @@ typedef struct mark {
 
 struct mr_order {
     size_t sources, producers, count;
-    int64_t patience_ns, calm_ns; /* before calm_ns what processes have given proves nothing */
+    int64_t patience_ns, calm_ns; /* before calm_ns the places of processes prove nothing */
     lane *lanes;
     mark *marks;                  /* sources x givers */
-    bool live;                    /* who comes for the first time disturbs nothing */
-    bool *seen;                   /* by giver: it has come once */
+    bool live;                    /* a process that connects for the first time disturbs nothing */
+    bool *seen;                   /* by producer: it has connected once */
     held *free;
 };
 
@@ -122,7 +122,7 @@ int mr_order_put(mr_order *order, size_t producer, const mr_ordered *thing, int6
     return MR_OK;
 }
 
-/* Whether all have given that one or later ones. */
+/* Whether all have passed on that place or later ones. */
 static bool is_passed(const mr_order *order, uint32_t source, place at) {
     const mark *given = &order->marks[source * order->producers];
     for (size_t g = 0; g < order->producers; g++)

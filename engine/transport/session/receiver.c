@@ -243,7 +243,7 @@ void mr_receiver_settle(mr_receiver *receiver, uint64_t ticket, mr_note outcome,
         const mr_settled range = {*claim_of(receiver, place, i), 1, outcome, stage, reason};
         /* With no room for more, the session ends, and the next one begins with everything. */
         if (range.first && from->state == SENDER_THERE && !receiver_report(receiver, from, &range))
-            receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can say");
+            receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can hold");
     }
 }
 
@@ -444,7 +444,7 @@ static bool next_of(mr_receiver *receiver, origin *from, mr_action *action) {
     bool leaving = is_leaving(receiver);
     if (from->state == SENDER_THERE &&
         receiver->now_ns - from->received_ns >= receiver->params.self.timing.silence_ns) {
-        receiver_break(receiver, from, MR_PEER_SILENT, "nothing was heard of it");
+        receiver_break(receiver, from, MR_PEER_SILENT, "it is silent");
         return next_event(receiver, action);
     }
     if (from->state == SENDER_THERE && (must_report(receiver, from) || (leaving && from->pending_count))) {

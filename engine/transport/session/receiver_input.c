@@ -146,7 +146,7 @@ static const char *find_fault(const mr_receiver *receiver, const origin *from, c
     for (size_t i = 0; i < message->items.count; i++) {
         const mr_cut_item *item = &message->items.item[i];
         if (item->identity.source >= receiver->params.self.source_count)
-            return "an item of a source that there is not";
+            return "an item of an unknown source";
         if ((item->kind == MR_CUT_END) != (item->position == 0))
             return "an item without a position";
         frames += item->kind == MR_CUT_FRAME;
@@ -162,7 +162,7 @@ static const char *find_fault(const mr_receiver *receiver, const origin *from, c
 
 static void report_again(mr_receiver *receiver, origin *from, const mr_settled *range) {
     if (!receiver_report(receiver, from, range))
-        receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can say");
+        receiver_break(receiver, from, MR_PEER_BROKEN, "more was settled than one report can hold");
 }
 
 static void give_credit_back(mr_receiver *receiver, origin *from, const mr_cut_item *item) {
@@ -318,7 +318,7 @@ int mr_receiver_receive(mr_receiver *receiver, uint32_t sender, mr_cut_message *
     } else {
         receiver->counts.malformed++;
         receiver_break(receiver, from, MR_PEER_BROKEN, "a sender sends welcomes, items, beats and byes");
-        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends what only receivers send",
+        return mr_fail(MR_ERROR_PROTOCOL, "the sender of %s sends a message that only receivers send",
                        receiver->params.self.cut);
     }
     return MR_OK;
@@ -328,7 +328,7 @@ void mr_receiver_malformed(mr_receiver *receiver, uint32_t sender) {
     origin *from = &receiver->origins[sender];
     receiver->counts.malformed++;
     from->spoilt = true;
-    receiver_break(receiver, from, MR_PEER_BROKEN, "what has come is no message");
+    receiver_break(receiver, from, MR_PEER_BROKEN, "malformed message");
 }
 
 void mr_receiver_lost(mr_receiver *receiver, uint32_t sender, int64_t now_ns) {

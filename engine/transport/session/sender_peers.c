@@ -212,7 +212,7 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
     const mr_session_self *self = &sender->params.self;
     text[0] = 0;
     if (message->hello.oldest_version > MR_PROTOCOL_NEWEST || message->hello.newest_version < MR_PROTOCOL_OLDEST) {
-        snprintf(text, bytes, "it speaks versions %u to %u, here are %d to %d", message->hello.oldest_version,
+        snprintf(text, bytes, "it has protocol versions %u to %u, this node has %d to %d", message->hello.oldest_version,
                  message->hello.newest_version, MR_PROTOCOL_OLDEST, MR_PROTOCOL_NEWEST);
         return MR_REJECT_VERSION;
     }
@@ -226,7 +226,7 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
         return MR_REJECT_DIGEST;
     }
     if (strcmp(message->hello.formats, self->formats) != 0) {
-        snprintf(text, bytes, "it takes %s, here is %s", message->hello.formats, self->formats);
+        snprintf(text, bytes, "it expects %s, this node has %s", message->hello.formats, self->formats);
         return MR_REJECT_FORMATS;
     }
     if (!message->hello.incarnation || !*message->hello.name || strlen(message->hello.name) >= MR_PEER_NAME) {
@@ -234,7 +234,7 @@ static mr_reject_reason judge(const mr_sender *sender, const mr_cut_message *mes
         return MR_REJECT_MALFORMED;
     }
     if (!is_planned(sender, message->hello.name)) {
-        snprintf(text, bytes, "this cut is for %s, of which %s is no process", sender->params.consumer,
+        snprintf(text, bytes, "this cut is for %s, and %s is not one of its processes", sender->params.consumer,
                  message->hello.name);
         return MR_REJECT_CUT;
     }
@@ -285,14 +285,14 @@ static int receive_hello(mr_sender *sender, uint32_t route, const mr_cut_message
             sender_clear(sender, p);
     } else if (p) {
         if (p->session && message->hello.incarnation < p->incarnation)
-            return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is here");
+            return refuse(sender, route, message, MR_REJECT_REPLACED, "a later process of that name is connected");
         end_session(sender, p, MR_PEER_RESTARTED, "another process has come in its place");
         sender_mark_dead(sender, p, true);
         take_record(sender, p, message);
     } else {
         p = free_record(sender);
         if (!p)
-            return refuse(sender, route, message, MR_REJECT_FULL, "as many receivers as may come are here");
+            return refuse(sender, route, message, MR_REJECT_FULL, "as many receivers as allowed are connected");
         take_record(sender, p, message);
     }
     welcome(sender, p, route, message);
@@ -457,8 +457,8 @@ void mr_sender_malformed(mr_sender *sender, uint32_t route) {
     for (uint32_t i = 0; i < sender->params.most_peers; i++) {
         peer *p = &sender->peers[i];
         if (p->used && p->session && p->route == route) {
-            reject(sender, route, p->session, 0, MR_REJECT_MALFORMED, "what has come is no message");
-            end_session(sender, p, MR_PEER_BROKEN, "what has come is no message");
+            reject(sender, route, p->session, 0, MR_REJECT_MALFORMED, "malformed message");
+            end_session(sender, p, MR_PEER_BROKEN, "malformed message");
             return;
         }
     }
@@ -484,7 +484,7 @@ void sender_look_at_peers(mr_sender *sender, int64_t now_ns) {
         if (!p->used || (!p->session && !p->leased))
             continue;
         if (now_ns - p->received_ns >= timing->silence_ns) {
-            end_session(sender, p, MR_PEER_SILENT, "nothing was heard of it");
+            end_session(sender, p, MR_PEER_SILENT, "it is silent");
             sender_mark_dead(sender, p, p->closed);
         } else if (p->session && p->leased && timing->stall_ns && now_ns - p->progress_ns >= timing->stall_ns) {
             reject(sender, p->route, p->session, 0, MR_REJECT_STALE, "no progress was made");

@@ -1,36 +1,35 @@
-/* Payload in shared memory between nodes on one host: a frame crosses as a reference to where it lies.
+/* Payload in shared memory between nodes on one host: a frame crosses as a reference to its place.
  *
- * The producer's pools of kind MR_MEMORY_SHARED lie in memfds (engine/data/slab.h). An **export** is the
- * producer's end of one cut: it listens on a unix socket in a folder that only its user may enter. The two ends
- * tell each other where that is, and who will come, by whatever way they talk anyway (ZeroMQ). The consumer then
- * opens an **import**, and pools are passed as they are first needed: their memfds, sealed against shrinking,
- * growing and new writers, which the consumer checks and maps for reading. So nothing that the producer does can
- * make the consumer's reads fail (SIGBUS), and nothing that the consumer does changes a frame.
+ * The producer's pools of kind MR_MEMORY_SHARED are in memfds (engine/data/slab.h). An **export** is the producer's end
+ * of one cut: it listens on a unix socket in a folder that only its user may enter. The two ends exchange its address,
+ * and a token of the consumer, over ZeroMQ. The consumer then opens an **import**, and pools are passed when they are
+ * first needed: as memfds, sealed against shrinking, growing and new writers, which the consumer checks and maps
+ * read-only. So the producer cannot make the consumer's reads fail (SIGBUS), and the consumer cannot change a frame.
  *
- * Lending. mr_shm_export_lend fills a reference to (a part of) a buffer and keeps the buffer in use for that peer;
- * the reference travels in the envelope; mr_shm_import_take makes a buffer of it. When its last reference is
- * dropped the lease goes back through a ring in memory that both map, without a system call and without a message.
- * Acknowledgements would not do: they tell what became of a frame, and a stage may keep a picture for longer than
- * that. The producer believes the ring only as far as it agrees with what it has lent.
+ * Leases. mr_shm_export_lend fills a reference to (a part of) a buffer and keeps the buffer in use for that peer; the
+ * reference travels in the envelope; mr_shm_import_take makes a buffer of it. When the last reference to that buffer is
+ * dropped the lease returns through a ring in memory that both map, without a system call and without a message.
+ * Acknowledgements would not do: they report the outcome of a frame, and a stage may keep a picture longer than that.
+ * The producer checks the ring against its own leases.
  *
- * Notes. Small messages go through rings of bytes in the same memory, one each way (shm_notes.h), whole and in order. A
- * note has arrived when it is posted, and is there also when who posted it is not any more.
+ * Records. Small messages go through byte rings in the same memory, one each way (shm_records.h), whole and in order. A
+ * posted record has arrived, even if its writer dies.
  *
- * Bells. Each end has an eventfd, one for all its peers, which it passes them. Who is going to sleep says so in the
- * memory, and only then does what comes ring its bell, once: a lease, or a note. There is no other thread on the way.
- * While somebody looks for what comes, again and again, nothing rings. A hostile peer can ring without need, or keep
- * the bell from being heard, until what else the other end waits for.
+ * Doorbells. Each end has one eventfd for all its peers, and passes it to them. An end that is going to sleep says so
+ * in the memory; only then the next lease or record rings its doorbell, once. No other thread is involved. While an end
+ * polls the memory nothing rings. A hostile peer can ring needlessly, or suppress the doorbell until something else
+ * wakes the other end.
  *
- * Death. The unix socket ends when either process does, however it died. The producer then takes back all that the
- * peer held; the consumer's buffers stay readable for as long as they are held. A slot's generation rises each
- * time it is filled anew: a reference of former times is refused.
+ * Death. The unix socket closes when either process ends, however it ended. The producer then takes back all leases of
+ * the peer; the consumer's buffers stay readable as long as they are held. A slot's generation rises each time it is
+ * refilled: stale references are refused.
  *
- * Fall-back. Whatever is missing (no memfd, another host, another user, no more file descriptors) only means that
- * a frame travels inline; create, open and attaching say why, and who calls logs it once.
+ * Fall-back. If anything is missing (no memfd, another host, another user, no file descriptors) frames travel inline;
+ * create, open and attaching report the reason, and the caller logs it once.
  *
- * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing
- * blocks. Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the
- * peer is hostile or broken; MR_ERROR_AGAIN: not now. */
+ * Threads: any, each object has a lock; the last reference of a buffer may be dropped by any thread. Nothing blocks.
+ * Errors: MR_ERROR_MEMORY; MR_ERROR_UNAVAILABLE, MR_ERROR_PERMISSION: stay inline; MR_ERROR_PROTOCOL: the peer is
+ * hostile or broken; MR_ERROR_AGAIN: not now. */
 #ifndef MILLRACE_TRANSPORT_SHM_H
 #define MILLRACE_TRANSPORT_SHM_H
 

@@ -81,7 +81,7 @@ size_t mr_shm_area_bytes(void) {
     return FILE_BYTES;
 }
 
-/* Who has not come yet sleeps: the first note of either direction wakes its reader. */
+/* A reader that has not attached yet counts as asleep: the first record of either direction wakes it. */
 int mr_shm_area_create(mr_shm_area **area, int *fd) {
     int made = -1, status = mr_slab_open_file("millrace-ring", FILE_BYTES, &made);
     *area = NULL;
@@ -113,14 +113,14 @@ int mr_shm_check_file(int fd, int seals, uint64_t bytes) {
     if (have < 0 || (have & seals) != seals)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file that can still change");
     if (fstat(fd, &found) || (uint64_t)found.st_size != bytes)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file of a wrong size");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a file of the wrong size");
     return MR_OK;
 }
 
 void mr_shm_ring_doorbell(int fd) {
     const uint64_t one = 1;
     ssize_t written = write(fd, &one, sizeof one);
-    (void)written; /* It fails where the bell has been rung so often that its counter is full: then it is heard as well. */
+    (void)written; /* It fails if the counter of the eventfd is full: then it is readable anyway. */
 }
 
 /* Only its name tells what it is. */
@@ -130,5 +130,5 @@ int mr_shm_check_doorbell(int fd) {
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (readlink(path, name, sizeof name - 1) > 0 && strcmp(name, "anon_inode:[eventfd]") == 0 && flags & O_NONBLOCK)
         return MR_OK;
-    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a bell that is none");
+    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has passed a doorbell that is not an eventfd");
 }

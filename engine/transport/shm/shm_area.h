@@ -1,13 +1,13 @@
-/* The memory that the two ends of a link both have mapped and both write: a memfd of its own for each peer, sealed
- * against shrinking and growing, so that neither end can make the other's accesses fail. In it lie the ring of leases
- * that come back, and the notes of either direction. */
+/* The memory that both ends of a link map and write: a memfd per peer, sealed against shrinking and growing, so that
+ * neither end can make the other's accesses fail. It holds the ring of returned leases and the records of both
+ * directions. */
 #ifndef MILLRACE_TRANSPORT_SHM_AREA_H
 #define MILLRACE_TRANSPORT_SHM_AREA_H
 
 #include "engine/transport/shm/shm_records.h"
 #include "engine/transport/shm/shm_ring.h"
 
-/* Of the ring each way: down to the consumer, with all that is given, and up, with reports. */
+/* Bytes of the record rings: down to the consumer (items), and up (reports). */
 enum { MR_SHM_DOWN_BYTES = 1 << 20, MR_SHM_UP_BYTES = 1 << 18 };
 
 /* What the file begins with; behind it, at a multiple of any size of pages, the bytes of the rings. */
@@ -33,10 +33,10 @@ void mr_shm_area_unmap(mr_shm_area **area);
 
 /* Of any memfd from the other end: whether it has these seals and that size. MR_ERROR_PROTOCOL. */
 int mr_shm_check_file(int fd, int seals, uint64_t bytes);
-/* Whether a descriptor from the other end is an eventfd: whatever else it were, who writes to it might have to wait, or
- * be sent a signal. MR_ERROR_PROTOCOL. */
+/* Whether a descriptor from the other end is an eventfd: a write to anything else might block, or raise a signal.
+ * MR_ERROR_PROTOCOL. */
 int mr_shm_check_doorbell(int fd);
-/* Wakes whoever waits for it. Any thread. */
+/* Wakes the thread that waits for it. Any thread. */
 void mr_shm_ring_doorbell(int fd);
 
 #endif

@@ -1,5 +1,5 @@
-/* The producer's end: which peers there are, what each of them is lent and told, and what comes back. Functions named
- * peer_* are called with the export's lock. */
+/* The producer's end: its peers, their leases, and the records both ways. Functions named peer_* are called with the
+ * export's lock. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,23 +20,23 @@
 
 enum { STRANGERS = 16 };
 
-/* A pool as one peer knows it. Its number is its place, and above that a count that tells it from what was there
- * before. */
+/* A pool as one peer knows it. Its number is its place, plus a count above that which distinguishes it from earlier
+ * pools at this place. */
 typedef struct passed_pool {
     mr_slab *slab; /* NULL: the place is free */
     uint32_t number;
 } passed_pool;
 
-/* Invited, then attached, then gone; the caller holds it until it is dropped. */
+/* Invited, then attached, then closed; the caller holds it until it is dropped. */
 struct mr_shm_peer {
     mr_shm_peer *next;
     uint8_t token[MR_SHM_TOKEN_BYTES];
     int fd, doorbell; /* -1: not attached */
     bool gone;
-    bool watched;       /* the export's bell is to be rung for its notes */
+    bool watched;       /* records of this peer ring the export's doorbell */
     bool armed;        /* and for leases */
-    bool reported;         /* mr_shm_export_poll has said since then that leases have come back */
-    mr_shm_area *area; /* stays for the last notes of one that is gone */
+    bool reported;         /* mr_shm_export_poll has reported returned leases since then */
+    mr_shm_area *area; /* stays for the last records of a closed peer */
     uint64_t taken;    /* leases, from their ring */
     uint32_t free_count;
     uint32_t free[MR_SHM_LEASES]; /* numbers of leases that are not out */
@@ -52,7 +52,7 @@ struct mr_shm_export {
     mr_shm_offer offer;
     mr_shm_peer *peers;
     int strangers[STRANGERS]; /* connected, and have not shown a token; -1: free */
-    size_t next_stranger;     /* whose place the next one takes */
+    size_t next_stranger;     /* the place that the next one takes */
     uint64_t closings;        /* of slabs, when last looked */
 };
 
@@ -69,7 +69,7 @@ static void take_all_back(mr_shm_peer *peer) {
             take_back(peer, i);
 }
 
-/* Nothing that it was told or holds counts any more; what it has said may still be fetched. */
+/* Ends the attachment; its last records may still be fetched. */
 static void peer_detach(mr_shm_export *self, mr_shm_peer *peer) {
     if (peer->fd >= 0) {
         epoll_ctl(self->poll, EPOLL_CTL_DEL, peer->fd, NULL);
@@ -84,21 +84,21 @@ static void peer_detach(mr_shm_export *self, mr_shm_peer *peer) {
         mr_slab_unref(&peer->pools[i].slab);
 }
 
-/* The same of one that breaks the rules, with the message of mr_fail; it is not heard any more, either. */
+/* Detaches a peer that breaks the rules, with the message of mr_fail; its last records are not read either. */
 static void peer_banish(mr_shm_export *self, mr_shm_peer *peer) {
     mr_log(MR_LOG_WARNING, "%s; it gets copies from now on", mr_message());
     peer_detach(self, peer);
     mr_shm_area_unmap(&peer->area);
 }
 
-/* Takes back what it has let go of. */
+/* Takes returned leases back. */
 static void peer_collect(mr_shm_export *self, mr_shm_peer *peer) {
     uint32_t lease;
     int status = MR_ERROR_AGAIN;
     while (peer->fd >= 0 && !(status = mr_shm_ring_take(&peer->area->head->leases, peer->taken, &lease))) {
         peer->taken++;
         if (lease >= MR_SHM_LEASES || !peer->leased[lease]) {
-            status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer gives back what it was not lent");
+            status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer returns a lease that it does not hold");
             break;
         }
         take_back(peer, lease);
@@ -118,7 +118,7 @@ static void post(mr_shm_peer *peer, size_t bytes) {
         mr_shm_ring_doorbell(peer->doorbell);
 }
 
-/* The peer is one that has not gone. */
+/* The peer is attached. */
 static size_t room_for(mr_shm_export *self, mr_shm_peer *peer, uint8_t **place) {
     size_t bytes = 0;
     if (mr_shm_records_room(&peer->area->down, place, &bytes))
@@ -126,7 +126,7 @@ static size_t room_for(mr_shm_export *self, mr_shm_peer *peer, uint8_t **place) 
     return bytes;
 }
 
-/* Has the export's bell rung for what comes from now on; what has come already is rung for here. */
+/* Arms the doorbell; rings it at once if something has already arrived. */
 static void peer_arm(mr_shm_export *self, mr_shm_peer *peer) {
     peer->reported = false;
     while ((peer->armed = peer->fd >= 0 && leased_count(peer)) &&
@@ -172,15 +172,15 @@ void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes) 
     pthread_mutex_unlock(&export->lock);
 }
 
-/* A peer that is gone has said all once nothing is left; an empty note is none of a consumer's. */
+/* The records of a closed peer are complete once none is left; consumers do not send empty records. */
 static int fetch(mr_shm_export *self, mr_shm_peer *peer, void *data, size_t room, size_t *bytes) {
     if (!peer->area)
-        return peer->gone ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is gone") : MR_ERROR_AGAIN;
+        return peer->gone ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end has closed the connection") : MR_ERROR_AGAIN;
     int status = mr_shm_records_fetch(&peer->area->up, data, room, bytes);
     if (!status && !*bytes)
-        status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer sends an empty note");
+        status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer sends an empty record");
     if (status == MR_ERROR_AGAIN && peer->gone)
-        status = mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is gone");
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end has closed the connection");
     if (status && status != MR_ERROR_AGAIN) {
         peer_detach(self, peer);
         mr_shm_area_unmap(&peer->area);
@@ -203,8 +203,8 @@ void mr_shm_export_watch(mr_shm_export *export, mr_shm_peer *peer, bool watch) {
 
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
 
-/* Tells a peer that a pool is no more, and by an empty note that it was told something. Where there is no room for that
- * now, another time will do. */
+/* Tells a peer that a pool was withdrawn, and announces that message by an empty record. If there is no room it is
+ * tried again later. */
 static bool withdraw(mr_shm_export *self, mr_shm_peer *peer, passed_pool *pool) {
     const mr_shm_message gone = {.kind = MR_SHM_GONE, .number = pool->number};
     uint8_t *place;
@@ -235,8 +235,8 @@ static int pass_pool(mr_shm_peer *peer, mr_slab *slab, size_t place) {
     return MR_OK;
 }
 
-/* The pool's number for that peer, which is told of it first where it does not know it. A pool is found near the
- * place that its address stands for. */
+/* The pool's number for that peer, to which it is passed first if it is new. The search starts at the place that the
+ * pool's address hashes to. */
 static int number_of(mr_shm_peer *peer, mr_slab *slab, uint32_t *number) {
     size_t begin = ((uintptr_t)slab >> 6) % MR_SHM_POOLS, free_place = MR_SHM_POOLS;
     for (size_t i = 0; i < MR_SHM_POOLS; i++) {
@@ -255,7 +255,7 @@ static int number_of(mr_shm_peer *peer, mr_slab *slab, uint32_t *number) {
     return status ? MR_ERROR_AGAIN : MR_OK;
 }
 
-/* Tells it of pools that are no more. False: of some not yet, for want of room. */
+/* Withdraws pools that were closed. False: some are left, for lack of room. */
 static bool peer_withdraw(mr_shm_export *self, mr_shm_peer *peer) {
     bool all = true;
     for (size_t i = 0; peer->fd >= 0 && i < MR_SHM_POOLS; i++)
@@ -283,7 +283,7 @@ static int lend(mr_shm_export *self, mr_shm_peer *peer, mr_buffer *buffer, mr_sh
 
 int mr_shm_export_lend(mr_shm_export *export, mr_shm_peer *peer, mr_buffer *buffer, size_t offset, size_t bytes,
                        mr_shm_reference *reference) {
-    /* What has come from another process has no pool here. */
+    /* A buffer that came from another process has no pool here. */
     if (buffer->memory != MR_MEMORY_SHARED || !buffer->pool)
         return MR_ERROR_AGAIN;
     reference->offset = offset;
@@ -348,7 +348,7 @@ static int admit(mr_shm_export *self, int fd, mr_shm_received *hello, const uint
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a process that was not invited, or of another version");
     mr_shm_peer *peer = peer_of_token(self, token);
     if (!peer)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer shows no valid token");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer has no valid token");
     int status = mr_shm_check_doorbell(hello->fds[0]);
     if (!status)
         status = attach(self, peer, fd, hello->fds[0]);
@@ -375,7 +375,7 @@ static void forget_stranger(mr_shm_export *self, size_t place) {
     self->strangers[place] = -1;
 }
 
-/* Where too many have come and said nothing, the one that has waited longest has to go. */
+/* If too many connections have shown no token, the one that has waited longest is closed. */
 static void accept_all(mr_shm_export *self) {
     int fd, status;
     while ((status = mr_shm_accept(&self->listener, &fd)) == MR_OK || status == MR_ERROR_PERMISSION) {
@@ -408,7 +408,7 @@ static void receive_stranger(mr_shm_export *self, int fd) {
     forget_stranger(self, place);
 }
 
-/* A peer says nothing more there: it is gone, or hostile. */
+/* A peer sends nothing more on its socket: readable means closed, or hostile. */
 static void receive_peer(mr_shm_export *self, mr_shm_peer *peer) {
     mr_shm_received got;
     int status = mr_shm_receive(peer->fd, &got, NULL, 0);
@@ -416,7 +416,7 @@ static void receive_peer(mr_shm_export *self, mr_shm_peer *peer) {
     if (status == MR_ERROR_UNAVAILABLE) {
         peer_detach(self, peer);
     } else if (status != MR_ERROR_AGAIN) {
-        mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer says what this version does not know");
+        mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer sends an unknown message");
         peer_banish(self, peer);
     }
 }
@@ -427,7 +427,7 @@ static void receive_from(mr_shm_export *self, int fd) {
     } else if (fd == self->doorbell) {
         uint64_t rings;
         if (read(fd, &rings, sizeof rings) < 0 && errno != EAGAIN)
-            mr_log(MR_LOG_WARNING, "shared memory: the bell: %s", strerror(errno));
+            mr_log(MR_LOG_WARNING, "shared memory: the doorbell: %s", strerror(errno));
     } else {
         mr_shm_peer *peer = peer_of_fd(self, fd);
         if (peer)
@@ -500,7 +500,7 @@ int mr_shm_export_fd(const mr_shm_export *export) {
     return export->poll;
 }
 
-/* Of more than there is room for here the others are heard next time, since their descriptors stay readable. */
+/* Further events are handled next time, since their descriptors stay readable. */
 static void receive_all(mr_shm_export *self) {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(self->poll, events, EVENTS, 0);

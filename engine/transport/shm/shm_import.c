@@ -1,4 +1,4 @@
-/* The consumer's end: which pools it has mapped, what it holds, and giving it back. */
+/* The consumer's end: mapped pools, held leases, and their return. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include "engine/transport/shm/shm_socket.h"
 #include "millrace/status.h"
 
-/* A slab of the producer's. The import refers to it until the producer says that it is gone; so does each buffer. */
+/* A slab of the producer. The import refers to it until the producer withdraws it; so does each buffer. */
 typedef struct mapping {
     int references; /* guarded by the import's lock */
     uint32_t number, slots;
@@ -25,7 +25,7 @@ typedef struct mapping {
     const uint8_t *base;
 } mapping;
 
-/* A lease that is held here: what the release of its buffer is told. */
+/* A lease that is held here: the argument of its buffer's release. */
 typedef struct holding {
     mr_shm_import *owner;
     mapping *from; /* NULL: not held */
@@ -34,9 +34,9 @@ typedef struct holding {
 struct mr_shm_import {
     pthread_mutex_t lock; /* guards all below */
     int references;       /* the opener's and one for each holding */
-    int fd, doorbell;         /* the bell is the producer's */
-    mr_shm_area *area;    /* NULL: the producer has not said yet that it knows who has come */
-    size_t withdrawn;     /* pools, whose empty notes have not come yet */
+    int fd, doorbell;         /* `doorbell` is the producer's */
+    mr_shm_area *area;    /* NULL: the producer has not confirmed the attachment yet */
+    size_t withdrawn;     /* withdrawn pools whose empty records have not arrived yet */
     mapping *mapped[MR_SHM_POOLS];
     holding held[MR_SHM_LEASES];
 };
@@ -86,7 +86,7 @@ static int map_slab(const mr_shm_received *got, mapping *made) {
     int seals = F_SEAL_SHRINK | F_SEAL_GROW;
     if (got->fds[0] < 0 || got->message.a > MR_SLAB_SLOTS || got->message.b > SIZE_MAX / 2 ||
         !mr_slab_lay_out((size_t)got->message.b, got->message.a, &made->layout))
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes a pool that there cannot be");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer passes an impossible pool");
     int status = mr_shm_check_file(got->fds[0], seals, made->layout.total);
     if (status)
         return status;
@@ -120,7 +120,7 @@ static int add_pool(mr_shm_import *self, const mr_shm_received *got) {
 static int remove_pool(mr_shm_import *self, uint32_t number) {
     mapping **place = &self->mapped[number % MR_SHM_POOLS];
     if (!*place || (*place)->number != number)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool that there is not");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws an unknown pool");
     unmap(place);
     self->withdrawn++;
     return MR_OK;
@@ -148,11 +148,11 @@ static int watch(mr_shm_import *self, mr_shm_received *got) {
     case MR_SHM_GONE:
         return remove_pool(self, got->message.number);
     default:
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer says what this version does not know");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer sends an unknown message");
     }
 }
 
-/* What this end cannot follow it ends, so that the producer sends copies from then on. */
+/* On a message that this end cannot follow it disconnects, so that the producer sends copies from then on. */
 static int hang_up(mr_shm_import *self, int status) {
     if (status && status != MR_ERROR_AGAIN)
         shutdown(self->fd, SHUT_RDWR);
@@ -181,7 +181,7 @@ static int greet(const mr_shm_offer *offer, const mr_shm_guest *guest, int doorb
     status = mr_shm_send(*fd, &hello, guest->token, sizeof guest->token, &doorbell, 1);
     if (status)
         close(*fd);
-    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room for a greeting") : status;
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no room to send the token") : status;
 }
 
 int mr_shm_import_open(mr_shm_import **import, const mr_shm_offer *offer, const mr_shm_guest *guest, int doorbell) {
@@ -222,24 +222,24 @@ void mr_shm_import_close(mr_shm_import **import) {
 
 /* ---- references -------------------------------------------------------------------------------------------------- */
 
-/* The pool of that number; what the producer has said since may have brought it. */
+/* The pool of that number; reads messages of the producer if it is not known yet. */
 static int find_pool(mr_shm_import *self, uint32_t number, mapping **found) {
     int status = MR_OK;
     do {
         *found = self->mapped[number % MR_SHM_POOLS];
     } while ((!*found || (*found)->number != number) && !(status = receive_from(self)));
-    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference to no pool") : status;
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference to an unknown pool") : status;
 }
 
 static int check(const mr_shm_import *self, const mapping *pool, const mr_shm_reference *reference) {
     if (!self->area || reference->lease >= MR_SHM_LEASES || self->held[reference->lease].from)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference on a lease that is none");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference with an invalid lease");
     if (reference->slot >= pool->slots || reference->offset > pool->slot_bytes ||
         reference->bytes > pool->slot_bytes - reference->offset)
         return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference beyond its pool");
     const _Atomic uint64_t *generations = (const void *)pool->base;
     if (atomic_load_explicit(&generations[reference->slot], memory_order_acquire) != reference->generation)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference of former times");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: a stale reference");
     return MR_OK;
 }
 
@@ -277,7 +277,7 @@ int mr_shm_import_take(mr_shm_import *import, const mr_shm_reference *reference,
 
 /* ---- notes ------------------------------------------------------------------------------------------------------- */
 
-/* The rings are what the producer says first, once it knows who has come. */
+/* The rings are the producer's first message, once the token is accepted. */
 static int await_rings(mr_shm_import *self) {
     int status = MR_OK;
     while (!status && !self->area)
@@ -285,13 +285,13 @@ static int await_rings(mr_shm_import *self) {
     return status;
 }
 
-/* An empty note stands for a pool that is no more, which is told by the socket: it may have been heard already. */
+/* An empty record announces a withdrawn pool, which the socket reports: that message may already have been read. */
 static int receive_withdrawal(mr_shm_import *self) {
     int status = MR_OK;
     while (!status && self->withdrawn == 0)
         status = receive_from(self);
     if (status == MR_ERROR_AGAIN)
-        return hang_up(self, mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool without a word"));
+        return hang_up(self, mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool without a message"));
     self->withdrawn -= !status;
     return status;
 }
@@ -319,7 +319,7 @@ bool mr_shm_import_is_closed(const mr_shm_import *import) {
     return poll(&socket, 1, 0) > 0 && socket.revents & POLLHUP;
 }
 
-/* Where the rings may have come since they were looked for, the bell may have been rung for a note in them. */
+/* If the rings arrived since they were polled, the doorbell may have been rung for a record in them. */
 static bool may_have_rings(const mr_shm_import *self) {
     return poll(&(struct pollfd){.fd = self->fd, .events = POLLIN}, 1, 0) != 0;
 }

@@ -38,7 +38,7 @@ int mr_ring_message_write(uint8_t *data, size_t room, const mr_cut_message *mess
 }
 
 static int refuse(void) {
-    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end sends a note that is no message");
+    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end sends a malformed record");
 }
 
 int mr_ring_message_read(const uint8_t *data, size_t bytes, mr_ring_message *message_in) {

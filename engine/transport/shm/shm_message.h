@@ -1,17 +1,17 @@
-/* A message of a cut as one note of shared memory (shm.h): which message of which session it is, so that those
- * that come this way and those that come through ZeroMQ can be put in one order, then its parts.
+/* A message of a cut as one record of shared memory (shm.h): its session and number, so that messages that arrive this
+ * way and those that arrive through ZeroMQ can be put in one order, then its parts.
  *
- * What is read came from another process, but lies in memory of this one: it is looked at where it is, and what it says
- * of sizes is believed only as far as there are bytes. */
+ * The bytes came from another process, but are in memory of this one: they are read in place, and sizes are checked
+ * against the bytes that there are. */
 #ifndef MILLRACE_TRANSPORT_SHM_MESSAGE_H
 #define MILLRACE_TRANSPORT_SHM_MESSAGE_H
 
 #include "engine/transport/wire/wire.h"
 
 typedef struct mr_ring_message {
-    uint64_t session, number; /* as the envelope says, which is what counts */
+    uint64_t session, number; /* copies of the envelope's, which is authoritative */
     size_t count;
-    mr_wire_part parts[MR_WIRE_BLOCKS + 1]; /* each at a multiple of 8 bytes from the first byte of the note */
+    mr_wire_part parts[MR_WIRE_BLOCKS + 1]; /* each at a multiple of 8 bytes from the first byte of the record */
 } mr_ring_message;
 
 /* Writes count parts, at most MR_WIRE_BLOCKS + 1; *bytes: how many bytes that takes. MR_ERROR_AGAIN, without a message:

@@ -1,5 +1,4 @@
-/* What the two ends tell each other of shared memory, in words: "HOST PATH" and "HOST TOKEN", the token as 32
- * hexadecimal digits. */
+/* Offers and tokens as text: "HOST PATH" and "HOST TOKEN", the token as 32 hexadecimal digits. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 
 enum { TOKEN = sizeof ((mr_shm_guest *)0)->token, HOST = sizeof ((mr_shm_guest *)0)->host };
 
-/* Reads the host, and moves *text to what stands behind it. False where it does not fit, or nothing follows. */
+/* Reads the host, and moves *text behind it. False if it does not fit, or nothing follows. */
 static bool take_host(const char **text, char host[HOST]) {
     size_t length = strcspn(*text, " ");
     if (length >= HOST || (*text)[length] != ' ')
@@ -29,7 +28,7 @@ const char *mr_shm_offer_print(const mr_shm_offer *offer, char text[MR_SHM_TEXT]
 int mr_shm_offer_parse(const char *text, mr_shm_offer *offer) {
     mr_shm_offer read = {.path = ""};
     if (!take_host(&text, read.host) || text[0] != '/' || strlen(text) >= sizeof read.path)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: what is offered is none");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: malformed offer");
     strcpy(read.path, text);
     *offer = read;
     return MR_OK;
@@ -45,7 +44,7 @@ const char *mr_shm_guest_print(const mr_shm_guest *guest, char text[MR_SHM_TEXT]
 int mr_shm_guest_parse(const char *text, mr_shm_guest *guest) {
     mr_shm_guest read = {.host = ""};
     if (!take_host(&text, read.host) || strlen(text) != 2 * TOKEN || strspn(text, "0123456789abcdef") != 2 * TOKEN)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: who will come is not said");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: malformed peer token");
     for (int i = 0; i < TOKEN; i++) {
         unsigned byte;
         sscanf(text + 2 * i, "%2x", &byte);

@@ -5,7 +5,7 @@
 #include "engine/transport/shm/shm_limits.h"
 #include "millrace/status.h"
 
-/* The length before a note, and what all of it is a multiple of. */
+/* The length before a record, and the alignment of records. */
 enum { HEAD = sizeof(uint64_t) };
 
 static uint64_t record_of(uint64_t bytes) {
@@ -13,7 +13,7 @@ static uint64_t record_of(uint64_t bytes) {
 }
 
 static int refuse(void) {
-    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has counted its notes wrongly");
+    return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end has counted its records wrongly");
 }
 
 static uint8_t *at(const mr_shm_records *records, uint64_t count) {
@@ -22,7 +22,7 @@ static uint8_t *at(const mr_shm_records *records, uint64_t count) {
 
 /* ---- the writer -------------------------------------------------------------------------------------------------- */
 
-/* What the reader has read by now lies between what it had read and what was written. */
+/* The reader's count must be between its last one and the writer's. */
 static int look_at_reader(mr_shm_records *records) {
     uint64_t read = atomic_load_explicit(&records->channel->read, memory_order_acquire);
     if (records->mine - read > records->mine - records->theirs || read % HEAD)
@@ -48,8 +48,8 @@ int mr_shm_records_room(mr_shm_records *records, uint8_t **place, size_t *bytes)
     return MR_OK;
 }
 
-/* Of the two that write `written` and `reader` and then read the other's, at least one sees what the other wrote: all
- * four are sequentially consistent. */
+/* Each of the two ends writes one of `written` and `reader` and then reads the other: all four accesses are
+ * sequentially consistent, so at least one end sees the other's write. */
 bool mr_shm_records_post(mr_shm_records *records, size_t bytes) {
     const uint64_t length = bytes;
     uint32_t asleep = MR_SHM_ASLEEP;
@@ -75,11 +75,11 @@ int mr_shm_records_fetch(mr_shm_records *records, void *data, size_t room, size_
     int status = records->theirs == records->mine ? look_at_writer(records) : MR_OK;
     if (status || records->theirs == records->mine)
         return status ? status : MR_ERROR_AGAIN;
-    /* It is read once: what was checked and what is used are the same. */
+    /* The length is read once: the checked value is the one that is used. */
     const _Atomic uint64_t *head = (const void *)at(records, records->mine);
     const uint64_t length = atomic_load_explicit(head, memory_order_relaxed);
     if (length > room || record_of(length) > records->theirs - records->mine)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end sends a note of a wrong size");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: the other end sends a record of the wrong size");
     if (length)
         memcpy(data, at(records, records->mine) + HEAD, (size_t)length);
     records->mine += record_of(length);
@@ -88,7 +88,7 @@ int mr_shm_records_fetch(mr_shm_records *records, void *data, size_t room, size_
     return MR_OK;
 }
 
-/* What it has said of itself is looked at, and not what it remembers: the writer may have changed that. */
+/* The shared state is checked, not a local copy: the writer may have changed it. */
 bool mr_shm_records_rest(mr_shm_records *records) {
     if (records->theirs != records->mine)
         return false;

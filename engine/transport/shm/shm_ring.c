@@ -2,8 +2,8 @@
 
 #include "millrace/status.h"
 
-/* Of the two that write `returned` and `asleep` and then read the other's, at least one sees what the other wrote:
- * all four are sequentially consistent. */
+/* Each of the two ends writes one of `returned` and `asleep` and then reads the other: all four accesses are
+ * sequentially consistent, so at least one end sees the other's write. */
 bool mr_shm_ring_put(mr_shm_ring *ring, uint32_t lease) {
     uint64_t count = atomic_load_explicit(&ring->returned, memory_order_relaxed);
     atomic_store_explicit(&ring->lease[count % MR_SHM_LEASES], lease, memory_order_relaxed);
@@ -16,7 +16,7 @@ int mr_shm_ring_take(mr_shm_ring *ring, uint64_t taken, uint32_t *lease) {
     if (there == 0)
         return MR_ERROR_AGAIN;
     if (there > MR_SHM_LEASES)
-        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: more has come back than was lent");
+        return mr_fail(MR_ERROR_PROTOCOL, "shared memory: more leases have returned than there are");
     *lease = atomic_load_explicit(&ring->lease[taken % MR_SHM_LEASES], memory_order_relaxed);
     return MR_OK;
 }

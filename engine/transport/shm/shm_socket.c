@@ -55,7 +55,7 @@ int mr_shm_listen(mr_shm_listener *listener, const char *parent) {
     int status = mr_aside_make(&listener->aside, parent);
     int length = status ? 0 : snprintf(listener->path, sizeof listener->path, "%s/shm", listener->aside.folder);
     if (length < 0 || (size_t)length >= sizeof listener->path)
-        status = mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can lie in %s: its path is too long", parent);
+        status = mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can be made in %s: its path is too long", parent);
     if (!status)
         status = listen_at(listener->path, &listener->fd);
     if (!status) {
@@ -82,11 +82,11 @@ static int check_user(int fd) {
         return unavailable("SO_PEERCRED");
     if (other.uid == geteuid())
         return MR_OK;
-    return mr_fail(MR_ERROR_PERMISSION, "shared memory: the process %d at the other end is of another user (%u)",
+    return mr_fail(MR_ERROR_PERMISSION, "shared memory: the process %d at the other end belongs to another user (%u)",
                    (int)other.pid, other.uid);
 }
 
-/* With the spare descriptor the connection is taken, and closed. */
+/* Accepts the connection with the spare descriptor, and closes it. */
 static int turn_away(mr_shm_listener *listener) {
     int status = unavailable("accept");
     if (listener->spare >= 0)
@@ -118,7 +118,7 @@ int mr_shm_connect(const char *path, int *fd) {
     if (status)
         return status;
     if (connect(*fd, (struct sockaddr *)&address, sizeof address))
-        status = errno == EACCES ? mr_fail(MR_ERROR_PERMISSION, "shared memory: %s is another user's", path)
+        status = errno == EACCES ? mr_fail(MR_ERROR_PERMISSION, "shared memory: %s belongs to another user", path)
                                  : unavailable(path);
     if (!status)
         status = check_user(*fd);
@@ -159,7 +159,7 @@ int mr_shm_send(int fd, const mr_shm_message *message, const void *data, size_t 
     return unavailable("sendmsg");
 }
 
-/* Takes the descriptors that came, whatever they came with, so that none is left open. */
+/* Takes all received descriptors, so that none leaks. */
 static int take_fds(struct msghdr *about, mr_shm_received *received) {
     size_t count = 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(about); part; part = CMSG_NXTHDR(about, part)) {
@@ -175,7 +175,7 @@ static int take_fds(struct msghdr *about, mr_shm_received *received) {
     return MR_OK;
 }
 
-/* Where the other end is gone and had not read all, the system says so first, once, before what that had sent. */
+/* If the other end closed with unread data, the first call reports a reset, before the data that it had sent. */
 static ssize_t receive(int fd, struct msghdr *about, int flags) {
     ssize_t got = recvmsg(fd, about, flags);
     return got < 0 && errno == ECONNRESET ? recvmsg(fd, about, flags) : got;
@@ -191,10 +191,10 @@ int mr_shm_receive(int fd, mr_shm_received *received, void *data, size_t room) {
     if (got < 0)
         return errno == EAGAIN || errno == EINTR ? MR_ERROR_AGAIN : unavailable("recvmsg");
     if (got == 0)
-        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end is gone");
+        return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end has closed the connection");
     int status = take_fds(&about, received);
     if (!status && (about.msg_flags & MSG_TRUNC || (size_t)got < sizeof received->message))
-        status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a message of a wrong size");
+        status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a message of the wrong size");
     if (status)
         mr_shm_close_received(received);
     else

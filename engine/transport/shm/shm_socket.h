@@ -1,7 +1,6 @@
-/* What the two ends of shared memory say to each other over their unix socket (shm.h): messages with boundaries,
- * some with descriptors. No call blocks. Errors: MR_ERROR_AGAIN, without a message: nothing there, or no room;
- * MR_ERROR_UNAVAILABLE: the other end is gone, or the system refuses; MR_ERROR_PERMISSION: the other end is of
- * another user; MR_ERROR_PROTOCOL. */
+/* Messages between the two ends of shared memory over their unix socket (shm.h), some with descriptors. No call blocks.
+ * Errors: MR_ERROR_AGAIN, without a message: nothing to read, or no room; MR_ERROR_UNAVAILABLE: the other end closed,
+ * or the system refuses; MR_ERROR_PERMISSION: the other end belongs to another user; MR_ERROR_PROTOCOL. */
 #ifndef MILLRACE_TRANSPORT_SHM_SOCKET_H
 #define MILLRACE_TRANSPORT_SHM_SOCKET_H
 
@@ -13,10 +12,10 @@
 enum { MR_SHM_VERSION = 4, MR_SHM_FDS = 2, MR_SHM_TOKEN_BYTES = 16 };
 
 typedef enum mr_shm_kind {
-    MR_SHM_HELLO = 1, /* consumer, once: a = MR_SHM_VERSION; its bell; data: the token */
-    MR_SHM_RINGS,     /* producer, first: the memfd of the rings (shm_area.h), and its bell */
+    MR_SHM_HELLO = 1, /* consumer, once: a = MR_SHM_VERSION; its doorbell; data: the token */
+    MR_SHM_RINGS,     /* producer, first: the memfd of the rings (shm_area.h), and its doorbell */
     MR_SHM_POOL,      /* producer: a slab's memfd; number, a = slots, b = bytes of a slot */
-    MR_SHM_GONE       /* producer: nothing of pool `number` is in use or will be; an empty note follows it */
+    MR_SHM_GONE       /* producer: pool `number` is withdrawn; an empty record follows */
 } mr_shm_kind;
 
 /* Both ends are on one machine: fields are as the processor has them. */
@@ -30,28 +29,28 @@ typedef struct mr_shm_listener {
     mr_aside aside;
     char path[108]; /* the socket's */
     int fd;         /* -1: it does not listen */
-    int spare;      /* a descriptor that is held free for those who come when there is no other; -1: none is */
+    int spare;      /* a spare descriptor, to accept and close connections when no other is free; -1: none */
 } mr_shm_listener;
 
 /* Listens below a new folder in `parent` that only this user may enter. MR_ERROR_UNAVAILABLE, and nothing is left. */
 int mr_shm_listen(mr_shm_listener *listener, const char *parent);
 /* Closes the socket and removes it and its folder. One that does not listen is allowed. */
 void mr_shm_unlisten(mr_shm_listener *listener);
-/* The next connection of a process of this user; others are closed, MR_ERROR_PERMISSION, and so are those for which there
- * is no descriptor, MR_ERROR_UNAVAILABLE: whoever polls the socket would find it readable all the time. */
+/* The next connection of a process of this user. Others are closed with MR_ERROR_PERMISSION, and those without a free
+ * descriptor with MR_ERROR_UNAVAILABLE: otherwise the socket would stay readable. */
 int mr_shm_accept(mr_shm_listener *listener, int *fd);
 int mr_shm_connect(const char *path, int *fd);
 
 int mr_shm_send(int fd, const mr_shm_message *message, const void *data, size_t bytes, const int *fds, size_t count);
 
-/* What was received; data lies where the caller said. */
+/* A received message; the data is in the caller's buffer. */
 typedef struct mr_shm_received {
     mr_shm_message message;
     size_t bytes;        /* of data */
     int fds[MR_SHM_FDS]; /* the caller's; -1: none */
 } mr_shm_received;
 int mr_shm_receive(int fd, mr_shm_received *received, void *data, size_t room);
-/* Closes the descriptors that were not taken out (set to -1). */
+/* Closes the descriptors that the caller did not take (set to -1). */
 void mr_shm_close_received(mr_shm_received *received);
 
 #endif

@@ -1,19 +1,19 @@
 /* The wire: messages to and from bytes, by proto/millrace.proto.
  *
- * A message is one envelope and any number of payload parts, which a transport sends as they are. Payloads are not
- * copied where they need not be: a part points into a frame's own buffer, and a frame that is read points into the
- * part that came. Small payloads are gathered into one part, since each part costs more than copying a few KiB.
- * Payloads in shared memory have no part: where `share` knows a buffer, its slot goes over instead.
+ * A message is one envelope and any number of payload parts, which a transport sends as they are. Payloads are copied
+ * only if necessary: a part points into a frame's own buffer, and a frame that is read points into the received part.
+ * Small payloads are gathered into one part, since each part costs more than copying a few KiB. Payloads in shared
+ * memory have no part: if `share` exports a buffer, its slot is sent instead.
  *
- * What comes may be hostile. Every size is checked before anything is allocated for it, memory for one message is
- * bounded by its own length, names and descriptions that are kept are bounded by `most_names` and `most_media`; what
- * cannot be is refused with MR_ERROR_PROTOCOL and a message that says what it is. Nothing that was refused leaves a
- * trace. The checksums find damage, not malice: that is CURVE's.
+ * Received bytes may be hostile. Every size is checked before memory is allocated for it, memory for one message is
+ * bounded by its own length, names and descriptions that are kept are bounded by `names` and `most_media`; invalid
+ * messages are refused with MR_ERROR_PROTOCOL and a reason, and leave no trace. The checksums find damage; only CURVE
+ * finds manipulation.
  *
  * Payloads must be in host memory, and ready (mr_frame.ready done), when they are written.
  *
- * A writer and a reader are each used by one thread at a time; they share nothing. After some time neither allocates:
- * what they need is kept, as large as it ever was, but for buffers that frames hold. */
+ * A writer and a reader are each used by one thread at a time; they share nothing. In steady state neither allocates:
+ * their memory is kept at its largest size, except buffers that frames hold. */
 #ifndef MILLRACE_TRANSPORT_WIRE_H
 #define MILLRACE_TRANSPORT_WIRE_H
 
@@ -25,15 +25,15 @@ typedef enum mr_compression { MR_COMPRESSION_NONE, MR_COMPRESSION_LZ4, MR_COMPRE
 
 enum { MR_WIRE_BLOCKS = 256 }; /* most payload parts of one message */
 
-/* One part. With `buffer`, the bytes lie in it and stay as long as somebody refers to it, so that they need not be
- * copied to be sent; else they are only there until the writer's next call. */
+/* One part. With `buffer`, the bytes are in it and stay as long as it is referred to, so that they need not be copied
+ * to be sent; else they are valid until the writer's next call. */
 typedef struct mr_wire_part {
     const uint8_t *data;
     size_t bytes;
     mr_buffer *buffer;
 } mr_wire_part;
 
-/* Where bytes lie in shared memory, in the words of who lends it. */
+/* A place in shared memory, in the exporter's numbers. */
 typedef struct mr_shared_slot {
     uint32_t pool, slot, lease;
     uint64_t generation, offset;
@@ -62,7 +62,7 @@ void mr_wire_writer_destroy(mr_wire_writer **writer);
 int mr_wire_write(mr_wire_writer *writer, const mr_cut_message *message, int64_t now_ns, const mr_wire_part **parts,
                   size_t *count);
 
-/* Bytes of payload that a frame puts on the wire: what credit in bytes counts, before compression. */
+/* Payload bytes of a frame: the unit of credit in bytes, before compression. */
 uint64_t mr_wire_frame_bytes(const mr_frame *frame);
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -77,13 +77,13 @@ typedef struct mr_wire_reader_params {
     size_t most_items;          /* in one message; 0: 65,536 */
     size_t source_count;        /* of the pipeline; sources beyond are refused */
     mr_names *names;            /* ids of stages, labels and reasons are kept here: they live as long as it does */
-    /* Who has sent a message of that session: what it may add to `names`. NULL: there is no such session, and of ITEMS
-     * and REPORT nothing is read but that they came. Not set: all come from one. */
+    /* The share of `names` of the peer with that session. NULL: there is no such session, and ITEMS and REPORT are read
+     * only as far as their kind. Not set: one peer. */
     mr_names_share *(*whose)(void *context, uint64_t session);
     void *whose_context;
     mr_store *store;            /* where frames and results come from */
-    /* A reference to a buffer that is those bytes of shared memory. NULL: such payloads are refused.
-     * MR_ERROR_PROTOCOL where there is no such slot or it has not so many bytes. */
+    /* Maps those bytes of shared memory as a buffer, with a reference. NULL: such payloads are refused.
+     * MR_ERROR_PROTOCOL if there is no such slot, or it is smaller. */
     int (*map)(void *context, const mr_shared_slot *slot, uint64_t bytes, mr_buffer **buffer);
     void *context;
     const mr_media_codec *codec; /* how codecs are described; NULL: media come without */

@@ -36,10 +36,10 @@ void *wire_arena_array(wire_arena *arena, size_t count, size_t bytes) {
     return __builtin_mul_overflow(count, bytes, &all) ? NULL : wire_arena_give(arena, all);
 }
 
-/* What a message needed that was larger than any other is not kept for the next. */
+/* Unusually large memory is not kept for the next message. */
 enum { KEPT_BYTES = 4 << 20 };
 
-/* Several blocks become the one that would have been enough: the newest, which is as large as the others together. */
+/* Keeps one block, the newest, which is as large as the others together. */
 void wire_arena_reset(wire_arena *arena, size_t limit) {
     arena_block *block = arena->blocks;
     while (block && block->next) {

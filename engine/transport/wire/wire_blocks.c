@@ -1,5 +1,5 @@
-/* Payload that is written: which bytes become which block. Ranges of buffers stay where they are; what is small, or
- * does not lie as it must, is gathered in one block by copying. */
+/* Payload that is written, as blocks. Ranges of buffers are sent in place; small or misaligned payloads are copied into
+ * one gathered block. */
 #include <lz4.h>
 #include <stdbool.h>
 #include <string.h>
@@ -11,21 +11,20 @@
 #include "engine/transport/wire/wire_parts.h"
 #include "millrace/status.h"
 
-/* What is smaller is copied: a part costs about as much as copying so many bytes. */
+/* Smaller payloads are copied: a part costs about as much as copying so many bytes. */
 enum { SMALL_BYTES = 8192 };
-/* What is smaller is not compressed. */
+/* Smaller blocks are not compressed. */
 enum { LEAST_TO_COMPRESS = 512 };
-/* What was gathered in more than this is not gathered in again. */
+/* Larger gathering buffers are not reused. */
 enum { MOST_KEPT = 1 << 20 };
-/* The fastest level of Zstandard that is no negative one. */
+/* The fastest level of Zstandard that is not negative. */
 enum { ZSTD_LEVEL = 1 };
 
 static mr_buffer **gathered_now(mr_wire_writer *writer) {
     return &writer->gathered[writer->gathered_turn % WIRE_GATHERED];
 }
 
-/* The memory that was used the longest time ago; not while somebody reads from it, and not where it is too large to be
- * kept. */
+/* The least recently used memory; not if it is still referred to, and not if it is too large to be kept. */
 static void begin_to_gather(mr_wire_writer *writer) {
     writer->block[writer->block_count++] = (wire_block){0};
     writer->gathered_block = writer->block_count;
@@ -90,7 +89,7 @@ static bool find(const mr_wire_writer *writer, const mr_buffer *buffer, const ui
     return true;
 }
 
-/* Makes a block of a range. The last place is left for what is gathered. */
+/* Makes a block of a range. The last place is reserved for the gathered block. */
 static bool refer(mr_wire_writer *writer, mr_buffer *buffer, const uint8_t *data, size_t bytes, wire_spot *spot) {
     if (writer->block_count >= MR_WIRE_BLOCKS - 1)
         return false;

@@ -1,5 +1,5 @@
-/* What stands behind packets and pictures, to bytes and back. A description is packed once and told apart by its
- * bytes, so that the frames of one stream share one mr_media here as they do there. */
+/* Descriptions of media behind packets and pictures, to bytes and back. A description is packed once and identified by
+ * its bytes, so that the frames of one stream share one mr_media at both ends. */
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -152,9 +152,9 @@ static mr_codec_description describe(const Millrace__V1__Codec *from) {
 
 static const char *find_fault(const Millrace__V1__Media *from) {
     if (from->rotation > 270 || from->rotation % 90)
-        return "a rotation that is no quarter turn";
+        return "a rotation that is not a quarter turn";
     if (!isfinite(from->fps) || from->fps < 0 || from->every < 0)
-        return "a rate that is none";
+        return "an invalid rate";
     if (from->rate_num > INT32_MAX || from->rate_den > INT32_MAX || from->frames < 0)
         return "numbers that are too large";
     return NULL;

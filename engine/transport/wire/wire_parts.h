@@ -1,4 +1,4 @@
-/* What the files of the wire share; see wire.h for what it does. */
+/* Internals that the files of the wire share; see wire.h. */
 #ifndef MILLRACE_TRANSPORT_WIRE_PARTS_H
 #define MILLRACE_TRANSPORT_WIRE_PARTS_H
 
@@ -6,7 +6,7 @@
 
 #include "engine/transport/wire/wire.h"
 
-/* Memory for one message: given out piece by piece, taken back all at once. It keeps as much as it ever needed. */
+/* Memory for one message: allocated piece by piece, freed all at once. It keeps as much as it ever needed. */
 typedef struct arena_block {
     struct arena_block *next;
     size_t bytes, used;
@@ -33,7 +33,7 @@ enum { WIRE_PADDING = 64 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes that become a block: a range of a buffer, or, with none, what was gathered. */
+/* Bytes that become a block: a range of a buffer, or, without a buffer, the gathered bytes. */
 typedef struct wire_block {
     mr_buffer *buffer;
     const uint8_t *data;
@@ -46,7 +46,7 @@ typedef struct name_slot {
     uint64_t message; /* that it is of; else the slot is free */
 } name_slot;
 
-/* Messages whose small payloads lie in memory of their own: while they are sent the next ones are written. */
+/* Gathering buffers in rotation: while messages are being sent the next ones are written. */
 enum { WIRE_GATHERED = 8 };
 
 enum { WIRE_MEDIA_KEPT = 8 };
@@ -118,7 +118,7 @@ struct mr_wire_reader {
     known_media *known;
     size_t known_count, known_turn;
     size_t known_bytes;      /* of what is known, in all */
-    mr_names_share *share;   /* of whom the present message comes from */
+    mr_names_share *share;   /* of the present message's peer */
     void *zstd;
     int64_t now_ns;
     mr_buffer *block[MR_WIRE_BLOCKS]; /* of the present message */

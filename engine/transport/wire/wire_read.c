@@ -1,4 +1,4 @@
-/* Bytes to messages: payload, frames and marks, envelopes. Nothing is believed: what does not fit together is refused. */
+/* Bytes to messages: payload, frames and marks, envelopes. Everything is checked: inconsistent messages are refused. */
 #include <lz4.h>
 #include <string.h>
 #include <xxhash.h>
@@ -86,7 +86,7 @@ static int read_shared(mr_wire_reader *reader, const Millrace__V1__Block *block,
     const mr_shared_slot slot = {.pool = block->pool, .slot = block->slot, .lease = block->lease,
                                  .generation = block->generation, .offset = block->offset};
     if (!reader->params.map)
-        return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, of which none was agreed upon");
+        return mr_fail(MR_ERROR_PROTOCOL, "a payload in shared memory, which is not shared");
     int status = reader->params.map(reader->params.context, &slot, block->bytes, buffer);
     if (!status)
         *data = (*buffer)->data;
@@ -102,12 +102,12 @@ static int check(const mr_wire_reader *reader, Millrace__V1__Block *const *block
     for (size_t i = 0; i < count; i++) {
         inline_blocks += !blocks[i]->shared;
         if (blocks[i]->bytes > reader->params.most_bytes - bytes)
-            return mr_fail(MR_ERROR_PROTOCOL, "a message with more payload than the %llu bytes that are taken",
+            return mr_fail(MR_ERROR_PROTOCOL, "a message with more payload than the %llu bytes that are allowed",
                            (unsigned long long)reader->params.most_bytes);
         bytes += blocks[i]->bytes;
     }
     if (inline_blocks != part_count)
-        return mr_fail(MR_ERROR_PROTOCOL, "%zu parts of payload where the envelope tells of %zu", part_count,
+        return mr_fail(MR_ERROR_PROTOCOL, "%zu parts of payload, and the envelope has %zu", part_count,
                        inline_blocks);
     return MR_OK;
 }
@@ -144,7 +144,7 @@ static bool in_range(const Millrace__V1__Format *from) {
 
 static int read_format(const Millrace__V1__Format *from, mr_format *format) {
     if (!in_range(from))
-        return refuse("a format with a value that there is not");
+        return refuse("a format with an unknown value");
     *format = (mr_format){.payload = (mr_payload)from->payload, .pixel = (mr_pixel)from->pixel,
                           .width = (int32_t)from->width, .height = (int32_t)from->height,
                           .matrix = (mr_matrix)from->matrix, .range = (mr_range)from->range,
@@ -183,10 +183,10 @@ static const mr_format *find_format(const mr_wire_reader *reader, uint32_t numbe
 static int find(const mr_wire_reader *reader, uint32_t block, uint64_t offset, uint64_t bytes, mr_buffer **buffer,
                 uint8_t **data) {
     if (!block || block > reader->block_count)
-        return refuse("a payload in a block that there is not");
+        return refuse("a payload in an unknown block");
     size_t room = reader->block_bytes[block - 1];
     if (offset > room || bytes > room - offset)
-        return refuse("a payload that does not lie in its block");
+        return refuse("a payload beyond its block");
     *buffer = reader->block[block - 1];
     *data = reader->block_data[block - 1] + offset;
     return MR_OK;
@@ -311,7 +311,7 @@ static int read_result(mr_wire_reader *reader, const Millrace__V1__Result *from,
     if (!status)
         status = read_name(reader, from->name, &result->name);
     if (!status && !result->stage)
-        status = refuse("a result that no stage has given");
+        status = refuse("a result without a stage");
     if (status)
         return status;
     return from->format ? read_tensor(reader, from, result) : read_classes(reader, from, result);
@@ -352,7 +352,7 @@ static int fill_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
         frame->deadline_ns = subtract(reader->now_ns, subtract(0, item->remaining_ns));
     frame->flags = item->flags & (MR_FRAME_KEY | MR_FRAME_DISPOSABLE | MR_FRAME_CORRUPT | MR_FRAME_HIDDEN);
     if (item->media > reader->media_count)
-        return refuse("a frame of media that the message does not describe");
+        return refuse("a frame with media that the message does not describe");
     if (item->media)
         frame->media = mr_media_ref(reader->media[item->media - 1]);
     int status = read_planes(reader, item, frame);
@@ -371,9 +371,9 @@ static int read_frame(mr_wire_reader *reader, const Millrace__V1__Item *item, mr
 
 static int read_item(mr_wire_reader *reader, const Millrace__V1__Item *from, mr_cut_item *item) {
     if ((unsigned)from->kind > MILLRACE__V1__ITEM__KIND__FORMAT)
-        return refuse("an item of a kind that there is not");
+        return refuse("an item of an unknown kind");
     if (from->source >= reader->params.source_count)
-        return refuse("an item of a source that there is not");
+        return refuse("an item of an unknown source");
     *item = (mr_cut_item){.kind = (mr_cut_kind)from->kind, .position = from->position,
                           .identity = {.source = from->source, .epoch = from->epoch, .seq = from->seq,
                                        .sub = from->sub}};
@@ -424,7 +424,7 @@ static int read_items(mr_wire_reader *reader, const Millrace__V1__Items *from, c
     reader->block_count = reader->media_count = 0;
     message->items.count = 0;
     if (from->n_items > reader->params.most_items)
-        return mr_fail(MR_ERROR_PROTOCOL, "a message of %zu items; at most %zu are taken", from->n_items,
+        return mr_fail(MR_ERROR_PROTOCOL, "a message of %zu items; at most %zu are allowed", from->n_items,
                        reader->params.most_items);
     message->items.item = WIRE_NEW(&reader->arena, mr_cut_item, from->n_items);
     if (!message->items.item)
@@ -441,8 +441,8 @@ static int read_items(mr_wire_reader *reader, const Millrace__V1__Items *from, c
 
 enum { MOST_ENVELOPE_BYTES = 4 << 20, MOST_PAYLOAD_BYTES = 256 << 20, MOST_ITEMS = 65536 };
 enum { MOST_MEDIA = 256, MOST_MEDIA_BYTES = 16 << 20 };
-/* Memory for what is read from so many bytes: a struct is larger than its shortest form on the wire, but not more
- * often than this in what anybody would write. */
+/* Bound on the memory for a message of so many bytes: a struct is larger than its shortest form on the wire, but not by
+ * more than this in any sensible message. */
 enum { MEMORY_BASE = 65536, MEMORY_PER_BYTE = 64, MEMORY_MOST = 64 << 20 };
 
 int mr_wire_reader_create(mr_wire_reader **reader, const mr_wire_reader_params *params) {
@@ -502,7 +502,7 @@ static int read_hello(const Millrace__V1__Hello *from, mr_cut_message *message) 
     return MR_OK;
 }
 
-/* What this version does not know is not known. */
+/* A run state that this version does not know counts as unknown. */
 static mr_run_state read_run_state(Millrace__V1__RunState state) {
     return state == MILLRACE__V1__RUN_STATE__RUN_BEGINS     ? MR_RUN_BEGINS
            : state == MILLRACE__V1__RUN_STATE__RUN_GOES_ON ? MR_RUN_GOES_ON
@@ -540,7 +540,7 @@ static int read_settled(const mr_wire_reader *reader, const Millrace__V1__Settle
         [MILLRACE__V1__SETTLED__OUTCOME__DELIVERED] = MR_NOTE_DELIVERED,
         [MILLRACE__V1__SETTLED__OUTCOME__DROPPED] = MR_NOTE_DROPPED};
     if ((unsigned)from->outcome >= sizeof outcome / sizeof *outcome)
-        return mr_fail(MR_ERROR_PROTOCOL, "an outcome %d that there is not", (int)from->outcome);
+        return mr_fail(MR_ERROR_PROTOCOL, "an unknown outcome %d", (int)from->outcome);
     *settled = (mr_settled){.first = from->first, .count = from->count, .outcome = outcome[from->outcome]};
     int status = read_name(reader, from->stage, &settled->stage);
     return status ? status : read_name(reader, from->reason, &settled->reason);
@@ -590,7 +590,7 @@ static int read_body(mr_wire_reader *reader, const Millrace__V1__Envelope *envel
         message->bye.text = envelope->bye->text;
         return MR_OK;
     default:
-        return mr_fail(MR_ERROR_PROTOCOL, "a message without a body that is known here");
+        return mr_fail(MR_ERROR_PROTOCOL, "a message with an unknown body");
     }
 }
 

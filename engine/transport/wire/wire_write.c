@@ -43,7 +43,7 @@ static int add_name(mr_wire_writer *writer, const char *name) {
         writer->name = more;
         writer->name_room = room;
     }
-    /* protobuf-c only reads what its structs point to, though not through const pointers. */
+    /* protobuf-c only reads through its pointers, though they are not const. */
     memcpy(&writer->name[writer->name_count++], &name, sizeof name);
     return writer->name_count * 2 > writer->slot_count ? more_slots(writer) : MR_OK;
 }

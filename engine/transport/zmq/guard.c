@@ -24,8 +24,8 @@ struct mr_zmq_guard {
     mr_allow_list allow;
     _Atomic uint64_t refused;
     mr_zmq_peers peers;
-    bool failed;      /* libzmq has given up a connection, and says next which one it has closed */
-    char why[WHY_BYTES]; /* it did so; "": that was told of by the answer */
+    bool failed;      /* a handshake failed; libzmq's next event names the closed connection */
+    char why[WHY_BYTES]; /* the reason; "": already reported by the answer */
     /* A peer that is refused tries again ten times a second, and one that is let in may come and go as often. */
     mr_audit_allowance refusals, welcomes;
     pthread_t thread;
@@ -73,7 +73,7 @@ static void reply(void *socket, const part *request, const char *why, const char
 /* Why the peer is refused; NULL where it may connect. */
 static const char *refusal(mr_zmq_guard *guard, const part parts[PARTS], int count) {
     if (count < CREDENTIALS || strcmp(parts[VERSION].data, "1.0") != 0)
-        return "the request is none";
+        return "malformed request";
     bool curve = strcmp(parts[MECHANISM].data, "CURVE") == 0;
     if (guard->allow.count == 0 && strcmp(parts[MECHANISM].data, "NULL") != 0)
         return "no such mechanism";
@@ -103,7 +103,7 @@ static void note_accepted(mr_zmq_guard *guard, const char *address, const char *
 
 /* ---- connections that come and go -------------------------------------------------------------------------------- */
 
-/* Peers that failed ZAP were told of by its answer. */
+/* Peers that failed ZAP were reported by its answer. */
 static void note_failure(mr_zmq_guard *guard, uint16_t what, uint32_t how) {
     guard->failed = true;
     guard->why[0] = '\0';
@@ -120,8 +120,7 @@ static void note_end(mr_zmq_guard *guard, int fd, const char *address) {
     guard->failed = false;
 }
 
-/* An event is 16 bits of what and 32 of how, which of one that comes or goes is its descriptor, and behind it the
- * address. */
+/* An event has a 16-bit kind and a 32-bit value, the descriptor for those that open or close; then the address. */
 static int receive_from(mr_zmq_guard *guard, int flags) {
     part parts[PARTS] = {0};
     uint16_t what = 0;
@@ -141,7 +140,7 @@ static int receive_from(mr_zmq_guard *guard, int flags) {
     return 0;
 }
 
-/* All that libzmq has told so far. */
+/* All events of libzmq so far. */
 static int receive_all(mr_zmq_guard *guard) {
     int last_received;
     do
@@ -167,7 +166,7 @@ static int answer(mr_zmq_guard *guard) {
     int count = receive(guard->requests, parts, 0);
     if (count < 0)
         return -1;
-    /* What has connected, or gone, before it asks is to be counted with it. */
+    /* Connections that opened or closed before the request must be counted first. */
     receive_all(guard);
     const char *why = refusal(guard, parts, count);
     if (count == PARTS && parts[CREDENTIALS].bytes == MR_KEY_BYTES)

@@ -16,9 +16,9 @@
 #include "engine/transport/zmq/routes.h"
 #include "millrace/status.h"
 
-/* So many messages of one socket are taken before other work is done. */
+/* Messages of one socket that are read before other work is done. */
 enum { BURST = 64 };
-/* Parts below this are copied by whoever keeps them: a buffer costs as much. */
+/* Smaller parts are copied by those that keep them: a buffer costs as much. */
 enum { KEPT_BYTES = 4096 };
 enum { MOST_PARTS = MR_WIRE_BLOCKS + 1 };
 enum { THREAD_NAME = 16 };
@@ -33,7 +33,8 @@ struct mr_io_thread {
     mr_routes routes;
     int event;
     atomic_bool woken, asleep;
-    pthread_mutex_t turn_lock;   /* held by whoever uses the sockets and calls the owner: the thread, unless it sleeps */
+    pthread_mutex_t turn_lock;   /* held by the thread that uses the sockets and calls the owner: the I/O thread, unless
+                                    it sleeps */
     int64_t wake_ns;        /* when it is to work again at the latest */
     bool sent;              /* since a turn began */
     pthread_t thread;
@@ -46,8 +47,7 @@ struct mr_io_thread {
 
 /* ---- libzmq ------------------------------------------------------------------------------------------------------ */
 
-/* Whoever takes a turn may be a thread that signals come to, and libzmq gives up what a signal interrupts, without that
- * anything was wrong. */
+/* Inline work may run on a thread that receives signals, and libzmq returns EINTR without any fault. */
 static int take_part(void *socket, zmq_msg_t *part) {
     int bytes;
     do
@@ -89,7 +89,7 @@ static void release_message(void *context) {
     mr_free(context);
 }
 
-/* Where there is no memory for it, the part is only borrowed, and copied. */
+/* Without memory for a buffer the part is borrowed, and copied. */
 static mr_buffer *keep(zmq_msg_t *message) {
     zmq_msg_t *kept = mr_alloc(sizeof *kept);
     if (!kept)
@@ -120,7 +120,7 @@ static void drop_parts(mr_io_thread *io_thread) {
     io_thread->part_count = 0;
 }
 
-/* Reads the parts that follow. False: there are too many, and all are gone. */
+/* Reads the remaining parts. False: too many, and all are discarded. */
 static bool receive_parts(mr_io_thread *io_thread, void *socket) {
     bool fits = true, more = true;
     while (more) {
@@ -150,8 +150,8 @@ static uint32_t receive_from(mr_io_thread *io_thread, zmq_msg_t *id) {
     return route;
 }
 
-/* One message; false where there is none. What it begins with, at a ROUTER, is the sender's id; that alone is a message
- * without parts. */
+/* One message; false if there is none. On a ROUTER its first part is the peer's id; without further parts the message
+ * has none. */
 static bool receive(mr_io_thread *io_thread, size_t index) {
     void *socket = mr_zmq_handle(io_thread->sockets[index]);
     uint32_t route = (uint32_t)index;
@@ -174,7 +174,7 @@ static bool receive(mr_io_thread *io_thread, size_t index) {
     return true;
 }
 
-/* Takes what has come, up to a burst of each socket. Whether there may be more. */
+/* Receives up to a burst of each socket. Whether there may be more. */
 static bool receive_some(mr_io_thread *io_thread) {
     bool more = false;
     for (size_t i = 0; i < io_thread->params.socket_count; i++) {
@@ -241,7 +241,7 @@ bool mr_io_thread_send(mr_io_thread *io_thread, uint32_t route, const mr_wire_pa
     void *socket = mr_zmq_handle(io_thread->sockets[io_thread->routed ? 0 : route]);
     for (size_t i = 0; i < count; i++)
         if (send_part(socket, &parts[i], i + 1 < count ? ZMQ_SNDMORE : 0) < 0) {
-            /* What has begun must end, or the next message would belong to it; the peer refuses it. */
+            /* A message that has begun must be completed, or the next one would be appended to it; the peer refuses it. */
             if (io_thread->routed || i > 0)
                 give_bytes(socket, "", 0, 0);
             return false;
@@ -269,7 +269,7 @@ void mr_io_thread_renew(mr_io_thread *io_thread, uint32_t route) {
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
-/* Whether a message waits. A socket's descriptor tells only of changes, so this is asked before each sleep. */
+/* Whether a message waits. A socket's descriptor signals only changes, so this is checked before each sleep. */
 static bool has_message(const mr_io_thread *io_thread) {
     for (size_t i = 0; i < io_thread->params.socket_count; i++)
         if (has_part(mr_zmq_handle(io_thread->sockets[i])))
@@ -287,7 +287,7 @@ static void wait_until(mr_io_thread *io_thread, int64_t wake_ns) {
     pthread_mutex_lock(&io_thread->turn_lock);
 }
 
-/* Who wakes notes that first and then looks whether it sleeps; here it is the other way round. */
+/* The waking thread stores its flag and then checks for sleep; here the order is reversed. */
 static void sleep_a_while(mr_io_thread *io_thread) {
     struct pollfd *event = &io_thread->polled[io_thread->params.socket_count];
     event->revents = 0;
@@ -324,7 +324,7 @@ void mr_io_thread_wake(mr_io_thread *io_thread) {
     (void)written; /* It cannot be full: one is written for one sleep. */
 }
 
-/* Whether the thread sleeps, and its duty is now the caller's; else it is woken. */
+/* Locks the turn if the thread sleeps; otherwise wakes it. */
 static bool try_turn(mr_io_thread *io_thread) {
     if (atomic_load(&io_thread->asleep) && !pthread_mutex_trylock(&io_thread->turn_lock))
         return true;
@@ -340,8 +340,8 @@ bool mr_io_thread_receive_inline(mr_io_thread *io_thread) {
     return true;
 }
 
-/* Sending may make a socket forget that its descriptor was to tell of a message; so the thread is woken where one is
- * there, or where it sleeps for too long by what the work has changed. */
+/* Sending may consume a socket's signal for a message; so the thread is woken if one waits, or if it would sleep too
+ * long after the inline work. */
 void mr_io_thread_work_inline(mr_io_thread *io_thread) {
     if (!try_turn(io_thread))
         return;
@@ -380,7 +380,7 @@ static int set(const mr_zmq *socket, int option, int value) {
     return zmq_setsockopt(mr_zmq_handle(socket), option, &value, sizeof value);
 }
 
-/* What nobody is there for is not kept for whoever comes later. */
+/* Without a connection messages are not kept. */
 static int set_options(const mr_io_thread *io_thread, const mr_zmq *socket) {
     if (io_thread->routed ? set(socket, ZMQ_ROUTER_MANDATORY, 1) : set(socket, ZMQ_IMMEDIATE, 1))
         return mr_fail(MR_ERROR_INTERNAL, "ZeroMQ refuses an option: %s", zmq_strerror(errno));

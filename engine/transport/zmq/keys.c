@@ -18,7 +18,7 @@ enum { PATH_BYTES = 4096, LINE_BYTES = 1024 };
 /* ---- keys as text ------------------------------------------------------------------------------------------------ */
 
 bool mr_key_decode(const char *text, uint8_t key[MR_KEY_BYTES]) {
-    /* libzmq's decoder takes any characters, and what is no code of Z85 for some value. */
+    /* libzmq's decoder accepts any characters, and codes that are not valid Z85. */
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
     if (strlen(text) != MR_KEY_TEXT - 1 || strspn(text, letters) != MR_KEY_TEXT - 1)
         return false;
@@ -58,11 +58,11 @@ static int open_file(const char *path, FILE **file) {
     if (*file)
         return MR_OK;
     close(fd);
-    return mr_fail(MR_ERROR_DATA, "%s is no regular file, as keys are", path);
+    return mr_fail(MR_ERROR_DATA, "%s is not a regular file, as keys are", path);
 }
 
-/* The next line without blanks around it and without its comment; NULL behind the last. Keys may hold a #, even as
- * their first character: a comment stands behind a blank, or is a line that is no key. */
+/* The next line without surrounding blanks and comment; NULL at the end. Keys may contain a #, even as their first
+ * character: a comment follows a blank, or is a line that is not a key. */
 static char *next_line(FILE *file, char line[LINE_BYTES], int *number) {
     uint8_t key[MR_KEY_BYTES];
     if (!fgets(line, LINE_BYTES, file))
@@ -109,7 +109,7 @@ static int check_private(FILE *file, const char *path) {
 static int take_key(char to[MR_KEY_TEXT], const char *value, const char *path, int number) {
     uint8_t key[MR_KEY_BYTES];
     if (!mr_key_decode(value, key))
-        return mr_fail(MR_ERROR_DATA, "%s:%d: this is no key: 40 characters of Z85 were expected", path, number);
+        return mr_fail(MR_ERROR_DATA, "%s:%d: this is not a key: 40 characters of Z85 were expected", path, number);
     memcpy(to, value, MR_KEY_TEXT);
     explicit_bzero(key, sizeof key);
     return MR_OK;
@@ -171,7 +171,7 @@ static int add_key(mr_allow_list *list, const uint8_t key[MR_KEY_BYTES]) {
     return MR_OK;
 }
 
-/* One line of a list or of a certificate, whose other lines are passed over. */
+/* One line of a list or of a certificate; its other lines are skipped. */
 static int add_line(mr_allow_list *list, char *line, const char *path, int number) {
     uint8_t key[MR_KEY_BYTES];
     char *value = line;
@@ -179,7 +179,7 @@ static int add_line(mr_allow_list *list, char *line, const char *path, int numbe
     if (!take_field(line, "public-key", &value) && other)
         return MR_OK;
     if (!mr_key_decode(value, key))
-        return mr_fail(MR_ERROR_DATA, "%s:%d: \"%.60s\" is no public key: 40 characters of Z85 were expected", path,
+        return mr_fail(MR_ERROR_DATA, "%s:%d: \"%.60s\" is not a public key: 40 characters of Z85 were expected", path,
                        number, value);
     return add_key(list, key);
 }
@@ -202,7 +202,7 @@ static int add_file(mr_allow_list *list, const char *path) {
 
 int mr_allow_list_add(mr_allow_list *list, const char *key_or_path) {
     uint8_t key[MR_KEY_BYTES];
-    /* Paths may look like keys; what is there is a file. */
+    /* A path may look like a key; if it exists, it is a file. */
     if (access(key_or_path, F_OK) && mr_key_decode(key_or_path, key))
         return add_key(list, key);
     return add_file(list, key_or_path);

@@ -9,7 +9,7 @@
 
 struct mr_zmq_connection {
     mr_zmq_connection *next;
-    int fd, kept; /* libzmq's, and the one beside it; -1: none, or it was cut */
+    int fd, kept; /* libzmq's, and its duplicate; -1: none, or it was closed */
     int64_t since_ns;
     bool known, cut; /* it was known once; it is as good as closed */
 };
@@ -71,9 +71,9 @@ bool mr_zmq_peers_go(mr_zmq_peers *peers, int fd, bool failed) {
     return !cut;
 }
 
-/* Who was never asked about may go without that libzmq says it has failed, as if it had shaken hands. So those are
- * counted as well that must have by now, since they are still there; and no more were asked about than there are others
- * beside the one that is now. */
+/* A connection that was never asked about may close without a failure event, as if it had completed its handshake. So
+ * connections that are still open count as completed once they must be; and no more were asked about than are open
+ * beside the present one. */
 static void correct(mr_zmq_peers *peers, int64_t now_ns) {
     int old = 0;
     for (const mr_zmq_connection *one = peers->first; one; one = one->next)
@@ -106,8 +106,8 @@ static bool is_stranger(mr_zmq_peers *peers, mr_zmq_connection *one) {
     return true;
 }
 
-/* Of those that are too many it is anybody's turn: with the oldest first, or the newest, who comes often enough would
- * see to it that nobody else can stay. Marsaglia, "Xorshift RNGs", 2003. */
+/* A random connection is closed if there are too many: with the oldest or the newest first, a peer that connects often
+ * enough could keep all others out. Marsaglia, "Xorshift RNGs", 2003. */
 static uint32_t draw(mr_zmq_peers *peers, uint32_t below) {
     peers->chance ^= peers->chance << 13;
     peers->chance ^= peers->chance >> 17;
@@ -148,7 +148,7 @@ const char *mr_zmq_peers_cut(mr_zmq_peers *peers, int64_t now_ns, char address[M
         if (!is_stranger(peers, one))
             continue;
         if (now_ns - one->since_ns >= peers->unknown_ns)
-            return cut(peers, one, address, stranger, "it did not say in time who it is");
+            return cut(peers, one, address, stranger, "it did not identify itself in time");
         strangers++;
     }
     if (!strangers || !peers->most || peers->open <= peers->most)

@@ -1,10 +1,9 @@
-/* Who is connected to a ZeroMQ socket that binds, as libzmq tells of it: how many there are, who is too many, and who
- * has been a stranger for too long. Of the guard's thread, but for mr_zmq_peers_know. Internal to engine/transport.
+/* Connections of a ZeroMQ socket that binds, as libzmq reports them: their number, which are too many, and which have
+ * been strangers for too long. Used by the guard's thread, except mr_zmq_peers_know. Internal to engine/transport.
  *
- * libzmq names connections by descriptors, which are its own and may be another's by the time that one hears of them.
- * So each is kept by a descriptor beside libzmq's, which stays that of this connection, whatever libzmq's means later.
- * What is kept of one that had ended before is found out once all that libzmq has told so far was heard; only then may
- * mr_zmq_peers_cut be asked. */
+ * libzmq identifies connections by descriptors, which are its own and may be reused by the time that an event is read.
+ * So each connection is kept by a duplicate descriptor, which stays this connection's. A connection that had ended
+ * before it was duplicated is detected once all events so far were read; mr_zmq_peers_cut may only be called then. */
 #ifndef MILLRACE_TRANSPORT_ZMQ_PEERS_H
 #define MILLRACE_TRANSPORT_ZMQ_PEERS_H
 
@@ -20,11 +19,11 @@ typedef struct mr_zmq_connection mr_zmq_connection;
 
 typedef struct mr_zmq_peers {
     int most;                 /* connections; 0: no limit */
-    int64_t handshake_ns;     /* after which libzmq gives up a connection that has not shaken hands */
+    int64_t handshake_ns;     /* libzmq closes connections without a complete handshake after this time */
     int64_t unknown_ns;       /* how long one may be a stranger's; 0: shaking hands is enough */
     mr_zmq_connection *first; /* those that are open, oldest first */
     int open;                 /* how many, without those that were cut */
-    int asked, made;          /* of which libzmq has asked, and was told that they may; that have shaken hands */
+    int asked, made;          /* handshakes that libzmq has asked about and that were allowed; completed ones */
     uint32_t chance;
     _Atomic int known[MR_ZMQ_MOST_KNOWN]; /* descriptors, by peer; -1: none */
 } mr_zmq_peers;
@@ -43,9 +42,9 @@ bool mr_zmq_peers_ask(mr_zmq_peers *peers, int64_t now_ns);
 /* As mr_zmq_know. Any thread. */
 void mr_zmq_peers_know(mr_zmq_peers *peers, uint32_t peer, int fd);
 
-/* Cuts the connection of a stranger who has no time left, or is one too many. Why, and whence it came: an address
- * without a port, "" where there is none. `stranger`: false where it was a peer's, who has another one since. NULL: all
- * may stay. */
+/* Closes the connection of a stranger whose time is over, or that is one too many. Returns the reason and its address
+ * without a port ("": none). `stranger`: false if it belonged to a peer that has another one since. NULL: nothing to
+ * close. */
 const char *mr_zmq_peers_cut(mr_zmq_peers *peers, int64_t now_ns, char address[MR_ZMQ_ADDRESS], bool *stranger);
 /* When that is to be asked again; INT64_MAX: once something has happened. */
 int64_t mr_zmq_peers_wake_ns(const mr_zmq_peers *peers);

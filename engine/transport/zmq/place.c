@@ -17,10 +17,10 @@ static const char ipc[] = "ipc://";
 
 /* ---- the path of an ipc socket ----------------------------------------------------------------------------------- */
 
-/* Whoever may enter the folder can connect. */
+/* Any user who may enter the folder can connect. */
 static int check_owner(const mr_zmq_params *params, const char *folder, const struct stat *found) {
     if (!S_ISDIR(found->st_mode))
-        return mr_fail(MR_ERROR_IO, "%s is no folder, and %s would lie in it: name another path", folder,
+        return mr_fail(MR_ERROR_IO, "%s is not a folder, and %s would be in it: name another path", folder,
                        params->endpoint);
     if (found->st_uid != geteuid() && !params->key)
         return mr_fail(MR_ERROR_PERMISSION,
@@ -49,7 +49,7 @@ static int check_folder(const mr_zmq_params *params, const char *path) {
     return check_owner(params, named, &found);
 }
 
-/* Whether somebody listens there; a path that is too long is for libzmq to refuse. */
+/* Whether a process listens there; libzmq refuses a path that is too long. */
 static bool is_taken(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)

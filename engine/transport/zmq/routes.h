@@ -1,6 +1,6 @@
-/* Who speaks to a ROUTER: a number for each routing id, which libzmq gives to connections (or peers to themselves; ids
- * are any 1 to 255 bytes). Bounded, since anybody may come: whoever was not heard of for longest is forgotten, and none
- * of those that are known before all others. One thread. */
+/* Peers of a ROUTER: a number for each routing id, which libzmq assigns to connections (or peers choose; ids are any 1
+ * to 255 bytes). Bounded, since anybody may connect: the route that was silent for longest is forgotten, identified
+ * ones last. One thread. */
 #ifndef MILLRACE_TRANSPORT_ROUTES_H
 #define MILLRACE_TRANSPORT_ROUTES_H
 
@@ -12,10 +12,10 @@ enum { MR_ROUTE_ID_BYTES = 255 };
 static const uint32_t MR_NO_ROUTE = UINT32_MAX, MR_NO_PEER = UINT32_MAX;
 
 typedef struct mr_route_entry {
-    uint32_t number; /* never given twice */
+    uint32_t number; /* never reused */
     uint64_t last_received;  /* when, counted in messages */
     int fd;          /* of the connection that the last one came over; -1: not known */
-    uint32_t peer;   /* whose it is; MR_NO_PEER: that is not known */
+    uint32_t peer;   /* the peer that it belongs to; MR_NO_PEER: not known */
     size_t bytes;
     uint8_t id[MR_ROUTE_ID_BYTES];
 } mr_route_entry;
@@ -30,12 +30,12 @@ typedef struct mr_routes {
 /* MR_ERROR_MEMORY. */
 int mr_routes_init(mr_routes *routes, size_t most);
 void mr_routes_fini(mr_routes *routes);
-/* The number of that id, of which a message has come over that connection (-1: not known). Where it is new and there is
- * no room, another's is forgotten, and *forgotten says which; else MR_NO_ROUTE. */
+/* The number of that id, from which a message was received over that connection (-1: not known). If it is new and there
+ * is no room, another route is forgotten, and *forgotten is its number; else MR_NO_ROUTE. */
 uint32_t mr_routes_receive(mr_routes *routes, const void *id, size_t bytes, int fd, uint32_t *forgotten);
 /* That one is that peer's from now on, and no other is. Its entry; NULL where it was forgotten. */
 const mr_route_entry *mr_routes_know(mr_routes *routes, uint32_t number, uint32_t peer);
-/* Whose number it is; NULL where it was forgotten. */
+/* The entry of that number; NULL if it was forgotten. */
 const mr_route_entry *mr_routes_find(const mr_routes *routes, uint32_t number);
 void mr_routes_forget(mr_routes *routes, uint32_t number);
 

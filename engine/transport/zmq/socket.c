@@ -31,7 +31,7 @@ static bool starts_with(const char *text, const char *begin) {
     return strncmp(text, begin, strlen(begin)) == 0;
 }
 
-/* Copies the host of tcp://HOST:PORT, without brackets; false where there is none, or no port. */
+/* Copies the host of tcp://HOST:PORT, without brackets; false without a host or a port. */
 static bool take_host(const char *endpoint, char host[HOST_BYTES]) {
     const char *from = endpoint + strlen(tcp), *colon = strrchr(from, ':');
     if (!colon || colon == from || !colon[1])
@@ -75,7 +75,7 @@ static int check_endpoint(const mr_zmq_params *params, bool *local) {
         return MR_OK;
     }
     if (!starts_with(endpoint, tcp) || !take_host(endpoint, host))
-        return mr_fail(MR_ERROR_CONFIG, "\"%s\" is no endpoint: write tcp://HOST:PORT, or ipc://FOLDER/NAME on this "
+        return mr_fail(MR_ERROR_CONFIG, "\"%s\" is not an endpoint: write tcp://HOST:PORT, or ipc://FOLDER/NAME on this "
                        "machine", endpoint);
     *local = is_loopback(host);
     return MR_OK;
@@ -147,7 +147,7 @@ static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-/* A machine that is gone without a word would else be counted among the peers for hours. */
+/* A machine that disappeared would otherwise be counted among the peers for hours. */
 enum { ALIVE_AFTER_S = 30, ALIVE_EVERY_S = 10, ALIVE_TIMES = 3 };
 
 static int keep_alive(void *socket) {
@@ -155,9 +155,9 @@ static int keep_alive(void *socket) {
            set(socket, ZMQ_TCP_KEEPALIVE_INTVL, ALIVE_EVERY_S) || set(socket, ZMQ_TCP_KEEPALIVE_CNT, ALIVE_TIMES);
 }
 
-/* What a connection that broke had still to send goes with it. For that libzmq heeds the time that was set when the
- * socket was bound, not that which is set when it is closed; and by its own, a connection that breaks just when the
- * socket is closed would be waited for without end. */
+/* Messages queued for a connection that broke are discarded. libzmq uses the linger time that was set when the socket
+ * was bound, not when it is closed; with its default, closing the socket just when a connection breaks would wait
+ * forever. */
 static int set_limits(void *socket, const mr_zmq_params *params) {
     int64_t most = params->max_message_bytes > 0 ? params->max_message_bytes : -1;
     if (set(socket, ZMQ_LINGER, 0) || set(socket, ZMQ_SNDHWM, params->send_hwm) ||
@@ -250,7 +250,7 @@ int mr_zmq_attach(mr_zmq *socket) {
     return MR_OK;
 }
 
-/* What is wrong with the address has been told when it was attached, and libzmq goes on trying. */
+/* A fault of the address was reported when it was attached, and libzmq retries. */
 void mr_zmq_renew(mr_zmq *socket) {
     zmq_disconnect(socket->socket, socket->endpoint);
     zmq_connect(socket->socket, socket->endpoint);

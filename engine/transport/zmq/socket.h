@@ -1,12 +1,11 @@
-/* ZeroMQ sockets, opened the one way that is safe.
+/* ZeroMQ sockets, opened the one safe way. The caller names endpoint and keys; the rest is the same for all: off this
+ * machine only with CURVE and an allow-list, an ipc socket only in a folder of its owner, limits on message sizes and
+ * handshake times, and a line in the audit log for each peer that was accepted or refused.
  *
- * Whoever opens a socket says where and which keys; what follows is the same for all: off this machine only with CURVE
- * and a list of keys that may connect, an ipc socket only in a folder of its owner's, limits on the size of messages
- * and the time of a handshake, and a line in the audit log for each peer that was taken or refused.
- *
- * A socket has a context of its own, so that ending one never waits for another: libzmq starts two threads for it
- * (MR_ZMQ_THREADS), and one that binds has a third, its guard, which answers libzmq's questions who may connect (ZAP,
- * https://rfc.zeromq.org/spec/27). The handle belongs to one thread at a time; open and close may be called by any. */
+ * A socket has a context of its own, so that closing one never waits for another: libzmq starts two threads for it
+ * (MR_ZMQ_THREADS), and a socket that binds has a third, its guard, which answers libzmq's authentication requests
+ * (ZAP, https://rfc.zeromq.org/spec/27). The handle belongs to one thread at a time; open and close may be called by
+ * any. */
 #ifndef MILLRACE_TRANSPORT_ZMQ_SOCKET_H
 #define MILLRACE_TRANSPORT_ZMQ_SOCKET_H
 
@@ -26,15 +25,16 @@ typedef struct mr_zmq_params {
     const char *endpoint;    /* tcp://HOST:PORT or ipc://PATH */
     bool bind;               /* else it connects */
     const char *key;         /* file of the own key pair; NULL: no CURVE */
-    size_t allow_count;      /* binding with a key: who may connect: public keys, and files with such */
+    size_t allow_count;      /* binding with a key: the public keys that may connect, or files of them */
     const char *const *allow;
     const char *server;      /* connecting with a key: public key of the other end, or a file with it */
     int send_hwm, receive_hwm; /* messages that wait; 0: no limit */
     int64_t max_message_bytes; /* of one part: a peer that sends more is disconnected; 0: no limit */
     int max_peers;           /* binding: connections at once; more are refused; 0: no limit */
     int64_t handshake_ns;    /* how long a peer may take for it; 0: 10 seconds */
-    int64_t unknown_ns;      /* binding: how long a connection may be open before the owner knows whose it is (mr_zmq_know);
-                                0: as long as it likes. With it, strangers give way where there are more than max_peers */
+    int64_t unknown_ns;      /* binding: how long a connection may be open before the owner knows its peer
+                                (mr_zmq_know); 0: unlimited. With it, strangers are closed first if there are more than
+                                max_peers */
 } mr_zmq_params;
 
 /* Whether that is a socket which may be opened; reads no file. MR_ERROR_CONFIG with the message, and in *wrong (may be
@@ -54,14 +54,15 @@ int mr_zmq_attach(mr_zmq *socket);
 void mr_zmq_renew(mr_zmq *socket);
 /* For zmq_poll, zmq_msg_send and so on. */
 void *mr_zmq_handle(const mr_zmq *socket);
-/* Where it listens, with the port that the system chose for "tcp://127.0.0.1:*"; or what it connects to. */
+/* The endpoint that it listens at, with the port that the system chose for "tcp://127.0.0.1:*"; or that it connects to.
+ */
 const char *mr_zmq_endpoint(const mr_zmq *socket);
-/* That connection (ZMQ_SRCFD of what came over it) is now that peer's, below MR_ZMQ_MOST_KNOWN, and the one which was
- * before is a stranger's. Any thread. */
+/* That connection (ZMQ_SRCFD of its messages) belongs to that peer, below MR_ZMQ_MOST_KNOWN; its former connection is a
+ * stranger's. Any thread. */
 void mr_zmq_know(const mr_zmq *socket, uint32_t peer, int fd);
 /* Peers that were refused so far. Any thread. */
 uint64_t mr_zmq_refused(const mr_zmq *socket);
-/* Closes it and sets it to NULL; NULL is allowed. Waits up to linger_ms for what is not sent yet. */
+/* Closes it and sets it to NULL; NULL is allowed. Waits up to linger_ms for queued messages. */
 void mr_zmq_close(mr_zmq **socket, int linger_ms);
 
 #endif

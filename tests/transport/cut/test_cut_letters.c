@@ -90,7 +90,7 @@ static void what_is_no_letter_is_refused(void **state) {
             free(damaged);
         }
     assert_int_equal(mr_ring_message_read(record, bytes + 8, &message_in), MR_ERROR_PROTOCOL);
-    assert_string_equal(mr_message(), "shared memory: the other end sends a note that is no message");
+    assert_string_equal(mr_message(), "shared memory: the other end sends a malformed record");
 }
 
 static bool rests(const cut_ends *f) {

@@ -71,7 +71,7 @@ static void test_damage(void **state) {
                                                                lose_all};
     static const char *const expected[] = {
         "an envelope whose checksum is wrong", "a payload whose checksum is wrong",
-        "1 parts of payload where the envelope tells of 2", "a part of 8159 bytes that should have 8160",
+        "1 parts of payload, and the envelope has 2", "a part of 8159 bytes that should have 8160",
         "an envelope whose checksum is wrong", "a message of 0 parts; it has 1 to 257"};
     for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
         assert_int_equal(read_damaged(damage[i], words), MR_ERROR_PROTOCOL);
@@ -97,7 +97,7 @@ static void test_memory_is_bounded(void **state) {
     mr_wire_reader_destroy(&f.reader);
     assert_int_equal(mr_wire_reader_create(&f.reader, &small), MR_OK);
     assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
-    assert_string_equal(mr_message(), "a message with more payload than the 49999 bytes that are taken");
+    assert_string_equal(mr_message(), "a message with more payload than the 49999 bytes that are allowed");
     mr_frame_unref(&frame);
     wire_close(&f);
 }
@@ -222,7 +222,7 @@ static void test_items_are_counted_before_they_are_made(void **state) {
     assert_int_equal(came.items.count, MANY);
     open_for(&f, NULL, MANY - 1, 0);
     assert_int_equal(mr_wire_read(f.reader, parts, count, NOW, &came), MR_ERROR_PROTOCOL);
-    assert_string_equal(mr_message(), "a message of 100 items; at most 99 are taken");
+    assert_string_equal(mr_message(), "a message of 100 items; at most 99 are allowed");
     wire_close(&f);
 }
 

@@ -122,7 +122,7 @@ static void what_is_no_pair_is_none(void **state) {
     assert_int_equal(mkfifo(in->path, 0600), 0);
     assert_int_equal(mr_key_pair_read(&pair, in->path), MR_ERROR_DATA);
     assert_int_equal(mr_key_pair_read(&pair, in->folder), MR_ERROR_DATA);
-    assert_non_null(strstr(mr_message(), "is no regular file"));
+    assert_non_null(strstr(mr_message(), "is not a regular file"));
 }
 
 /* RFC 32's test vector is of 8 bytes; RFC 26's long-term keys of CURVE are 32. */
@@ -281,7 +281,7 @@ static void the_folder_of_a_socket_is_a_folder_of_its_own(void **state) {
     put(in, "file", 0600, "");
     snprintf(in->other, sizeof in->other, "ipc://%s/file/a", in->folder);
     assert_int_equal(attach(in->other), MR_ERROR_IO);
-    assert_non_null(strstr(mr_message(), "is no folder"));
+    assert_non_null(strstr(mr_message(), "is not a folder"));
     snprintf(in->other, sizeof in->other, "%s/theirs", in->folder);
     assert_int_equal(mkdir(in->other, 0700), 0);
     if (chown(in->other, geteuid() + 1, (gid_t)-1))

@@ -161,12 +161,12 @@ static void test_time_is_limited(void **state) {
     mr_zmq_peers_know(&e.peers, 0, e.of[0][0]);
     assert_int_equal(cut_all(&e, 1109, "", &strangers), 0);
     assert_true(mr_zmq_peers_wake_ns(&e.peers) == 1110);
-    assert_int_equal(cut_all(&e, 1110, "it did not say in time who it is", &strangers), 1);
+    assert_int_equal(cut_all(&e, 1110, "it did not identify itself in time", &strangers), 1);
     assert_true(is_cut(e.of[1][1]) && !is_cut(e.of[0][1]) && !is_cut(e.of[2][1]));
     assert_int_equal(strangers, 1);
     /* A peer that is there with another connection does not need the first; nobody has refused it. */
     mr_zmq_peers_know(&e.peers, 0, e.of[2][0]);
-    assert_int_equal(cut_all(&e, 5000, "it did not say in time who it is", &strangers), 1);
+    assert_int_equal(cut_all(&e, 5000, "it did not identify itself in time", &strangers), 1);
     assert_true(is_cut(e.of[0][1]) && !is_cut(e.of[2][1]));
     assert_int_equal(strangers, 1);
     assert_true(mr_zmq_peers_wake_ns(&e.peers) == INT64_MAX);
