@@ -342,7 +342,8 @@ static void offer(cut_out *out, int64_t now_ns) {
             return;
         const mr_cut_item *item = &out->taken.item[out->next];
         int status = out->abandoned ? MR_ERROR_CANCELLED : mr_sender_offer(out->sender, item, now_ns);
-        bool no_consumer = status == MR_ERROR_AGAIN && out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
+        bool no_consumer =
+            status == MR_ERROR_AGAIN && out->cut->mode == MR_CUT_LIVE && !mr_sender_has_peer(out->sender);
         if (status == MR_ERROR_AGAIN && !no_consumer)
             return;
         if (status)

@@ -170,7 +170,8 @@ static void report_crowded(mr_cut_exporter *exporter) {
     exporter->crowded = true;
 }
 
-bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *message, const mr_wire_part *parts, size_t count) {
+bool mr_cut_exporter_post(mr_cut_exporter *exporter, const mr_cut_message *message, const mr_wire_part *parts,
+                          size_t count) {
     uint8_t *place;
     size_t bytes, room = exporter && exporter->aim && message->number
                              ? mr_shm_export_room(exporter->export, exporter->aim, &place) : 0;

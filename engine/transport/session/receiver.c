@@ -369,7 +369,8 @@ static mr_cut_message *address(mr_receiver *receiver, origin *from, mr_message_k
 static bool credit_pending(const mr_receiver *receiver, const origin *from) {
     uint64_t frames = from->granted_frames - from->reported_frames, bytes = from->granted_bytes - from->reported_bytes;
     return frames * 2 > receiver->params.credit_frames || bytes * 2 > receiver->params.credit_bytes ||
-           ((frames || bytes) && (from->used_frames == from->reported_frames || from->used_bytes == from->reported_bytes));
+           ((frames || bytes) &&
+            (from->used_frames == from->reported_frames || from->used_bytes == from->reported_bytes));
 }
 
 /* With nothing left to do here, nothing would make a batch complete. */

@@ -257,7 +257,8 @@ int mr_sender_create(mr_sender **sender, const mr_sender_params *params) {
     made->events = mr_calloc(SENDER_EVENTS, sizeof *made->events);
     made->batch = mr_calloc(params->batch_frames + 1, sizeof *made->batch);
     made->served = mr_calloc(params->receivers ? params->receivers : 1, sizeof *made->served);
-    if (!made->served || !made->ring || !made->settled || !made->lanes || !made->events || !made->batch || !create_peers(made))
+    if (!made->served || !made->ring || !made->settled || !made->lanes || !made->events || !made->batch ||
+        !create_peers(made))
         goto fail;
     *sender = made;
     return MR_OK;

@@ -175,7 +175,8 @@ void mr_shm_export_post(mr_shm_export *export, mr_shm_peer *peer, size_t bytes) 
 /* The records of a closed peer are complete once none is left; consumers do not send empty records. */
 static int fetch(mr_shm_export *self, mr_shm_peer *peer, void *data, size_t room, size_t *bytes) {
     if (!peer->area)
-        return peer->gone ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end has closed the connection") : MR_ERROR_AGAIN;
+        return peer->gone ? mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: the other end has closed the connection")
+                          : MR_ERROR_AGAIN;
     int status = mr_shm_records_fetch(&peer->area->up, data, room, bytes);
     if (!status && !*bytes)
         status = mr_fail(MR_ERROR_PROTOCOL, "shared memory: a peer sends an empty record");

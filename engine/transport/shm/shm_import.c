@@ -228,7 +228,8 @@ static int find_pool(mr_shm_import *self, uint32_t number, mapping **found) {
     do {
         *found = self->mapped[number % MR_SHM_POOLS];
     } while ((!*found || (*found)->number != number) && !(status = receive_from(self)));
-    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference to an unknown pool") : status;
+    return status == MR_ERROR_AGAIN ? mr_fail(MR_ERROR_PROTOCOL, "shared memory: a reference to an unknown pool")
+                                    : status;
 }
 
 static int check(const mr_shm_import *self, const mapping *pool, const mr_shm_reference *reference) {
@@ -291,7 +292,8 @@ static int receive_withdrawal(mr_shm_import *self) {
     while (!status && self->withdrawn == 0)
         status = receive_from(self);
     if (status == MR_ERROR_AGAIN)
-        return hang_up(self, mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool without a message"));
+        return hang_up(self,
+                       mr_fail(MR_ERROR_PROTOCOL, "shared memory: the producer withdraws a pool without a message"));
     self->withdrawn -= !status;
     return status;
 }

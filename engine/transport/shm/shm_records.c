@@ -64,7 +64,8 @@ bool mr_shm_records_post(mr_shm_records *records, size_t bytes) {
 
 static int look_at_writer(mr_shm_records *records) {
     uint64_t written = atomic_load_explicit(&records->channel->written, memory_order_acquire);
-    if (written - records->mine > records->size || written - records->mine < records->theirs - records->mine || written % HEAD)
+    if (written - records->mine > records->size || written - records->mine < records->theirs - records->mine ||
+        written % HEAD)
         return refuse();
     records->theirs = written;
     return MR_OK;

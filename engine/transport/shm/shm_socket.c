@@ -55,7 +55,8 @@ int mr_shm_listen(mr_shm_listener *listener, const char *parent) {
     int status = mr_aside_make(&listener->aside, parent);
     int length = status ? 0 : snprintf(listener->path, sizeof listener->path, "%s/shm", listener->aside.folder);
     if (length < 0 || (size_t)length >= sizeof listener->path)
-        status = mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can be made in %s: its path is too long", parent);
+        status =
+            mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: no socket can be made in %s: its path is too long", parent);
     if (!status)
         status = listen_at(listener->path, &listener->fd);
     if (!status) {
