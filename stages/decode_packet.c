@@ -17,7 +17,7 @@ static unsigned read_bits(header_bits *bits, unsigned count) {
     for (; count > 0; count--, bits->at++) {
         bool there = bits->at / 8 < bits->bytes;
         bits->short_of |= !there;
-        value = value << 1 | (there ? bits->data[bits->at / 8] >> (7 - bits->at % 8) & 1u : 0);
+        value = value << 1 | (there ? (unsigned)bits->data[bits->at / 8] >> (7 - bits->at % 8) & 1u : 0);
     }
     return value;
 }
