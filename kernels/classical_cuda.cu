@@ -202,7 +202,8 @@ __device__ static void store_hash(const mr_phash_work *work, const int64_t *low,
 /* One block of 64 threads for each picture, one for each frequency. */
 __global__ static void hash_pictures(const __grid_constant__ mr_phash_work work,
                                      const __grid_constant__ cosines cosine) {
-    __shared__ int64_t column[MR_PHASH_LOW][MR_PHASH_SIDE], low[MR_PHASH_BITS], twice_median;
+    __shared__ int64_t column[MR_PHASH_LOW][MR_PHASH_SIDE], low[MR_PHASH_BITS];
+    __shared__ unsigned long long twice_median;
     const uint8_t *src = work.src[blockIdx.x];
     int32_t thread = (int32_t)threadIdx.x;
     for (int32_t i = thread; i < MR_PHASH_LOW * MR_PHASH_SIDE; i += MR_PHASH_BITS) {
@@ -217,11 +218,13 @@ __global__ static void hash_pictures(const __grid_constant__ mr_phash_work work,
     for (int32_t x = 0; x < MR_PHASH_SIDE; x++)
         sum += cosine.value[thread % MR_PHASH_LOW][x] * column[thread / MR_PHASH_LOW][x];
     low[thread] = sum;
-    __syncthreads();
     if (thread == 0)
-        twice_median = mr_twice_median(low);
+        twice_median = 0;
     __syncthreads();
-    store_hash(&work, low, twice_median);
+    if (mr_is_median(low, thread))
+        atomicAdd(&twice_median, (unsigned long long)sum);
+    __syncthreads();
+    store_hash(&work, low, (int64_t)twice_median);
 }
 
 int mr_phash_cuda(const mr_phash_work *work, void *stream) {

@@ -155,17 +155,21 @@ MR_PIXEL_INLINE void mr_hog_normalize(float *values, int32_t count, float clip) 
 
 enum { MR_PHASH_SIDE = 32, MR_PHASH_LOW = 8, MR_PHASH_BITS = 64, MR_PHASH_COSINE_BITS = 20 };
 
-/* Twice the median of 64 numbers below 2^61: the sum of the two in the middle. A number's rank is how many come
- * before it; equal ones are told apart by their place. */
+/* Whether value `i` of 64 is one of the two in the middle. A number's rank is how many come before it; equal ones are
+ * told apart by their place, so there are always two. */
+MR_PIXEL_INLINE int mr_is_median(const int64_t *values, int32_t i) {
+    int32_t rank = 0;
+    for (int32_t k = 0; k < MR_PHASH_BITS; k++)
+        rank += values[k] < values[i] || (values[k] == values[i] && k < i);
+    return rank == MR_PHASH_BITS / 2 - 1 || rank == MR_PHASH_BITS / 2;
+}
+
+/* Twice the median of 64 numbers below 2^61: the sum of the two in the middle. */
 MR_PIXEL_INLINE int64_t mr_twice_median(const int64_t *values) {
     int64_t sum = 0;
-    for (int32_t i = 0; i < MR_PHASH_BITS; i++) {
-        int32_t rank = 0;
-        for (int32_t k = 0; k < MR_PHASH_BITS; k++)
-            rank += values[k] < values[i] || (values[k] == values[i] && k < i);
-        if (rank == MR_PHASH_BITS / 2 - 1 || rank == MR_PHASH_BITS / 2)
+    for (int32_t i = 0; i < MR_PHASH_BITS; i++)
+        if (mr_is_median(values, i))
             sum += values[i];
-    }
     return sum;
 }
 
