@@ -169,6 +169,17 @@ static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format
     mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
 }
 
+/* On a GPU: the vectors of a batch are gathered one by one, the product is one call with the bias before it, the best
+ * are one launch, and each frame's are copied. */
+static void count_work(mr_negotiation *n, const mr_head *head) {
+    bool linear = ((const options *)n->options)->weights;
+    n->work.launches = 1 + n->batch + (linear ? 2 : 0) + (linear && n->batch > 1 ? n->batch : 0);
+    if (!linear)
+        return;
+    n->work.call_bytes = (double)head->weights.rows * (double)head->weights.columns * sizeof(float);
+    n->work.f32_operations = 2 * (double)head->weights.rows * (double)head->weights.columns;
+}
+
 static int check_files(mr_negotiation *n, const options *o, const mr_format *vector) {
     mr_head head = {0}; /* without the numbers */
     const char *wrong = NULL;
@@ -186,6 +197,7 @@ static int check_files(mr_negotiation *n, const options *o, const mr_format *vec
         return status;
     plan_scratch(n, &head, vector);
     n->constant_bytes = o->weights ? head.weights.rows * head.weights.columns * sizeof(float) : 0;
+    count_work(n, &head);
     return MR_OK;
 }
 

@@ -98,6 +98,33 @@ static void expect_pictures(mr_negotiation *negotiation) {
     output->lent = !mr_picture_pool_suits(packet->codec);
 }
 
+/* Whether samples have more than eight bits, as far as it is known. */
+static bool is_deep(uint32_t pixels) {
+    for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT; pixel++)
+        if (pixels & MR_IN_SET(pixel))
+            return mr_pixel_describe((mr_pixel)pixel)->depth > 8;
+    return false;
+}
+
+/* NVDEC's, by the names of mr_planned_work. */
+static void count_work(mr_negotiation *n) {
+    const mr_format_set *packet = &n->inputs[0].set;
+    const bool deep = is_deep(packet->pixels);
+    static const struct {
+        const char *codec, *plain, *deep;
+    } names[] = {{"h264", "h264", "h264 of 10 bits"}, {"hevc", "hevc", "hevc10"}, {"vp9", "vp9", "vp9_10"}};
+    if (mr_decode_device_suits(packet->codec, packet)) {
+        n->work.unknown = "NVDEC does not take it, so that the host's processors decode";
+        return;
+    }
+    double pixels = (double)packet->width.max * (double)packet->height.max;
+    n->work.codec = packet->codec ? packet->codec : "what is not known";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (packet->codec && strcmp(packet->codec, names[i].codec) == 0)
+            n->work.codec = deep ? names[i].deep : names[i].plain;
+    n->work.decoded_pixels = n->inputs[0].mean_pixels > 0 ? (double)n->inputs[0].mean_pixels : pixels;
+}
+
 int mr_decode_negotiate(mr_negotiation *negotiation) {
     const mr_decode_choices *from = negotiation->options;
     int threads = parse_threads(from->threads, negotiation);
@@ -120,6 +147,8 @@ int mr_decode_negotiate(mr_negotiation *negotiation) {
     /* For a device it keeps its memory to itself. */
     if (on_device && strcmp(negotiation->device, "auto") != 0)
         negotiation->retained = 0;
+    if (on_device && from->hardware != MR_HARDWARE_OFF)
+        count_work(negotiation);
     /* What is decoded by software goes there from pinned memory. */
     if (on_device)
         negotiation->pinned_bytes = negotiation->outputs[0].buffer_bytes;

@@ -27,9 +27,12 @@ typedef struct mr_extractor {
 /* u8 planes, as all of the features take them, of size.width x size.height; stretched, all values as they are. */
 mr_preprocess_params mr_extractor_look(mr_size size, bool gray);
 
-/* negotiate: says what comes out and what memory a call takes, for `look`, `tensor` and `name` as below and above. */
+/* negotiate: says what comes out and what memory a call takes, for `look`, `tensor` and `name` as below and above; so
+ * many launches make the numbers of up to MR_PIECE frames. */
 int mr_extractor_promise(mr_negotiation *negotiation, const mr_preprocess_params *look, const mr_format *tensor,
-                         const char *name);
+                         const char *name, int launches);
+/* Launches of a call beside those of the resizer, whose work was promised before. */
+void mr_extractor_add_work(mr_negotiation *negotiation, int launches);
 /* The part of it that says what comes out. */
 int mr_extractor_promise_result(mr_negotiation *negotiation, const mr_format *tensor, const char *name);
 

@@ -36,7 +36,7 @@ static int negotiate(mr_negotiation *n) {
     const mr_histogram_params params = make_params(o);
     const mr_preprocess_params look = look_of(o);
     const mr_format vector = describe(&params);
-    return mr_extractor_promise(n, &look, &vector, NULL);
+    return mr_extractor_promise(n, &look, &vector, NULL, 3);
 }
 
 static int enqueue(const mr_stage *self, mr_stream *stream, const mr_extraction *piece) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "kernels/preprocess_cost.h"
 
 /* The plan for one picture format, and how many works that use it are not done yet. */
 struct mr_resizer_plan {
@@ -18,7 +19,9 @@ enum { KEPT_PLANS = 16 };
 
 /* ---- planning -------------------------------------------------------------------------------------------------- */
 
-static size_t table_bytes(const mr_preprocess_params *params, mr_format source, int16_t rotation) {
+/* Raises *cost to what such a picture takes. */
+static size_t table_bytes(const mr_preprocess_params *params, mr_format source, int16_t rotation,
+                          mr_preprocess_cost *cost) {
     mr_preprocess_params sized = *params;
     mr_preprocess *plan = NULL;
     source.rotation = rotation;
@@ -27,6 +30,9 @@ static size_t table_bytes(const mr_preprocess_params *params, mr_format source, 
         sized.height = source.height;
     }
     size_t bytes = mr_preprocess_create(&plan, &sized, &source) ? 0 : mr_preprocess_table_bytes(plan);
+    const mr_preprocess_cost one = plan ? mr_preprocess_count(plan) : (mr_preprocess_cost){0};
+    if (one.instructions > cost->instructions)
+        *cost = one;
     mr_preprocess_destroy(&plan);
     return bytes;
 }
@@ -40,13 +46,19 @@ void mr_resizer_promise(mr_negotiation *n, const mr_preprocess_params *params) {
     source.width = (int32_t)set->width.max;
     source.height = (int32_t)set->height.max;
     size_t most = 0;
+    mr_preprocess_cost cost = {0};
     for (int pixel = MR_PIXEL_ANY + 1; pixel < MR_PIXEL_COUNT && source.width && strcmp(n->device, "cpu") != 0; pixel++)
         for (int rotation = 0; rotation < 180 && (!set->pixels || set->pixels & MR_IN_SET(pixel)); rotation += 90) {
             source.pixel = (mr_pixel)pixel;
-            size_t bytes = table_bytes(params, source, (int16_t)rotation);
+            size_t bytes = table_bytes(params, source, (int16_t)rotation, &cost);
             most = bytes > most ? bytes : most;
         }
     n->constant_bytes = (KEPT_PLANS + 1) * most;
+    n->work.launches = (n->batch + MR_PREPROCESS_LAUNCH - 1) / MR_PREPROCESS_LAUNCH;
+    n->work.read_bytes = cost.read_bytes;
+    n->work.instructions = cost.instructions;
+    if (!cost.instructions)
+        n->work.unknown = "how large its pictures are is not known";
 }
 
 /* ---- plans ----------------------------------------------------------------------------------------------------- */

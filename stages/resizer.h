@@ -22,7 +22,7 @@ typedef struct mr_resizer {
     int count;
 } mr_resizer;
 
-/* negotiate: says what the tables take of CUDA devices, for pictures as they come in. */
+/* negotiate: says what the tables take of CUDA devices, and what the work is there, for pictures as they come in. */
 void mr_resizer_promise(mr_negotiation *negotiation, const mr_preprocess_params *params);
 int mr_resizer_init(mr_resizer *resizer, const mr_preprocess_params *params);
 void mr_resizer_fini(mr_resizer *resizer);

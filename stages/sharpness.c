@@ -60,6 +60,8 @@ static int negotiate(mr_negotiation *n) {
     mr_download_plan(n, sizeof(float));
     if (gray)
         mr_resizer_promise(n, &look);
+    n->work.launches = gray ? n->batch : 0; /* one for each picture */
+    mr_extractor_add_work(n, 3);
     return mr_extractor_promise_result(n, &tensor, "sharpness");
 }
 

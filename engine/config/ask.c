@@ -151,6 +151,7 @@ static void take_answer(mr_plan_vertex *vertex, const mr_negotiation *n) {
     vertex->endless = n->endless;
     vertex->retained = n->retained;
     vertex->constant_bytes = n->constant_bytes;
+    vertex->work = n->work;
     vertex->library_bytes = n->library_bytes;
     vertex->scratch.bytes = n->scratch_bytes;
     vertex->pinned.bytes = n->pinned_bytes;

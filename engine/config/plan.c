@@ -148,7 +148,7 @@ static int build(mr_plan_builder *b) {
     /* What is left to the planner hangs on how much memory each stage needs, and what that is hangs on the copies. */
     if (mr_plan_sizes(b) || mr_plan_pools(b) || mr_plan_place_auto(b) || mr_plan_insert_copies(b) || mr_plan_sizes(b))
         return MR_ERROR_MEMORY;
-    return mr_lint_sizes(b) || mr_plan_memory(b) ? MR_ERROR_MEMORY : MR_OK;
+    return mr_lint_sizes(b) || mr_plan_memory(b) || mr_plan_expect(b) ? MR_ERROR_MEMORY : MR_OK;
 }
 
 int mr_plan_create(mr_plan **plan, mr_spec *spec, const mr_plan_params *params, mr_diagnostics *diagnostics) {

@@ -49,6 +49,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/config/expect.h"
 #include "engine/config/spec.h"
 #include "engine/transport/cut/cut.h"
 #include "millrace/stage.h"
@@ -87,6 +88,7 @@ typedef struct mr_plan_device {
     bool used;              /* a stage or a copy computes there */
     uint64_t limit_bytes;   /* most that pools may take there, under `devices:`; 0: no limit */
     uint64_t memory_bytes;  /* what it has, as it says itself or is assumed; 0: not known */
+    const mr_card *card;    /* the card that it is, or is like, as far as its figures are known; NULL: not known */
     mr_plan_bytes memory;   /* upper bound of what pools, weights and tables take of its own memory; of the first
                                device: of host memory, pinned and shared memory included */
     const char *lower;      /* what in the YAML spares most of its memory; NULL: nothing does */
@@ -188,6 +190,7 @@ typedef struct mr_plan_vertex {
     mr_on_error on_error;
     size_t constant_bytes;          /* on each CUDA device, for one instance; as negotiated */
     int64_t library_bytes;          /* of each CUDA device, for one instance; as negotiated */
+    mr_planned_work work;           /* on a GPU, as negotiated */
     int retained;                   /* buffers that an instance keeps for itself, as negotiated */
     int output_buffers;             /* for output 0 of one instance (Buffers, above) */
     int least_buffers;              /* with so many of them the pipeline still gets on: one call in each stage, and in
@@ -247,6 +250,7 @@ typedef struct mr_plan {
     size_t cut_count;
     mr_plan_cut *cuts;              /* in the order of the graph */
     bool assumed;                   /* it is for hardware that need not be there, and cannot be run */
+    const mr_expectation *expected; /* what it would reach; NULL: no device is like a card */
     mr_arena arena;                 /* private: all of the above but the spec */
 } mr_plan;
 
@@ -271,7 +275,8 @@ typedef struct mr_plan_params {
     int64_t grace_ns;               /* 0: ten seconds */
     bool offline;
     bool deterministic;             /* no threads: nothing blocking, one entry a stage */
-    size_t assume_count;            /* plan for hardware that need not be there: "cuda:8x80GiB", "sim:2" */
+    size_t assume_count;            /* plan for hardware that need not be there: "cuda:8x80GiB", "sim:2", "cuda:2xH100",
+                                       "cuda:1xH100x40GiB" */
     const char *const *assume;
     size_t cost_count;              /* not 0: `device: auto` balances by these */
     const mr_measured_cost *costs;

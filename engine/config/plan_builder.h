@@ -197,6 +197,11 @@ bool mr_plan_gets_lent(const mr_plan_builder *builder, const mr_plan_ways *ways,
 /* The first device of a vertex that is not the host; 0 where it has none. */
 int mr_plan_accelerator(const mr_plan_vertex *vertex);
 
+/* expect.c: plan->expected, if a device is like a card. MR_ERROR_MEMORY. */
+int mr_plan_expect(mr_plan_builder *builder);
+/* A copy in the memory of the plan; NULL without memory. */
+const mr_card *mr_plan_keep_card(mr_plan_builder *builder, const mr_card *card);
+
 /* plan_links.c: compares ids with an unknown name, as long as that comes to little for all of a file's unknown names. */
 void mr_plan_offer_ids(mr_plan_builder *builder, mr_nearest *nearest, bool sources, bool stages);
 

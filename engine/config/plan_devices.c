@@ -1,7 +1,10 @@
 /* Which devices there are to plan with, and which of them each stage computes on. */
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/config/nearest.h"
 #include "engine/config/plan_builder.h"
 #include "engine/config/value.h"
 #include "engine/device/device.h"
@@ -90,44 +93,83 @@ static int list_named(mr_plan_builder *b) {
     return MR_OK;
 }
 
-/* "cuda:8x80GiB": eight of them with so much memory each; "sim:2": two. */
-static bool parse_assumption(const char *text, const char **kind, int *count, int64_t *bytes) {
+typedef struct assumption {
+    const char *kind;
+    int count;
+    int64_t bytes;            /* of each; 0: not said */
+    char like[MR_CARD_NAME];  /* a card; "": not said */
+} assumption;
+
+/* What stands behind the count: a card, memory, or both: "H100", "80GiB", "H100x40GiB". Names of cards, and of files with
+ * figures, may have an x in them. */
+static bool parse_each(const char *text, assumption *to) {
+    mr_card card;
+    const char *last = strrchr(text, 'x');
+    size_t length = strlen(text);
+    if (mr_value_bytes(text, &to->bytes))
+        return to->bytes > 0;
+    if (last && strchr(last, 'B') && !mr_card_find(text, &card) && mr_value_bytes(last + 1, &to->bytes)) {
+        length = (size_t)(last - text);
+        if (to->bytes <= 0)
+            return false;
+    }
+    snprintf(to->like, sizeof to->like, "%.*s", (int)length, text);
+    return length > 0 && length < sizeof to->like && !isdigit((unsigned char)*text);
+}
+
+/* "cuda:8x80GiB": eight of them with so much memory each; "sim:2": two; "cuda:2xH100": two such cards. */
+static bool parse_assumption(const char *text, assumption *to) {
     char *end;
-    *kind = strncmp(text, "cuda:", 5) == 0 ? "cuda" : strncmp(text, "sim:", 4) == 0 ? "sim" : NULL;
-    if (!*kind || text[strlen(*kind) + 1] < '0' || text[strlen(*kind) + 1] > '9')
+    *to = (assumption){0};
+    to->kind = strncmp(text, "cuda:", 5) == 0 ? "cuda" : strncmp(text, "sim:", 4) == 0 ? "sim" : NULL;
+    if (!to->kind || text[strlen(to->kind) + 1] < '0' || text[strlen(to->kind) + 1] > '9')
         return false;
-    long number = strtol(text + strlen(*kind) + 1, &end, 10);
-    *count = (int)number;
-    *bytes = 0;
+    long number = strtol(text + strlen(to->kind) + 1, &end, 10);
+    to->count = (int)number;
     if (number < 1 || number > MOST_ASSUMED)
         return false;
-    return *end == 0 || (*end == 'x' && mr_value_bytes(end + 1, bytes) && *bytes > 0);
+    return *end == 0 || (*end == 'x' && parse_each(end + 1, to));
+}
+
+/* Why there is no such card, with the nearest one that there is. */
+static int refuse_card(const char *name) {
+    char hint[MR_CARD_NAME + 32], why[512];
+    mr_nearest nearest = {.wanted = name};
+    snprintf(why, sizeof why, "%s", mr_message());
+    for (size_t i = 0; mr_card_name(i); i++)
+        mr_nearest_offer(&nearest, mr_card_name(i));
+    const char *meant = strpbrk(name, "./") ? NULL : mr_nearest_hint(&nearest, hint, sizeof hint, NULL);
+    return mr_fail(MR_ERROR_USAGE, "--assume: %s%s%s", why, meant ? "; " : "", meant ? meant : "");
 }
 
 int mr_plan_check_assumption(const char *text) {
-    const char *kind;
-    int count;
-    int64_t bytes;
-    if (parse_assumption(text, &kind, &count, &bytes))
-        return MR_OK;
-    return mr_fail(MR_ERROR_USAGE,
-                   "--assume takes cuda:COUNT or sim:COUNT, with the memory of each behind it, such as "
-                   "cuda:8x80GiB, not \"%s\"",
-                   text);
+    assumption parsed;
+    mr_card card;
+    if (!parse_assumption(text, &parsed))
+        return mr_fail(MR_ERROR_USAGE,
+                       "--assume takes cuda:COUNT or sim:COUNT, with the memory of each behind it, or a card, such as "
+                       "cuda:8x80GiB or cuda:8xH100, not \"%s\"",
+                       text);
+    return parsed.like[0] && mr_card_open(parsed.like, &card) ? refuse_card(parsed.like) : MR_OK;
 }
 
 static int assume(mr_plan_builder *b, const char *text) {
-    const char *kind;
-    int count = 0;
-    int64_t bytes = 0;
-    if (!parse_assumption(text, &kind, &count, &bytes)) {
-        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, mr_plan_check_assumption(text), (mr_place){0}, NULL, "%s",
-                    mr_message());
+    assumption parsed;
+    mr_card card;
+    const mr_card *kept = NULL;
+    if (mr_plan_check_assumption(text)) {
+        mr_diagnose(b->diagnostics, MR_SEVERITY_ERROR, MR_ERROR_USAGE, (mr_place){0}, NULL, "%s", mr_message());
         return MR_OK;
     }
     b->plan->assumed = true;
-    for (int i = 0; i < count; i++) {
-        const char *name = mr_arena_print(b->arena, "%s:%d", kind, i);
+    parse_assumption(text, &parsed);
+    if (parsed.like[0] && mr_card_open(parsed.like, &card) == MR_OK) {
+        parsed.bytes = card.memory_bytes = parsed.bytes ? parsed.bytes : card.memory_bytes;
+        if (!(kept = mr_plan_keep_card(b, &card)))
+            return MR_ERROR_MEMORY;
+    }
+    for (int i = 0; i < parsed.count; i++) {
+        const char *name = mr_arena_print(b->arena, "%s:%d", parsed.kind, i);
         if (!name)
             return MR_ERROR_MEMORY;
         int known = find_device(b, name);
@@ -136,7 +178,8 @@ static int assume(mr_plan_builder *b, const char *text) {
         if (known < 0)
             return MR_ERROR_MEMORY;
         b->plan->devices[known].assumed = true;
-        b->plan->devices[known].memory_bytes = (uint64_t)bytes;
+        b->plan->devices[known].memory_bytes = (uint64_t)parsed.bytes;
+        b->plan->devices[known].card = kept;
     }
     return MR_OK;
 }

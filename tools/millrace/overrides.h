@@ -30,7 +30,8 @@ enum {
 #define MR_OVERRIDE_ASSUMPTIONS {"assume", required_argument, NULL, MR_OVERRIDE_ASSUME}
 #define MR_OVERRIDE_ASSUMPTIONS_HELP                                                                             \
     "  --assume DEVICES   plans for hardware that need not be there: cuda:8x80GiB is eight GPUs with so much\n"   \
-    "                     memory each, sim:2 two simulated ones; may be given several times\n"
+    "                     memory each, sim:2 two simulated ones, cuda:2xH100 (or cuda:2xFILE.json) two cards whose\n" \
+    "                     figures are known, so that `plan` expects a frame rate; may be given several times\n"
 
 /* For verbs that place stages as a run does. */
 #define MR_OVERRIDE_PLACING {"costs", required_argument, NULL, MR_OVERRIDE_COSTS}

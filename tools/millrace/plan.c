@@ -33,7 +33,8 @@ static const struct option options[] = {
 static const char *const examples[] = {
     "pipeline.yaml --workers 2",
     "pipeline.yaml --input lobby.mp4 --profile 30 --json > costs.json",
-    "pipeline.yaml --assume cuda:2x24GiB --set stages.features.device=auto", NULL};
+    "pipeline.yaml --assume cuda:2x24GiB --set stages.features.device=auto",
+    "pipeline.yaml --assume cuda:1xH100 --set stages.preprocess.device=cuda:0", NULL};
 
 static const mr_usage usage = {
     .verb = "plan",
@@ -44,6 +45,8 @@ static const mr_usage usage = {
     .help = "Proves the pipeline and shows what `run` with the same options would do, to the byte: every source\n"
             "with its rate, every stage with its device, threads and batch, every link with its format and queue,\n"
             "every copy, every thread, every pool with the most memory that it can take and what is likely.\n"
+            "For cards whose figures are known (--assume cuda:1xH100, or sim:0?like=h100) it adds the frame rate that a\n"
+            "model of the card expects, and what limits it.\n"
             "Media are opened as far as it takes to know their streams, models as far as their inputs and outputs;\n"
             "nothing is written.\n\n"
             MR_OVERRIDE_HELP
@@ -59,7 +62,7 @@ static const mr_usage usage = {
             "                     them, in proportion to the time spent in these stages\n"
             MR_COMPLAINTS_HELP
             "  --json             one JSON object: sources, stages, links, copies, processes, devices, memory,\n"
-            "                     profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
+            "                     expected, profile; sizes in bytes, times in nanoseconds or seconds as their names say,\n"
             "                     rates in frames a second, shares from 0 to 1; null where nothing is known\n",
     .options = options,
     .examples = examples,

@@ -309,4 +309,5 @@ void mr_plan_put_json(yajl_gen json, const mr_plan *plan) {
     mr_plan_put_cuts(json, plan);
     put_processes(json, plan);
     put_memory(json, plan);
+    mr_plan_put_expected(json, plan);
 }

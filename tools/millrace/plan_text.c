@@ -432,5 +432,5 @@ int mr_plan_print(const mr_plan *plan, int width, FILE *stream) {
     fputc('\n', stream);
     status = status ? status : mr_plan_print_account(plan, width, stream);
     print_memory(plan, width, stream);
-    return status;
+    return status ? status : mr_plan_print_expected(plan, width, stream);
 }

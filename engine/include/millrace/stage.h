@@ -164,6 +164,22 @@ typedef struct mr_planned_output {
 
 #define MR_BYTES_UNKNOWN INT64_MAX
 
+/* What the work of a stage is on a GPU, beside reading its inputs and writing its outputs, whose sizes are planned: for
+ * `plan --assume cuda:1xH100`, which expects frame rates from it. 0 of all: it has not been counted, which is said. */
+typedef struct mr_planned_work {
+    double launches;       /* of a call, whatever its batch: kernels, and copies within the GPU's memory, that follow each
+                              other */
+    double read_bytes;     /* of a frame's inputs, as many as are read; 0: all of them */
+    double more_bytes;     /* of a frame, read and written beside inputs, outputs and scratch */
+    double call_bytes;     /* of a call: weights */
+    double instructions;   /* of a frame: of threads */
+    double f32_operations, f16_operations; /* of a frame: a multiplication and an addition are two */
+    const char *codec;     /* decoders in hardware: "h264", "hevc", "hevc10", "vp9", "vp9_10", "av1", or another name; else
+                              NULL */
+    double decoded_pixels; /* of a frame; 0: not known */
+    const char *unknown;   /* what of it is not known, in words that stay: "its instructions are not counted" */
+} mr_planned_work;
+
 /* Planning asks each stage in the order of the graph: told what can come in, it answers what can come out and what it
  * takes of its inputs. It is asked once more, and no more than that, where a choice has narrowed what comes in or
  * what it shall give; not where its own `takes` had said exactly what then came. */
@@ -199,6 +215,7 @@ struct mr_negotiation {
     int retained;              /* output buffers that one instance keeps for itself (a decoder's references) */
     bool unread;               /* offline: a file that was not opened would say more of what it takes, so that nothing
                                   may be complained of that is open only for this reason */
+    mr_planned_work work;      /* on a GPU */
     void *planner;             /* private */
 };
 

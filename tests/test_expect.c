@@ -1,0 +1,376 @@
+/* What plans expect of cards that are not at hand. Every figure is worked out here by hand from a card of round figures:
+ * 1 TB/s of memory, 10 GB/s up, 5 GB/s down, 1 us a launch, 10^12 instructions, 10^12 operations of f32 and 4 x 10^12 of
+ * f16 a second, two decoders of 500 frames of H.264. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/device/device.h"
+#include "tests/support/fakes.h"
+#include "tests/support/temporary.h"
+
+#define HEAD "version: 1\npipeline: p\nsources: {in: {format: RGB24 640x480}}\n"
+#define FIGURES "\"launch_ns\": 1000, \"instructions_s\": 1e12, \"f32_s\": 1e12, \"f16_s\": 4e12, \"memory_bytes_s\": 1e12"
+#define LINK "\"upload_bytes_s\": 1e10, \"download_bytes_s\": 5e9"
+#define MORE "\"copy_engines\": 2, \"kernels\": 128, \"decoders\": 2, \"decode_fps\": {\"h264\": 500}"
+#define ROUND "{" FIGURES ", " LINK ", " MORE "}"
+
+/* ---- a stage whose work each test says --------------------------------------------------------------------------- */
+
+enum { PICTURE = 640 * 480 * 3, VECTOR = 1024 * 4 };
+static mr_planned_work labour_work;
+
+static int negotiate_labour(mr_negotiation *n) {
+    const mr_format vector = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){VECTOR / 4});
+    n->outputs[0].set = mr_format_set_of(&vector);
+    n->outputs[0].buffer_bytes = (size_t)n->batch * VECTOR;
+    n->work = labour_work;
+    return MR_OK;
+}
+
+static int never(mr_stage *self, mr_io *io) {
+    (void)self;
+    return mr_io_forward(io, 0);
+}
+
+static const mr_format_set tensors[] = {{.payload = MR_PAYLOAD_TENSOR}, {0}};
+static const mr_port any_port[] = {{.name = "any"}, {0}};
+static const mr_port tensor_port[] = {{.name = "out", .accepts = tensors}, {0}};
+static const mr_stage_type labour = {.name = "labour",
+                                     .summary = "has work",
+                                     .inputs = any_port,
+                                     .outputs = tensor_port,
+                                     .entry = MR_ENTRY_STATELESS,
+                                     .batches = true,
+                                     .streams = true,
+                                     .cuda = true,
+                                     .negotiate = negotiate_labour,
+                                     .process = never};
+
+static const mr_stage_type *const *types(void) {
+    static const mr_stage_type *list[8];
+    size_t count = 0;
+    for (const mr_stage_type *const *type = mr_stage_types(); *type; type++)
+        if (strcmp((*type)->name, "push") == 0 || strcmp((*type)->name, "null") == 0)
+            list[count++] = *type;
+    assert_true(count + 2 <= sizeof list / sizeof list[0]);
+    list[count++] = &labour;
+    list[count] = NULL;
+    return list;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static const mr_measured_cost *costs;
+static size_t cost_count;
+
+static mr_plan *load(const char *text, const char *assume) {
+    mr_diagnostics diagnostics = {0};
+    mr_plan *plan;
+    const mr_spec_params spec = {.types = types(), .path = "p.yaml", .text = text, .default_source_type = "push"};
+    const mr_plan_params params = {.workers = 2, .offline = true, .assume_count = assume != NULL, .assume = &assume,
+                                   .costs = costs, .cost_count = cost_count};
+    mr_plan_load(&plan, &spec, &params, &diagnostics);
+    char *told = printed(&diagnostics);
+    assert_string_equal(told, "");
+    free(told);
+    mr_diagnostics_fini(&diagnostics);
+    return plan;
+}
+
+/* With the card of those figures in place of %s. */
+static mr_plan *load_like(const char *stages, const char *figures, int count) {
+    char text[2048], assume[512];
+    FILE *file = fopen(temporary_path, "w");
+    assert_non_null(file);
+    assert_true(fputs(figures, file) >= 0);
+    fclose(file);
+    snprintf(text, sizeof text, HEAD "stages:\n%s  out: {type: 'null', input: work}\n", stages);
+    snprintf(assume, sizeof assume, "cuda:%dx%s", count, temporary_path);
+    return load(text, assume);
+}
+
+static const mr_expected_stage *stage_of(const mr_plan *plan, const char *id) {
+    return &plan->expected->stages[vertex(plan, id) - plan->vertices];
+}
+
+static void close_to(double is, double should_be) {
+    if (!(is > should_be * 0.9999 && is < should_be * 1.0001))
+        print_error("%g is not %g\n", is, should_be);
+    assert_true(is > should_be * 0.9999 && is < should_be * 1.0001);
+}
+
+static void limited(const mr_plan *plan, double rate, const char *limit, const char *stage) {
+    close_to(plan->expected->rate, rate);
+    assert_string_equal(plan->expected->limit, limit);
+    if (!stage)
+        assert_int_equal(plan->expected->stage, -1);
+    else
+        assert_string_equal(plan->vertices[plan->expected->stage].id, stage);
+}
+
+/* ---- one card ---------------------------------------------------------------------------------------------------- */
+
+#define ONE "  work: {type: labour, input: in, device: \"cuda:0\"}\n"
+
+static void copies_take_their_bytes_at_the_rate_of_the_link(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){.launches = 2, .instructions = 5e6};
+    mr_plan *plan = load_like(ONE, ROUND, 1);
+    close_to(stage_of(plan, "in->cuda:0")->part.upload_ns, PICTURE / 10.0);
+    close_to(stage_of(plan, "work->host")->part.download_ns, VECTOR / 5.0);
+    const mr_expected_part *part = &stage_of(plan, "work")->part;
+    close_to(part->launch_ns, 2000);
+    close_to(part->memory_ns, (PICTURE + VECTOR) / 1000.0);
+    close_to(part->instruction_ns, 5000);
+    assert_true(part->operation_ns == 0 && part->decode_ns == 0);
+    limited(plan, 1e9 / (PICTURE / 10.0), "uploads", "in->cuda:0");
+    assert_string_equal(plan->devices[plan->expected->device].name, "cuda:0");
+    close_to(plan->expected->devices[plan->expected->device].compute_ns, 5000);
+    assert_string_equal(stage_of(plan, "out")->missing, "it is on the host's processors");
+    assert_int_equal(plan->expected->missing, 1);
+    assert_null(stage_of(plan, "work")->missing);
+    mr_plan_destroy(&plan);
+}
+
+/* 5 MB of reads a frame; 7 us of instructions; 2 x 10^6 operations of f32 and 24 x 10^6 of f16: 2 + 6 us. */
+static void the_longest_of_three_keeps_the_processors_busy(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){.launches = 1, .read_bytes = 5e6, .instructions = 7e6, .f32_operations = 2e6,
+                                    .f16_operations = 24e6};
+    mr_plan *plan = load_like(ONE, ROUND, 1);
+    close_to(stage_of(plan, "work")->part.memory_ns, 5000 + VECTOR / 1000.0);
+    close_to(stage_of(plan, "work")->part.operation_ns, 8000);
+    assert_string_equal(stage_of(plan, "work")->limit, "operations");
+    close_to(stage_of(plan, "work")->rate, 1e9 / 8000);
+    mr_plan_destroy(&plan);
+    labour_work.read_bytes = 500e6;
+    plan = load_like(ONE, ROUND, 1);
+    limited(plan, 1e9 / (500e3 + VECTOR / 1000.0), "the card's processors", "work");
+    mr_plan_destroy(&plan);
+}
+
+/* Of a call of 8: 4 launches, 16 MB of weights, 8 pictures. */
+static void a_batch_shares_what_a_call_takes(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){.launches = 4, .call_bytes = 16e6, .more_bytes = 1e6};
+    mr_plan *plan = load_like("  work: {type: labour, input: in, device: \"cuda:0\",\n"
+                              "         batch: {size: 8, timeout: 50ms}}\n", ROUND, 1);
+    close_to(stage_of(plan, "work")->part.launch_ns, 4 * 1000 / 8.0);
+    close_to(stage_of(plan, "work")->part.memory_ns, (16e6 / 8 + 1e6 + PICTURE + VECTOR) / 1000);
+    mr_plan_destroy(&plan);
+}
+
+/* Launches of 400 us and 100 us of work: one call at a time 2,000 a second, two 4,000; what hides more is bound by the
+ * work itself, but not on a card that runs one kernel at a time. The link would do 10,850. */
+static void calls_in_flight_hide_launches(void **state) {
+    (void)state;
+    static const struct {
+        const char *in_flight, *kernels, *limit;
+        double rate;
+    } cases[] = {{"1", "128", "calls in flight", 2000},
+                 {"2", "128", "calls in flight", 4000},
+                 {"8", "128", "the card's processors", 10000},
+                 {"8", "1", "the card's processors", 2000}};
+    labour_work = (mr_planned_work){.launches = 400, .instructions = 1e8};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char stages[256], figures[512];
+        snprintf(stages, sizeof stages, "  work: {type: labour, input: in, device: \"cuda:0\", in_flight: %s}\n",
+                 cases[i].in_flight);
+        snprintf(figures, sizeof figures, "{" FIGURES ", " LINK ", \"kernels\": %s}", cases[i].kernels);
+        mr_plan *plan = load_like(stages, figures, 1);
+        limited(plan, cases[i].rate, cases[i].limit, "work");
+        mr_plan_destroy(&plan);
+    }
+}
+
+static void one_copy_engine_does_both_ways(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){.launches = 1};
+    mr_plan *plan = load_like(ONE, "{" FIGURES ", " LINK ", \"copy_engines\": 1}", 1);
+    limited(plan, 1e9 / (PICTURE / 10.0 + VECTOR / 5.0), "copies", "in->cuda:0");
+    mr_plan_destroy(&plan);
+}
+
+/* ---- decoders ---------------------------------------------------------------------------------------------------- */
+
+/* 720p has 1/2.25 of the pixels: 1,125 frames a second of one decoder. A stream has one decoder; two streams have both. */
+static void decoders_take_what_their_table_says(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){.codec = "h264", .decoded_pixels = 1280 * 720};
+    mr_plan *plan = load_like(ONE, ROUND, 1);
+    close_to(stage_of(plan, "work")->part.decode_ns, 1e9 / 1125);
+    limited(plan, 1125, "decoding", "work");
+    close_to(plan->expected->devices[1].decode_ns, 1e9 / 2250);
+    mr_plan_destroy(&plan);
+    labour_work.codec = "av1";
+    plan = load_like(ONE, ROUND, 1);
+    assert_string_equal(stage_of(plan, "work")->missing, "how the card decodes av1 is not known");
+    assert_true(stage_of(plan, "work")->rate == 0);
+    mr_plan_destroy(&plan);
+    labour_work = (mr_planned_work){.codec = "h264"};
+    plan = load_like(ONE, ROUND, 1);
+    assert_string_equal(stage_of(plan, "work")->missing, "how large pictures of h264 are is not known");
+    mr_plan_destroy(&plan);
+}
+
+/* ---- several devices, the host, sources -------------------------------------------------------------------------- */
+
+static void two_cards_do_half_each(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){.launches = 1, .instructions = 4e9};
+    mr_plan *plan = load_like("  work: {type: labour, input: in, device: [\"cuda:0\", \"cuda:1\"]}\n", ROUND, 2);
+    limited(plan, 500, "the card's processors", "work");
+    close_to(plan->expected->devices[1].compute_ns, 2e6);
+    close_to(plan->expected->devices[2].compute_ns, 2e6);
+    close_to(plan->expected->devices[2].upload_ns, PICTURE / 10.0 / 2);
+    mr_plan_destroy(&plan);
+}
+
+/* Two workers; out takes 1.5 ms of one, as a profile says. */
+static void the_host_takes_what_was_measured(void **state) {
+    (void)state;
+    static const mr_measured_cost measured[] = {{"out", 1.5e6}};
+    labour_work = (mr_planned_work){.launches = 1};
+    costs = measured;
+    cost_count = 1;
+    mr_plan *plan = load_like(ONE, ROUND, 1);
+    costs = NULL;
+    cost_count = 0;
+    limited(plan, 2 / 1.5e-3, "processors", "out");
+    assert_int_equal(plan->expected->device, -1);
+    assert_int_equal(plan->expected->missing, 0);
+    mr_plan_destroy(&plan);
+}
+
+static void what_is_not_known_is_said(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){0};
+    mr_plan *plan = load_like(ONE, ROUND, 1);
+    assert_string_equal(stage_of(plan, "work")->missing, "its kernels are not counted");
+    close_to(stage_of(plan, "work")->part.memory_ns, (PICTURE + VECTOR) / 1000.0);
+    mr_plan_destroy(&plan);
+    labour_work = (mr_planned_work){.launches = 1, .f32_operations = 1, .unknown = "the rest"};
+    plan = load_like(ONE, "{\"launch_ns\": 5}", 1);
+    assert_string_equal(stage_of(plan, "work")->missing, "the rest; the card's f32 rate is not known; the rate of the "
+                                                         "card's memory is not known");
+    assert_string_equal(stage_of(plan, "in->cuda:0")->missing, "the rate of the card's link is not known");
+    mr_plan_destroy(&plan);
+    plan = load(HEAD "stages: {work: {type: labour, input: in, device: sim:0}, out: {type: 'null', input: work}}\n",
+                NULL);
+    assert_null(plan->expected);
+    mr_plan_destroy(&plan);
+}
+
+/* A simulated device that is like a card is expected of as well, with what was written beside the card. */
+static void a_simulated_device_is_a_card_too(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){.launches = 1};
+    mr_plan *plan = load(HEAD "stages: {work: {type: labour, input: in, device: \"sim:0?like=h100&upload=1GB/s\"},\n"
+                              "  out: {type: 'null', input: work}}\n", NULL);
+    limited(plan, 1e9 / PICTURE, "uploads", "in->sim:0?like=h100&upload=1GB/s");
+    assert_false(plan->assumed);
+    mr_plan_destroy(&plan);
+}
+
+/* ---- more of anything is never less ------------------------------------------------------------------------------ */
+
+static double rate_with(const char *key, double figure) {
+    char figures[512];
+    snprintf(figures, sizeof figures, "{\"like\": \"l4\", \"%s\": %g}", key, figure);
+    mr_plan *plan = load_like(ONE, figures, 1);
+    double rate = plan->expected->rate;
+    mr_plan_destroy(&plan);
+    assert_true(rate > 0);
+    return rate;
+}
+
+static void twice_of_a_figure_never_expects_fewer(void **state) {
+    (void)state;
+    static const struct {
+        const char *key;
+        double least;
+    } figures[] = {{"memory_bytes_s", 1e8}, {"upload_bytes_s", 1e6}, {"download_bytes_s", 1e5}, {"f32_s", 1e9},
+                   {"f16_s", 1e9},          {"instructions_s", 1e9}, {"kernels", 1},            {"copy_engines", 1}};
+    static const mr_planned_work works[] = {{.launches = 1},
+                                            {.launches = 50, .instructions = 1e7},
+                                            {.launches = 3, .f32_operations = 4e9, .f16_operations = 1e9},
+                                            {.launches = 3, .more_bytes = 1e9}};
+    for (size_t w = 0; w < sizeof works / sizeof works[0]; w++)
+        for (size_t f = 0; f < sizeof figures / sizeof figures[0]; f++) {
+            labour_work = works[w];
+            double before = 0, at = figures[f].least;
+            for (int step = 0; step < 10; step++, at *= 2) {
+                double rate = rate_with(figures[f].key, at);
+                assert_true(rate >= before);
+                before = rate;
+            }
+        }
+}
+
+/* ---- what can be assumed ----------------------------------------------------------------------------------------- */
+
+static void cards_are_assumed_by_name(void **state) {
+    (void)state;
+    labour_work = (mr_planned_work){.launches = 1};
+    static const struct {
+        const char *assume, *card;
+        uint64_t gibibytes;
+    } cases[] = {{"cuda:1xH100", "h100", 80},
+                 {"cuda:1xh100x40GiB", "h100", 40},
+                 {"cuda:1xRTX-4090", "rtx4090", 24},
+                 {"cuda:3xrtx4090x8GiB", "rtx4090", 8},
+                 {"cuda:2xa100-40gb", "a100-40gb", 40}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        mr_plan *plan = load(HEAD "stages: {work: {type: labour, input: in, device: \"cuda:0\"},\n"
+                                  "  out: {type: 'null', input: work}}\n", cases[i].assume);
+        assert_string_equal(plan->devices[1].card->name, cases[i].card);
+        assert_int_equal(plan->devices[1].memory_bytes, cases[i].gibibytes << 30);
+        assert_int_equal(plan->devices[1].card->memory_bytes, cases[i].gibibytes << 30);
+        assert_true(plan->assumed);
+        mr_plan_destroy(&plan);
+    }
+}
+
+static void wrong_cards_are_refused(void **state) {
+    (void)state;
+    static const char *const wrong[][2] = {{"cuda:1xh10o", "did you mean \"h100\"?"},
+                                           {"cuda:1xrtx409", "did you mean \"rtx4090\"?"},
+                                           {"cuda:1xh100x", "there is no model of a card \"h100x\""},
+                                           {"cuda:1xnowhere.json", "cannot read the figures of a card nowhere.json"},
+                                           {"cuda:1x", "not \"cuda:1x\""},
+                                           {"cuda:1xx8GiB", "not \"cuda:1xx8GiB\""},
+                                           {"cuda:1xh100x0GiB", "not \"cuda:1xh100x0GiB\""}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(mr_plan_check_assumption(wrong[i][0]), MR_ERROR_USAGE);
+        if (!strstr(mr_message(), wrong[i][1]))
+            print_error("%s: %s\n", wrong[i][0], mr_message());
+        assert_non_null(strstr(mr_message(), wrong[i][1]));
+    }
+}
+
+#define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, make_temporary, remove_temporary)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_FILE(copies_take_their_bytes_at_the_rate_of_the_link),
+        WITH_FILE(the_longest_of_three_keeps_the_processors_busy),
+        WITH_FILE(a_batch_shares_what_a_call_takes),
+        WITH_FILE(calls_in_flight_hide_launches),
+        WITH_FILE(one_copy_engine_does_both_ways),
+        WITH_FILE(decoders_take_what_their_table_says),
+        WITH_FILE(two_cards_do_half_each),
+        WITH_FILE(the_host_takes_what_was_measured),
+        WITH_FILE(what_is_not_known_is_said),
+        cmocka_unit_test(a_simulated_device_is_a_card_too),
+        WITH_FILE(twice_of_a_figure_never_expects_fewer),
+        cmocka_unit_test(cards_are_assumed_by_name),
+        cmocka_unit_test(wrong_cards_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
