@@ -55,8 +55,11 @@ int mr_preprocess_enqueue(mr_stream *stream, const mr_preprocess_work *works, in
     int status = MR_OK;
     for (int i = 0, next; i < count && !status; i = next) {
         next = i + (cuda ? count_alike(works + i, count - i) : 1);
+        /* What a GPU would do in one launch a simulated device takes for one. */
+        stream->joined = i > 0;
         status = cuda ? enqueue_alike(stream, works + i, next - i)
                       : mr_stream_submit(stream, run_work, &works[i], sizeof works[i]);
     }
+    stream->joined = false;
     return status;
 }

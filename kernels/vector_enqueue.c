@@ -36,9 +36,11 @@ enum { LAUNCHED = 32 }; /* together */
         int status = MR_OK;                                                                                            \
         for (int i = 0, some; i < count && !status; i += some) {                                                       \
             some = !cuda ? 1 : count - i < LAUNCHED ? count - i : LAUNCHED;                                            \
+            stream->joined = i % LAUNCHED > 0;                                                                         \
             status = cuda ? give_##name(stream, works + i, some)                                                       \
                           : mr_stream_submit(stream, run_##name, &works[i], sizeof works[i]);                          \
         }                                                                                                              \
+        stream->joined = false;                                                                                        \
         return status;                                                                                                 \
     }
 

@@ -169,11 +169,11 @@ static void plan_scratch(mr_negotiation *n, const mr_head *head, const mr_format
     mr_download_plan(n, best_bytes(length ? j.most : (size_t)o->top_k));
 }
 
-/* On a GPU: the vectors of a batch are gathered one by one, the product is one call with the bias before it, the best
- * are one launch, and each frame's are copied. */
+/* On a GPU: the vectors of a batch are gathered by one copy, the product is one call with the bias before it, the best of
+ * up to 32 frames are one launch, and all go home by one copy. */
 static void count_work(mr_negotiation *n, const mr_head *head) {
     bool linear = ((const options *)n->options)->weights;
-    n->work.launches = 1 + n->batch + (linear ? 2 : 0) + (linear && n->batch > 1 ? n->batch : 0);
+    n->work.launches = (n->batch + 31) / 32 + 1 + (linear ? 2 : 0) + (linear && n->batch > 1);
     if (!linear)
         return;
     n->work.call_bytes = (double)head->weights.rows * (double)head->weights.columns * sizeof(float);

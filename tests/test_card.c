@@ -225,6 +225,22 @@ static void kernels_of_two_streams_share_the_memory(void **state) {
     assert_in_range(kernels("sim:0?like=h100&kernels=1000000000000", 2), 3662, 3664);
 }
 
+/* Eight pieces of work for one launch: its time once, and of the buffer that all are given, its bytes once. */
+static void pieces_of_one_launch_take_its_time_once(void **state) {
+    (void)state;
+    fixture f;
+    begin(&f, "sim:0?like=h100");
+    for (int i = 0; i < 8; i++) {
+        void *both[] = {f.a, f.b};
+        f.one->joined = i > 0;
+        assert_int_equal(mr_stream_submit(f.one, nothing, i < 4 ? &both[0] : both, i < 4 ? sizeof both[0] : sizeof both),
+                         MR_OK);
+    }
+    f.one->joined = false;
+    launch(f.one, f.a);
+    assert_in_range(end(&f), 2 * 3000 + 3 * 331, 2 * 3000 + 3 * 332);
+}
+
 static void copies_share_one_engine_where_there_is_one(void **state) {
     (void)state;
     assert_int_equal(both_ways("sim:0?copy=1GB/s"), 1000000);
@@ -283,6 +299,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_wrong_file_is_refused, make_temporary, remove_temporary),
         cmocka_unit_test(a_device_takes_the_times_of_its_card),
         cmocka_unit_test(kernels_of_two_streams_share_the_memory),
+        cmocka_unit_test(pieces_of_one_launch_take_its_time_once),
         cmocka_unit_test(copies_share_one_engine_where_there_is_one),
         cmocka_unit_test(what_is_written_beside_a_card_holds),
         cmocka_unit_test_setup_teardown(a_device_takes_the_times_of_a_file, make_temporary, remove_temporary),

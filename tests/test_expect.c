@@ -11,7 +11,11 @@
 #include <cmocka.h>
 
 #include "engine/device/device.h"
+#include "engine/flow/graph.h"
+#include "engine/flow/pipeline.h"
 #include "tests/support/fakes.h"
+#include "tests/support/flow_run.h"
+#include "tests/support/opened.h"
 #include "tests/support/temporary.h"
 
 #define HEAD "version: 1\npipeline: p\nsources: {in: {format: RGB24 640x480}}\n"
@@ -313,6 +317,48 @@ static void twice_of_a_figure_never_expects_fewer(void **state) {
         }
 }
 
+/* ---- a run beside what is expected of it ------------------------------------------------------------------------- */
+
+/* In simulated time: source frames a second of a run of that many frames on a device of that name, and what its plan
+ * expected. */
+static double run_rate(const char *device, const char *more, double *expected) {
+    enum { FRAMES = 200 };
+    char text[1024];
+    snprintf(text, sizeof text,
+             "version: 1\npipeline: p\nsources: {in: {type: 'null', format: RGB24 640x480, frames: %d}}\n"
+             "stages:\n  work: {type: preprocess, input: in, size: 224x224, device: \"%s\"%s}\n"
+             "  out: {type: 'null', input: work}\n", FRAMES, device, more);
+    const mr_pipeline_params params = {.types = mr_stage_types(), .path = "p.yaml", .text = text, .seed = 7, .workers = 1};
+    mr_pipeline *pipeline = opened(&params);
+    *expected = pipeline->plan->expected->rate;
+    int64_t begin = mr_executor_now_ns(pipeline->graph->executor);
+    mr_summary *summary = flow_run(pipeline);
+    double seconds = (double)(mr_executor_now_ns(pipeline->graph->executor) - begin) / 1e9;
+    assert_int_equal(summary->delivered, FRAMES);
+    mr_summary_destroy(&summary);
+    mr_pipeline_destroy(&pipeline);
+    return FRAMES / seconds;
+}
+
+/* Each limited by something else: uploads, the card's memory, launches of one call at a time, batches, both copies. */
+static void a_simulated_run_comes_near_what_is_expected(void **state) {
+    (void)state;
+    static const char *const runs[][2] = {
+        {"sim:0?like=h100&upload=1GB/s", ""},
+        {"sim:0?like=h100&compute=1GB/s", ""},
+        {"sim:0?like=h100&call=2ms", ", in_flight: 1"},
+        {"sim:0?like=h100&call=8ms", ", in_flight: 1, batch: {size: 8, timeout: 10ms}"},
+        {"sim:0?like=h100&download=100MB/s", ""},
+        {"sim:0?like=l4&copies=1&copy=500MB/s", ""},
+        {"sim:0?like=h100&memory=1GiB", ""},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        double expected, reached = run_rate(runs[i][0], runs[i][1], &expected);
+        print_message("%s%s: expected %g, reached %g\n", runs[i][0], runs[i][1], expected, reached);
+        assert_true(reached > expected / 1.5 && reached < expected * 1.1);
+    }
+}
+
 /* ---- what can be assumed ----------------------------------------------------------------------------------------- */
 
 static void cards_are_assumed_by_name(void **state) {
@@ -369,6 +415,7 @@ int main(void) {
         WITH_FILE(what_is_not_known_is_said),
         cmocka_unit_test(a_simulated_device_is_a_card_too),
         WITH_FILE(twice_of_a_figure_never_expects_fewer),
+        cmocka_unit_test(a_simulated_run_comes_near_what_is_expected),
         cmocka_unit_test(cards_are_assumed_by_name),
         cmocka_unit_test(wrong_cards_are_refused),
     };

@@ -80,6 +80,7 @@ struct mr_stream {
     mr_device *device;
     const mr_stage *stage;
     mr_identity frame;
+    bool joined;         /* the next piece of work is part of the launch of the one before it: a GPU would do both at once */
     uint64_t unrecorded; /* pieces of work since the last event was recorded; who gives it work past this table counts
                             too */
 };
@@ -187,7 +188,8 @@ void *mr_event_point(const mr_event *event);
  * of its engine (from another device: that of the upload engine), and other work takes `call_ns` and the bytes of all
  * buffers that it is given addresses in at `compute_rate`; delays are added where there are any. With `copies` 1 both
  * copy engines are one. With `kernels` above 1 so many pieces of such work pass their `call_ns` side by side, and only
- * their bytes, which share one memory, one after the other.
+ * their bytes, which share one memory, one after the other. What is joined to the piece before it (mr_stream.joined)
+ * takes no `call_ns`, and buffers that both are given count once.
  *
  * Misuse fails the call, or the event behind work that is done in the meantime, with MR_ERROR_INTERNAL; the message
  * names stage and frame, it is logged as an error, and mr_sim_misuses counts it: memory of another device, addresses

@@ -119,6 +119,7 @@ static sim_item *make_item(mr_stream *stream, sim_kind kind, mr_event *event) {
     made->stream = (sim_stream *)stream;
     made->stage = stream->stage;
     made->frame = stream->frame;
+    made->joined = stream->joined;
     made->event = event ? mr_event_ref(event) : NULL;
     made->submitted_ns = self->timed && !self->params.manual ? mr_clock_now_ns(mr_clock_real()) : 0;
     made->due_ns = -1;

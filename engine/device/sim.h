@@ -14,7 +14,7 @@ typedef struct sim_device sim_device;
 typedef struct sim_stream sim_stream;
 typedef struct sim_block sim_block;
 
-enum { SIM_LANES = 128 };
+enum { SIM_LANES = 128, SIM_COUNTED = 8 };
 
 typedef enum sim_kind { SIM_WORK, SIM_RECORD, SIM_WAIT } sim_kind;
 
@@ -42,6 +42,7 @@ typedef struct sim_item {
     const mr_stage *stage;
     mr_identity frame;
     uint64_t tick;       /* which piece of its stream's work it is */
+    bool joined;         /* part of the launch before it */
     size_t copied_bytes; /* by a copy */
     size_t touched_bytes;
     int64_t submitted_ns, begin_ns;
@@ -71,6 +72,8 @@ struct sim_stream {
     /* Under the lock for all: */
     uint64_t id;
     uint64_t submitted, done; /* pieces of work */
+    const sim_block *counted[SIM_COUNTED]; /* whose bytes the launch has, the last ones; only compared */
+    size_t counted_count;
     size_t known_count;
     bool knows_all; /* there was no room to note what it waits for */
     sim_point known[SIM_KNOWN];

@@ -202,12 +202,22 @@ void mr_sim_reuse(mr_device *device, void *data) {
 
 typedef enum access { READS, WRITES, WORKS } access;
 
+/* Whether the launch that the item is part of has the block's bytes already; from now on it has. */
+static bool is_counted(const sim_item *item, const sim_block *block) {
+    sim_stream *stream = item->stream;
+    for (size_t i = 0; i < stream->counted_count && i < SIM_COUNTED; i++)
+        if (stream->counted[i] == block)
+            return true;
+    stream->counted[stream->counted_count++ % SIM_COUNTED] = block;
+    return false;
+}
+
 static void hold(sim_item *item, sim_block *block) {
     for (size_t i = 0; i < item->touch_count; i++)
         if (item->touch[i].block == block)
             return;
     item->touch[item->touch_count++] = (sim_touch){block, block->generation};
-    item->touched_bytes += block->bytes;
+    item->touched_bytes += is_counted(item, block) ? 0 : block->bytes;
     block->pending++;
 }
 
@@ -289,6 +299,7 @@ int mr_sim_touch_copy(sim_item *item, void *to, ptrdiff_t to_stride, const void 
     sim_block *source = NULL, *target = NULL;
     const char *wrong = NULL;
     mr_sim_lock();
+    item->stream->counted_count = 0;
     if (from)
         wrong = touch_range(item, range_of(from, from_stride, bytes, rows), READS, &source);
     if (!wrong)
@@ -303,6 +314,8 @@ int mr_sim_touch_arguments(sim_item *item, const void *arguments, size_t bytes) 
     const char *wrong = NULL;
     item->engine = MR_ENGINE_COMPUTE;
     mr_sim_lock();
+    if (!item->joined)
+        item->stream->counted_count = 0;
     for (size_t at = 0; at + sizeof(void *) <= bytes && !wrong; at += sizeof(void *)) {
         void *word;
         memcpy(&word, (const char *)arguments + at, sizeof word);

@@ -33,6 +33,10 @@ static int64_t time_of(size_t bytes, int64_t rate) {
     return rate ? (int64_t)((double)bytes * 1e9 / (double)rate) : 0;
 }
 
+static int64_t launch_of(const sim_device *self, const sim_item *work) {
+    return work->joined ? 0 : self->params.call_ns;
+}
+
 static int64_t cost_of(const sim_device *self, const sim_item *work) {
     const mr_sim_params *p = &self->params;
     switch (work->engine) {
@@ -44,7 +48,7 @@ static int64_t cost_of(const sim_device *self, const sim_item *work) {
         break;
     }
     return work->copied_bytes ? time_of(2 * work->copied_bytes, p->compute_rate)
-                              : p->call_ns + time_of(work->touched_bytes, p->compute_rate);
+                              : launch_of(self, work) + time_of(work->touched_bytes, p->compute_rate);
 }
 
 /* Which of the kernels that run side by side ends first; NULL: there is only one at a time, or the work is a copy. */
@@ -59,7 +63,7 @@ static int64_t *free_lane(sim_device *self, const sim_item *work) {
 
 /* A kernel among others: it is launched beside them, and its bytes wait for theirs. */
 static void share_compute(sim_device *self, sim_item *work, int64_t *lane, int64_t begin, int64_t cost) {
-    int64_t *busy = &self->free_ns[MR_ENGINE_COMPUTE], launch = self->params.call_ns;
+    int64_t *busy = &self->free_ns[MR_ENGINE_COMPUTE], launch = launch_of(self, work);
     work->begin_ns = begin < *lane ? *lane : begin;
     int64_t moved = later(work->begin_ns, launch);
     if (cost > launch) {

@@ -1,0 +1,61 @@
+"""What `plan` expects of cards that are not at hand, and runs on simulated devices that are like one: results are those of
+the processors, bit for bit, whatever the number of workers. The arithmetic is test_expect's."""
+import json
+
+from harness import MILLRACE, Case, call, main
+
+TEXT = """
+version: 1
+pipeline: one
+sources: {a: {uri: "lavfi:testsrc=size=640x480:rate=100:duration=0.2"}}
+stages:
+  decode: {input: a}
+  pre: {type: preprocess, input: decode, size: 32x32, device: "%s"}
+  mean: {type: histogram, input: decode, device: "%s"}
+  features: {type: classify, input: mean, activation: none, device: cpu}
+  out: {type: jsonl, input: features, path: "-"}
+  trash: {type: "null", input: pre}
+"""
+
+
+class Expected(Case):
+    def plan(self, device, *more):
+        done = call([MILLRACE, "plan", self.write(TEXT % (device, device)), *more])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_rate_is_expected_and_said_to_be_a_model(self):
+        expected = json.loads(self.plan("cuda:0", "--assume", "cuda:1xH100", "--json"))["expected"]
+        self.assertTrue(expected["model"] and expected["upper_bound"])
+        (card,) = expected["cards"]
+        self.assertEqual((card["like"], card["measured"], card["device"]), ("h100", False, "cuda:0"))
+        stages = {stage["id"]: stage for stage in expected["stages"]}
+        # RGB24 of 640x480 at 16 lanes of 32 GT/s behind 128b/130b, eight tenths of it.
+        upload = 640 * 480 * 3 / (32e9 * 16 * 128 / 130 / 8 * 0.8) * 1e9
+        self.assertAlmostEqual(stages["decode->cuda:0"]["upload_ns"], upload, delta=upload / 100)
+        self.assertEqual(expected["limit"], {"what": "uploads", "device": "cuda:0", "stage": "decode->cuda:0"})
+        self.assertAlmostEqual(expected["rate"], 1e9 / upload, delta=1e7 / upload)
+        self.assertIn("host's processors", stages["decode"]["not_modelled"])
+        text = self.plan("cuda:0", "--assume", "cuda:1xH100")
+        self.assertIn("expected by this model, not measured", text)
+        self.assertIn("limited by uploads of cuda:0", " ".join(text.split()))
+        self.assertIn("not modelled: decode", text)
+
+    def test_nothing_is_expected_of_a_device_that_is_like_no_card(self):
+        self.assertIsNone(json.loads(self.plan("sim:0", "--json"))["expected"])
+        self.assertNotIn("expected by", self.plan("cuda:0", "--assume", "cuda:1x80GiB"))
+
+    def test_results_are_those_of_the_processors(self):
+        def rows(device, workers):
+            run = self.run_pipeline(TEXT % (device, device), "--workers", workers, rows=True)
+            self.assert_balanced(run)
+            return run.rows
+        truth = rows("cpu", 1)
+        self.assertTrue(truth)
+        for workers in (1, 4, 16):
+            with self.subTest(workers=workers):
+                self.assertEqual(rows("sim:0?like=h100", workers), truth)
+
+
+if __name__ == "__main__":
+    main()
