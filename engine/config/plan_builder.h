@@ -108,7 +108,7 @@ int mr_plan_splice(mr_plan_builder *builder, const mr_plan_insertion *insertion)
  * output port (the end of a cut) has the output nevertheless, for the link to the other end, but counts none. */
 int mr_plan_repeat(mr_plan_builder *builder, mr_plan_vertex *vertex, const mr_plan_vertex *from, int port);
 
-/* plan_holds.c: how many frames what is behind a cut may hold before it lets go of any. */
+/* plan_cuts.c: how many frames what is behind a cut may hold before it lets go of any. */
 typedef struct mr_plan_holds {
     int *behind;  /* by vertex: that it, and what comes behind it on one way, may hold */
     int *before;  /* likewise what comes before it */
@@ -181,7 +181,7 @@ bool mr_plan_allocates(const mr_plan_vertex *vertex, size_t port, uint64_t *byte
 /* Whether a link's frames may leave the stage that it leads to in the buffers they came in. */
 bool mr_plan_passes_on(const mr_plan_builder *builder, const mr_plan_link *link);
 
-/* plan_ways.c: for each vertex, what becomes of buffers that frames leave it in, and where they may come from. */
+/* plan_memory.c: for each vertex, what becomes of buffers that frames leave it in, and where they may come from. */
 typedef struct mr_plan_ways {
     bool *shared; /* they go to another process of this host */
     int *pinned;  /* the device that copies from them; 0: none */
