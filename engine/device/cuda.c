@@ -122,6 +122,8 @@ static void free_unused(cuda_device *self) {
         self->unused_records = gone->next;
         cudaEventDestroy(gone->point);
         mr_free(gone->waited.event);
+        mr_free(gone->events.event);
+        mr_cuda_launches_fini(&gone->launches);
         mr_free(gone);
     }
     while (self->unused_work) {
@@ -142,6 +144,8 @@ static void cuda_destroy(mr_device *device) {
         pthread_join(self->thread, NULL);
     }
     free_unused(self);
+    if (self->late)
+        cudaStreamDestroy(self->late);
     pthread_cond_destroy(&self->changed);
     pthread_mutex_destroy(&self->lock);
     mr_free(self);
@@ -159,6 +163,8 @@ static const mr_device_type cuda_type = {
     .copy_rows = mr_cuda_copy_rows,
     .record = mr_cuda_record,
     .wait = mr_cuda_wait,
+    .hand_on = mr_cuda_hand_on,
+    .settle = mr_cuda_settle,
     .range_begin = mr_cuda_range_begin,
     .range_end = mr_cuda_range_end,
     .destroy = cuda_destroy,
@@ -262,6 +268,11 @@ int mr_cuda_create(mr_device **device, int index) {
     status = mr_cuda_use(&made->device);
     if (status)
         goto fail;
+    cudaError_t error = cudaStreamCreateWithFlags(&made->late, cudaStreamNonBlocking);
+    if (error) {
+        status = mr_cuda_failed(&made->device, error, "create a stream");
+        goto fail;
+    }
     if (pthread_create(&made->thread, NULL, mr_cuda_ask, made)) {
         status = mr_fail(MR_ERROR_MEMORY, "cannot start the thread of %s", made->device.name);
         goto fail;

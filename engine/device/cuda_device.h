@@ -1,5 +1,5 @@
 /* What the files of CUDA devices share: cuda.c (the device, its memory), cuda_stream.c (what is given to a stream) and
- * cuda_record.c (events, and the thread that finds out when they are done).
+ * cuda_record.c (events, the thread that finds out when they are done, and what one stream takes over from another).
  *
  * An event of ours is a CUDA event that a thread of the device asks for, so that a device that fails still completes
  * what was recorded on it (host functions are not called any more once a context has failed). Work on the host is a
@@ -27,18 +27,22 @@ typedef struct cuda_work {
     _Alignas(16) unsigned char arguments[MR_WORK_BYTES];
 } cuda_work;
 
-/* Events that a stream was told to wait for; one reference each. */
-typedef struct cuda_waited {
+/* One reference each. */
+typedef struct cuda_events {
     mr_event **event;
     size_t count, capacity;
-} cuda_waited;
+} cuda_events;
 
 typedef struct cuda_stream {
     mr_stream stream;
     cudaStream_t handle;
     cuda_work *work;    /* since the last record, the newest first */
-    cuda_waited waited; /* since the last record */
+    cuda_events waited; /* that it was told to wait for, since the last record */
+    size_t waits;       /* of them, the handle waits for so many; for the others once something is given to it */
+    cuda_events taken;  /* those of calls of other streams whose work it has taken over, since the last record */
     int status;         /* what is known to have failed since the last record */
+    bool given;         /* the call has given something to the handle, or works in its memory */
+    atomic_int plain;   /* so many of the next calls are not handed on */
     void *scratch;
     size_t scratch_bytes;
     mr_cuda_launches launches;
@@ -50,14 +54,21 @@ typedef struct cuda_stream {
     bool asked; /* in this round, and not reached */
 } cuda_stream;
 
-/* A point in a stream that is not known to be reached yet, or that is not in use. */
+/* MR_CUDA_LATE: its work is handed on, but nobody came to take it, so that the device's thread is about to give it. */
+typedef enum cuda_state { MR_CUDA_RECORDED, MR_CUDA_HELD, MR_CUDA_LATE, MR_CUDA_TAKEN } cuda_state;
+
+/* A point in a stream that is not known to be reached yet, or that is not in use; or the end of a call that is handed
+ * on, with all that it would have given. It is what stands for its events. */
 typedef struct cuda_record {
+    cuda_state state;   /* under the device's lock */
     cudaEvent_t point;
     cuda_stream *stream;
-    mr_event *event;
+    cuda_events events; /* that are done with it, the oldest first */
     cuda_work *work;    /* on the host, since the record before */
-    cuda_waited waited; /* since the record before */
+    cuda_events waited; /* since the record before */
     int status;         /* what is known to have failed already */
+    mr_cuda_launches launches; /* handed on */
+    int64_t held_ns;    /* since when */
     struct cuda_record *next;
 } cuda_record;
 
@@ -72,8 +83,11 @@ typedef struct cuda_device {
     bool graphs; /* streams make CUDA graphs of what recurs */
     int queues;  /* of the hardware's, that streams share; 0: the program has said how many, or was told */
     int streams; /* that there are; under the lock */
+    atomic_bool refused; /* to record a graph, which was said */
     bool told;   /* that it has failed: after that all fails; only of the device's thread */
     cuda_record *arrived, **arrived_end; /* in the order of recording: those that the device's thread has not seen */
+    cuda_record *held; /* handed on, and not taken over yet */
+    cudaStream_t late; /* what nobody takes over is given to; of the device's thread */
     cuda_stream *busy; /* those with records that it has seen; only of the thread */
     cuda_record *unused_records;
     cuda_work *unused_work;
@@ -112,11 +126,39 @@ int mr_cuda_flush(cuda_stream *stream);
 
 int mr_cuda_record(mr_stream *stream, mr_event *event);
 int mr_cuda_wait(mr_stream *stream, mr_event *event);
-/* Makes room for more, of an empty list for a few, so that none has to be made later. MR_ERROR_MEMORY. */
-int mr_cuda_widen_waited(cuda_waited *list);
-void mr_cuda_forget_waited(cuda_waited *list);
+/* Gives the handle the waits that were put off. */
+int mr_cuda_give_waits(cuda_stream *stream);
+/* Makes room for so many more, so that adding them cannot fail. MR_ERROR_MEMORY. */
+int mr_cuda_widen_events(cuda_events *list, size_t more);
+/* Moves all behind what is in `to`, which has room for them. */
+void mr_cuda_move_events(cuda_events *to, cuda_events *from);
+void mr_cuda_forget_events(cuda_events *list);
+/* What the end of a call is noted in: with the work, waits and events of the stream, which has none then. */
+int mr_cuda_take_record(cuda_device *device, cuda_record **record);
+void mr_cuda_fill_record(cuda_record *record, cuda_stream *stream);
+/* With the lock. */
+void mr_cuda_recycle_record(cuda_device *device, cuda_record *record);
+/* The device's thread learns of a record, or of something handed on. With the lock. */
+void mr_cuda_wake(cuda_device *device);
+/* What stands for all events of a record: itself, or something else. With the lock. */
+void mr_cuda_point_events(const cuda_events *events, cuda_record *record);
+/* Makes the handle wait for an event, if it is not done; else its status. */
+int mr_cuda_wait_for_point(mr_device *device, cudaStream_t handle, mr_event *event);
 /* Makes so many records for later. The thread's current device is this one. MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
 int mr_cuda_reserve_records(cuda_device *device, int count);
+/* As the functions of mr_device_type are. */
+int mr_cuda_hand_on(mr_stream *stream, mr_event *event);
+int mr_cuda_settle(mr_stream *stream);
+/* A stream takes over what stands for an event that it is to wait for. With the lock of the device, which is that of
+ * both. MR_ERROR_MEMORY. */
+int mr_cuda_take_over(cuda_stream *stream, cuda_record *held);
+/* Of the device's thread. With the lock: those that have been held for too long, which are late now. */
+cuda_record *mr_cuda_find_late(cuda_device *device);
+/* Without: gives them to the device. They are recorded then, one behind the other. */
+void mr_cuda_give_late(cuda_device *device, cuda_record *late);
+/* How long a call is held; for tests. */
+extern _Atomic int64_t mr_cuda_patience_ns;
+
 /* The device's thread: tells the events of what is reached, until `ending`. */
 void *mr_cuda_ask(void *device);
 

@@ -6,6 +6,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/device/cuda_device.h"
 
 /* One call is no faster as a graph. So many graphs, and so few launches of each, that recording them does not pay. */
 enum { LEAST_CALLS = 2, TRIED = 4 * MR_CUDA_GRAPHS, LEAST_LAUNCHES = 4 };
@@ -47,14 +48,48 @@ int mr_cuda_launches_add(mr_cuda_launches *self, mr_cuda_launch_function *functi
     return MR_OK;
 }
 
+static void end_part(mr_cuda_launches *self) {
+    bool room = self->part_count < MR_CUDA_PARTS;
+    self->parts[room ? self->part_count++ : MR_CUDA_PARTS - 1] = (mr_cuda_part){self->bytes, self->calls};
+}
+
+int mr_cuda_launches_take(mr_cuda_launches *self, mr_cuda_launches *from) {
+    size_t before = self->bytes;
+    int calls = self->calls;
+    if (!from->bytes)
+        return MR_OK;
+    int status = before + from->bytes > self->capacity ? widen(self, before + from->bytes) : MR_OK;
+    if (status)
+        return status;
+    memcpy(self->room + before, from->room, from->bytes);
+    for (size_t i = 0; i < from->part_count; i++) {
+        self->bytes = before + from->parts[i].bytes;
+        self->calls = calls + from->parts[i].calls;
+        end_part(self);
+    }
+    self->bytes = before + from->bytes;
+    self->calls = calls + from->calls;
+    end_part(self);
+    from->bytes = from->part_count = 0;
+    from->calls = 0;
+    return MR_OK;
+}
+
+/* Launches that are put off, behind each other. */
+typedef struct series {
+    const uint8_t *bytes;
+    size_t count;
+    int calls;
+} series;
+
 /* Launches them one after the other. */
-static int launch(const mr_cuda_launches *self, cudaStream_t handle) {
+static int launch(const series *put_off, cudaStream_t handle) {
     int status = MR_OK;
-    for (size_t at = 0; at < self->bytes && !status;) {
+    for (size_t at = 0; at < put_off->count && !status;) {
         head about;
-        memcpy(&about, self->room + at, sizeof about);
+        memcpy(&about, put_off->bytes + at, sizeof about);
         at += sizeof about;
-        status = about.function(self->room + at, handle);
+        status = about.function(put_off->bytes + at, handle);
         at += about.bytes;
     }
     return status;
@@ -77,29 +112,29 @@ static void forget_all(mr_cuda_launches *self) {
     self->kept = NULL;
 }
 
-static mr_cuda_series *find(mr_cuda_launches *self, uint64_t hash) {
+static mr_cuda_series *find(mr_cuda_launches *self, const series *put_off, uint64_t hash) {
     for (int i = 0; i < MR_CUDA_GRAPHS; i++) {
-        mr_cuda_series *series = &self->kept[i];
-        if (series->used && series->hash == hash && series->count == self->bytes &&
-            memcmp(series->bytes, self->room, self->bytes) == 0)
-            return series;
+        mr_cuda_series *kept = &self->kept[i];
+        if (kept->used && kept->hash == hash && kept->count == put_off->count &&
+            memcmp(kept->bytes, put_off->bytes, put_off->count) == 0)
+            return kept;
     }
     return NULL;
 }
 
 /* Keeps the series that is put off, without a graph, in the place of the one that came last the longest ago. */
-static void keep(mr_cuda_launches *self, uint64_t hash) {
+static void keep(mr_cuda_launches *self, const series *put_off, uint64_t hash) {
     mr_cuda_series *oldest = &self->kept[0];
     for (int i = 1; i < MR_CUDA_GRAPHS; i++)
         if (self->kept[i].used < oldest->used)
             oldest = &self->kept[i];
     self->counts.forgotten += oldest->graph != NULL;
     forget(oldest);
-    uint8_t *copy = mr_alloc(self->bytes);
+    uint8_t *copy = mr_alloc(put_off->count);
     if (!copy)
         return;
-    memcpy(copy, self->room, self->bytes);
-    *oldest = (mr_cuda_series){.hash = hash, .used = self->now, .bytes = copy, .count = self->bytes};
+    memcpy(copy, put_off->bytes, put_off->count);
+    *oldest = (mr_cuda_series){.hash = hash, .used = self->now, .bytes = copy, .count = put_off->count};
 }
 
 static void stop(mr_cuda_launches *self, const mr_device *device, mr_log_level level, const char *why) {
@@ -108,15 +143,25 @@ static void stop(mr_cuda_launches *self, const mr_device *device, mr_log_level l
     forget_all(self);
 }
 
+/* Each stage alone has fewer buffers that can come together. */
+static void part(mr_cuda_launches *self, const mr_device *device) {
+    mr_log(MR_LOG_DEBUG, "%s: each stage has CUDA graphs of its own again on a stream: together they recur too seldom",
+           device->name);
+    self->apart = true;
+    self->since_recorded = self->counts.recorded;
+    self->since_launched = self->counts.launched;
+    forget_all(self);
+}
+
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
 /* Records what the functions launch. Nothing is done by that, so what cannot be recorded can still be launched. */
-static cudaError_t capture(const mr_cuda_launches *self, cudaStream_t handle, cudaGraphExec_t *graph) {
+static cudaError_t capture(const series *put_off, cudaStream_t handle, cudaGraphExec_t *graph) {
     cudaGraph_t recorded = NULL;
     cudaError_t error = cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal);
     if (error)
         return error;
-    int status = launch(self, handle);
+    int status = launch(put_off, handle);
     error = cudaStreamEndCapture(handle, &recorded);
     if (!error && status)
         error = cudaErrorStreamCaptureUnsupported;
@@ -127,55 +172,89 @@ static cudaError_t capture(const mr_cuda_launches *self, cudaStream_t handle, cu
     return error;
 }
 
+/* Of the streams of a device only the first one says it. */
+static void refuse(mr_cuda_launches *self, mr_device *device, cudaError_t error) {
+    bool said = atomic_exchange(&((cuda_device *)device)->refused, true);
+    cudaGetLastError();
+    self->counts.refused++;
+    stop(self, device, said ? MR_LOG_DEBUG : MR_LOG_WARNING, cudaGetErrorString(error));
+}
+
+static bool recurs_too_seldom(const mr_cuda_launches *self) {
+    uint64_t recorded = self->counts.recorded - self->since_recorded;
+    return recorded >= TRIED && self->counts.launched - self->since_launched < LEAST_LAUNCHES * recorded;
+}
+
 /* Makes the graph of a series that has come before. The first time all that is launched was loaded, which a graph
- * cannot. */
-static void make_graph(mr_cuda_launches *self, const mr_device *device, cudaStream_t handle, mr_cuda_series *series) {
-    cudaError_t error = capture(self, handle, &series->graph);
+ * cannot. NULL where there is none. */
+static cudaGraphExec_t make_graph(mr_cuda_launches *self, mr_device *device, cudaStream_t handle,
+                                  const series *put_off, mr_cuda_series *kept) {
+    cudaError_t error = capture(put_off, handle, &kept->graph);
     if (error) {
-        cudaGetLastError();
-        series->graph = NULL;
-        self->counts.refused++;
-        stop(self, device, MR_LOG_WARNING, cudaGetErrorString(error));
-        return;
+        kept->graph = NULL;
+        refuse(self, device, error);
+        return NULL;
     }
     self->counts.recorded++;
-    if (self->counts.recorded >= TRIED && self->counts.launched < LEAST_LAUNCHES * self->counts.recorded)
+    if (!recurs_too_seldom(self))
+        return kept->graph;
+    if (self->part_count && !self->apart)
+        part(self, device);
+    else
         stop(self, device, MR_LOG_DEBUG, "what is launched recurs too seldom");
+    return NULL;
 }
 
 /* The graph of what is put off; NULL where there is none. */
-static cudaGraphExec_t graph_of(mr_cuda_launches *self, const mr_device *device, cudaStream_t handle) {
-    if (!self->graphs || self->calls < LEAST_CALLS)
+static cudaGraphExec_t graph_of(mr_cuda_launches *self, mr_device *device, cudaStream_t handle,
+                                const series *put_off) {
+    if (!self->graphs || put_off->calls < LEAST_CALLS)
         return NULL;
     if (!self->kept && !(self->kept = mr_calloc(MR_CUDA_GRAPHS, sizeof *self->kept)))
         return NULL;
-    uint64_t hash = XXH3_64bits(self->room, self->bytes);
-    mr_cuda_series *series = find(self, hash);
+    uint64_t hash = XXH3_64bits(put_off->bytes, put_off->count);
+    mr_cuda_series *kept = find(self, put_off, hash);
     self->now++;
-    if (!series) {
-        keep(self, hash);
+    if (!kept) {
+        if (self->part_count && !self->apart && ++self->missed >= TRIED && self->counts.launched < self->missed)
+            part(self, device);
+        else
+            keep(self, put_off, hash);
         return NULL;
     }
-    series->used = self->now;
-    if (!series->graph)
-        make_graph(self, device, handle, series);
-    return self->graphs ? series->graph : NULL;
+    kept->used = self->now;
+    return kept->graph ? kept->graph : make_graph(self, device, handle, put_off, kept);
 }
 
-int mr_cuda_launches_flush(mr_cuda_launches *self, const mr_device *device, cudaStream_t handle) {
-    if (!self->bytes)
+static int flush(mr_cuda_launches *self, mr_device *device, cudaStream_t handle, const series *put_off) {
+    if (!put_off->count)
         return MR_OK;
-    cudaGraphExec_t graph = graph_of(self, device, handle);
+    cudaGraphExec_t graph = graph_of(self, device, handle, put_off);
     cudaError_t error = graph ? cudaGraphLaunch(graph, handle) : cudaSuccess;
-    int status = graph ? MR_OK : launch(self, handle);
+    int status = graph ? MR_OK : launch(put_off, handle);
     self->counts.launched += graph != NULL;
     self->counts.plain += graph == NULL;
-    self->bytes = 0;
-    self->calls = 0;
     if (!error)
         return status;
     cudaGetLastError();
     return mr_fail(MR_ERROR_DEVICE, "%s: cannot launch a graph: %s", device->name, cudaGetErrorString(error));
+}
+
+int mr_cuda_launches_flush(mr_cuda_launches *self, mr_device *device, cudaStream_t handle) {
+    mr_cuda_part from = {0};
+    int status = MR_OK;
+    for (size_t i = 0; self->apart && i < self->part_count && !status; i++) {
+        const mr_cuda_part end = self->parts[i];
+        status = flush(self, device, handle,
+                       &(series){self->room + from.bytes, end.bytes - from.bytes, end.calls - from.calls});
+        from = end;
+    }
+    if (!status)
+        status = flush(self, device, handle,
+                       &(series){self->room + from.bytes, self->bytes - from.bytes, self->calls - from.calls});
+    self->bytes = self->part_count = 0;
+    self->calls = 0;
+    return status;
 }
 
 void mr_cuda_launches_fini(mr_cuda_launches *self) {

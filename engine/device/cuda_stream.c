@@ -86,6 +86,9 @@ static void trace_copy(cuda_stream *stream, const void *to, const void *from, si
 
 int mr_cuda_flush(cuda_stream *stream) {
     int status = mr_cuda_use(stream->stream.device);
+    stream->given |= stream->launches.bytes || stream->waits < stream->waited.count;
+    if (!status)
+        status = mr_cuda_give_waits(stream);
     if (status || !stream->launches.bytes)
         return status;
     trace_work(stream);
@@ -97,6 +100,7 @@ int mr_cuda_submit(mr_stream *stream, mr_work_function *function, const void *ar
     int status = mr_cuda_flush(self);
     if (status)
         return status;
+    self->given = true;
     cuda_work *added = add_work(self);
     if (!added)
         return MR_ERROR_MEMORY;
@@ -144,6 +148,7 @@ int mr_cuda_copy_rows(mr_stream *stream, void *to, ptrdiff_t to_stride, const vo
     if (status)
         return status;
     cudaError_t error = cudaSuccess;
+    self->given = true;
     trace_copy(self, to, from, rows * bytes);
     bool dense = to_stride == (ptrdiff_t)bytes && (!from || from_stride == (ptrdiff_t)bytes);
     if (dense)
@@ -195,7 +200,9 @@ static int create(mr_device *device, bool urgent, mr_stream **stream) {
         status = mr_cuda_failed(device, error, "create a stream");
     count_stream((cuda_device *)device);
     if (!status)
-        status = mr_cuda_widen_waited(&made->waited);
+        status = mr_cuda_widen_events(&made->waited, 1);
+    if (!status)
+        status = mr_cuda_widen_events(&made->taken, 1);
     if (!status)
         status = mr_cuda_reserve_records((cuda_device *)device, RESERVED);
     if (status) {
@@ -224,6 +231,13 @@ static void finish(cuda_stream *stream) {
     cudaGetLastError();
 }
 
+/* What could not be recorded; the device has done with it by now. */
+static void give_up_taken(cuda_stream *stream) {
+    for (size_t i = 0; i < stream->taken.count; i++)
+        mr_event_complete(stream->taken.event[i], MR_ERROR_DEVICE);
+    mr_cuda_forget_events(&stream->taken);
+}
+
 void mr_cuda_stream_destroy(mr_stream *stream) {
     cuda_stream *gone = (cuda_stream *)stream;
     cuda_device *self = (cuda_device *)stream->device;
@@ -236,13 +250,15 @@ void mr_cuda_stream_destroy(mr_stream *stream) {
     while (gone->pending)
         pthread_cond_wait(&self->changed, &self->lock);
     pthread_mutex_unlock(&self->lock);
+    give_up_taken(gone);
     mr_cuda_finish_work(&gone->work);
     pthread_mutex_lock(&self->lock);
     self->streams--;
     mr_cuda_recycle_work(self, &gone->work);
     pthread_mutex_unlock(&self->lock);
-    mr_cuda_forget_waited(&gone->waited);
+    mr_cuda_forget_events(&gone->waited);
     mr_free(gone->waited.event);
+    mr_free(gone->taken.event);
     mr_free(gone);
 }
 
@@ -262,6 +278,7 @@ mr_cuda_graph_counts mr_cuda_graph_count(const mr_stream *stream) {
 int mr_cuda_enter(mr_stream *stream, void **handle) {
     int status = mr_cuda_flush((cuda_stream *)stream);
     *handle = ((cuda_stream *)stream)->handle;
+    ((cuda_stream *)stream)->given = true;
     if (!status)
         trace_work((cuda_stream *)stream);
     stream->unrecorded++; /* What is launched there is not seen here. */
@@ -284,6 +301,7 @@ static cudaError_t grow(cuda_stream *self, size_t bytes) {
 int mr_cuda_scratch(mr_stream *stream, size_t bytes, void **data) {
     cuda_stream *self = (cuda_stream *)stream;
     cudaError_t error = cudaSuccess;
+    self->given = true;
     if (bytes > self->scratch_bytes) {
         /* What was put off still works in the old one. */
         int status = mr_cuda_flush(self);

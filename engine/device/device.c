@@ -266,3 +266,15 @@ int mr_stream_record(mr_stream *stream, mr_event *event) {
 int mr_stream_wait(mr_stream *stream, mr_event *event) {
     return stream->device->type->wait(stream, event);
 }
+
+int mr_stream_hand_on(mr_stream *stream, mr_event *event) {
+    if (!stream->device->type->hand_on)
+        return mr_stream_record(stream, event);
+    int status = stream->device->type->hand_on(stream, event);
+    stream->unrecorded = status ? stream->unrecorded : 0;
+    return status;
+}
+
+int mr_stream_settle(mr_stream *stream) {
+    return stream->device->type->settle ? stream->device->type->settle(stream) : MR_OK;
+}

@@ -38,6 +38,9 @@ typedef struct mr_device_type {
                      size_t bytes, size_t rows);
     int (*record)(mr_stream *stream, mr_event *event);
     int (*wait)(mr_stream *stream, mr_event *event);
+    /* NULL where work that is handed on begins as soon as any other does. */
+    int (*hand_on)(mr_stream *stream, mr_event *event);
+    int (*settle)(mr_stream *stream);
     /* Whether host memory that is not known to be pinned is; NULL where that cannot be asked. */
     bool (*is_pinned)(mr_device *device, const void *data);
     /* Where misuse is looked for; NULL elsewhere. */
@@ -145,6 +148,13 @@ int mr_stream_record(mr_stream *stream, mr_event *event);
 /* Work submitted after this runs after `event`, which may be of another device; a failed event fails the next event
  * recorded on this stream. The cpu cannot put work off: MR_ERROR_INTERNAL where the event is not done. */
 int mr_stream_wait(mr_stream *stream, mr_event *event);
+/* Records the event at the end of a call whose work needs nothing but what it has waited for, nor does what comes after
+ * it on this stream need that work; and one stream of the same device is about to wait for the event. The work may then
+ * begin only together with that of the other stream, or a little later where none comes. Such a wait answers
+ * MR_ERROR_AGAIN where the work was taken over already, and is not yet recorded: try again when the event is done. */
+int mr_stream_hand_on(mr_stream *stream, mr_event *event);
+/* What the stream has taken over goes on without what was to come behind it. */
+int mr_stream_settle(mr_stream *stream);
 
 /* ---- events: reference-counted, used once ---------------------------------------------------------------------- */
 

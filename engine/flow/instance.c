@@ -171,6 +171,9 @@ static int await_inputs(mr_entry_task *entry, const mr_slot *slot) {
         if (ready && ready != last && mr_event_device(ready) == self->device)
             status = mr_stream_wait(stream, ready);
         last = ready;
+        /* Another call is about to record it with its own. */
+        if (status == MR_ERROR_AGAIN)
+            mr_event_notify(ready, &entry->waits[entry->wait_count - 1], mr_task_waker, &entry->task);
     }
     return status ? status : mr_io_bring_in(&entry->io);
 }

@@ -160,6 +160,7 @@ struct mr_instance {
     pthread_mutex_t lock;
     bool shared;             /* several entries: the lock is taken */
     bool tells_gone;         /* a join comes behind, or what restores order: what goes no further leaves a mark */
+    bool hands_on;           /* one stage on the same device takes all that it gives: their work may be one */
     bool sheds;              /* frames that are late are dropped; not where nothing comes behind: there they are
                                 delivered */
     bool passes_settled;     /* what an earlier run has settled (resume.h) is worked on once more, since it, or what

@@ -123,6 +123,30 @@ int mr_instance_create(mr_instance **instance, mr_graph *graph, const mr_plan_ve
     return MR_OK;
 }
 
+/* The only stage that takes what comes of that vertex; NULL where there are others, or it is not the only one. */
+static const mr_plan_vertex *follower_of(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    const mr_plan_vertex *found = NULL;
+    for (size_t e = 0; e < plan->edge_count; e++) {
+        if (&plan->vertices[plan->edges[e].from] != vertex)
+            continue;
+        if (found)
+            return NULL;
+        found = &plan->vertices[plan->edges[e].to];
+    }
+    return found;
+}
+
+/* Whether its calls are free of the order of their streams, and a call of the stage behind needs no more than one of
+ * them gives. Copies have streams of their own, so that they go beside computing. */
+static bool hands_on(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    const mr_plan_vertex *follower = follower_of(plan, vertex);
+    if (!follower || vertex->copy || follower->copy || vertex->entry != MR_ENTRY_STATELESS)
+        return false;
+    bool one = mr_plan_parts(vertex) == 1 && mr_plan_parts(follower) == 1;
+    return one && vertex->devices[0] == follower->devices[0] && follower->input_count == 1 &&
+           follower->batch <= vertex->batch;
+}
+
 void mr_instance_set_devices(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
     mr_device **devices = instance->graph->devices;
@@ -140,6 +164,7 @@ void mr_instance_set_devices(mr_instance *instance) {
             self->output_memory = MR_MEMORY_HOST;
     }
     instance->self.device = instance->parts[0].self.device;
+    instance->hands_on = hands_on(instance->graph->plan, vertex);
 }
 
 static int open_part(mr_instance *instance, size_t number) {

@@ -70,6 +70,14 @@ static void abandon_copies(mr_entry_task *entry, mr_slot *slot) {
         abandon(entry->instance, slot);
 }
 
+/* Nobody would take over what goes nowhere. */
+static bool gives_frames(const mr_slot *slot) {
+    for (size_t i = slot->output_next; i < slot->output_count; i++)
+        if (slot->outputs[i].made)
+            return true;
+    return false;
+}
+
 static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     mr_stage *self = &mr_slot_part(entry->instance, slot)->self;
     const mr_stream *staging = entry->staging[slot->part];
@@ -79,9 +87,10 @@ static int mark_ready(mr_entry_task *entry, mr_slot *slot) {
     }
     /* An event of an earlier call of the slot is behind this one's. */
     mr_event *event = NULL;
+    bool hands_on = entry->instance->hands_on && gives_frames(slot);
     int status = mr_event_create(&event, self->device, self);
     if (!status)
-        status = mr_stream_record(entry->streams[slot->part], event);
+        status = (hands_on ? mr_stream_hand_on : mr_stream_record)(entry->streams[slot->part], event);
     /* What was brought in, and not waited for, has no end either. */
     if (!status && staging && staging->unrecorded)
         status = mr_fail(MR_ERROR_DEVICE, "%s: inputs could not be brought in", self->device->name);
@@ -138,8 +147,12 @@ const char *mr_failure_reason(const mr_instance *instance, const mr_slot *slot, 
 }
 
 int mr_instance_seal(mr_entry_task *entry, mr_slot *slot, size_t first, int answer) {
-    if (answer == MR_ERROR_AGAIN)
+    if (answer == MR_ERROR_AGAIN) {
+        /* Others wait for what it has taken over. */
+        if (!mr_slot_part(entry->instance, slot)->on_host)
+            mr_stream_settle(entry->streams[slot->part]);
         return answer;
+    }
     /* Also a call that failed may have given work to the device, which must not outlive what it works on. */
     int status = mark_ready(entry, slot);
     answer = answer >= 0 && status ? status : answer;
