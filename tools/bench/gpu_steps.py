@@ -11,14 +11,15 @@ from gpu_libraries import linked, opened
 from gpu_report import Stopped, last, run, say
 
 TESTS = ["test_device", "test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
-         "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap"]
+         "test_cuda_chain", "test_cuda_trace", "test_cuda_flow", "test_extractors", "test_motion", "test_overlap"]
 # If one of these fails, nothing after them means anything.
 DECISIVE = ("test_device", "test_kernels")
 # Needs clips.
 NVDEC_TESTS = ["test_nvdec_card"]
 # Needs models and ONNX Runtime.
 NETWORK_TESTS = ["test_ort_card"]
-SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph", "test_cuda_flow"]
+SANITIZED = ["test_kernels", "test_preprocess", "test_classical_cuda", "test_cuda_device", "test_cuda_graph",
+             "test_cuda_chain", "test_cuda_flow"]
 BENCHMARKS = ["bench_cuda_preprocess", "bench_cuda_upload", "bench_flow", "bench_latency"]
 PROGRAMS = [*TESTS, *NVDEC_TESTS, *NETWORK_TESTS, *BENCHMARKS, "millrace"]
 STREAMS = (1, 4, 16)
