@@ -76,14 +76,14 @@ int mr_cuda_launches_take(mr_cuda_launches *self, mr_cuda_launches *from) {
 }
 
 /* Launches that are put off, behind each other. */
-typedef struct series {
+typedef struct launches {
     const uint8_t *bytes;
     size_t count;
     int calls;
-} series;
+} launches;
 
 /* Launches them one after the other. */
-static int launch(const series *put_off, cudaStream_t handle) {
+static int launch(const launches *put_off, cudaStream_t handle) {
     int status = MR_OK;
     for (size_t at = 0; at < put_off->count && !status;) {
         head about;
@@ -112,7 +112,7 @@ static void forget_all(mr_cuda_launches *self) {
     self->kept = NULL;
 }
 
-static mr_cuda_series *find(mr_cuda_launches *self, const series *put_off, uint64_t hash) {
+static mr_cuda_series *find(mr_cuda_launches *self, const launches *put_off, uint64_t hash) {
     for (int i = 0; i < MR_CUDA_GRAPHS; i++) {
         mr_cuda_series *kept = &self->kept[i];
         if (kept->used && kept->hash == hash && kept->count == put_off->count &&
@@ -123,7 +123,7 @@ static mr_cuda_series *find(mr_cuda_launches *self, const series *put_off, uint6
 }
 
 /* Keeps the series that is put off, without a graph, in the place of the one that came last the longest ago. */
-static void keep(mr_cuda_launches *self, const series *put_off, uint64_t hash) {
+static void keep(mr_cuda_launches *self, const launches *put_off, uint64_t hash) {
     mr_cuda_series *oldest = &self->kept[0];
     for (int i = 1; i < MR_CUDA_GRAPHS; i++)
         if (self->kept[i].used < oldest->used)
@@ -156,7 +156,7 @@ static void part(mr_cuda_launches *self, const mr_device *device) {
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
 /* Records what the functions launch. Nothing is done by that, so what cannot be recorded can still be launched. */
-static cudaError_t capture(const series *put_off, cudaStream_t handle, cudaGraphExec_t *graph) {
+static cudaError_t capture(const launches *put_off, cudaStream_t handle, cudaGraphExec_t *graph) {
     cudaGraph_t recorded = NULL;
     cudaError_t error = cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal);
     if (error)
@@ -188,7 +188,7 @@ static bool recurs_too_seldom(const mr_cuda_launches *self) {
 /* Makes the graph of a series that has come before. The first time all that is launched was loaded, which a graph
  * cannot. NULL where there is none. */
 static cudaGraphExec_t make_graph(mr_cuda_launches *self, mr_device *device, cudaStream_t handle,
-                                  const series *put_off, mr_cuda_series *kept) {
+                                  const launches *put_off, mr_cuda_series *kept) {
     cudaError_t error = capture(put_off, handle, &kept->graph);
     if (error) {
         kept->graph = NULL;
@@ -207,7 +207,7 @@ static cudaGraphExec_t make_graph(mr_cuda_launches *self, mr_device *device, cud
 
 /* The graph of what is put off; NULL where there is none. */
 static cudaGraphExec_t graph_of(mr_cuda_launches *self, mr_device *device, cudaStream_t handle,
-                                const series *put_off) {
+                                const launches *put_off) {
     if (!self->graphs || put_off->calls < LEAST_CALLS)
         return NULL;
     if (!self->kept && !(self->kept = mr_calloc(MR_CUDA_GRAPHS, sizeof *self->kept)))
@@ -226,7 +226,7 @@ static cudaGraphExec_t graph_of(mr_cuda_launches *self, mr_device *device, cudaS
     return kept->graph ? kept->graph : make_graph(self, device, handle, put_off, kept);
 }
 
-static int flush(mr_cuda_launches *self, mr_device *device, cudaStream_t handle, const series *put_off) {
+static int flush(mr_cuda_launches *self, mr_device *device, cudaStream_t handle, const launches *put_off) {
     if (!put_off->count)
         return MR_OK;
     cudaGraphExec_t graph = graph_of(self, device, handle, put_off);
@@ -246,12 +246,12 @@ int mr_cuda_launches_flush(mr_cuda_launches *self, mr_device *device, cudaStream
     for (size_t i = 0; self->apart && i < self->part_count && !status; i++) {
         const mr_cuda_part end = self->parts[i];
         status = flush(self, device, handle,
-                       &(series){self->room + from.bytes, end.bytes - from.bytes, end.calls - from.calls});
+                       &(launches){self->room + from.bytes, end.bytes - from.bytes, end.calls - from.calls});
         from = end;
     }
     if (!status)
         status = flush(self, device, handle,
-                       &(series){self->room + from.bytes, self->bytes - from.bytes, self->calls - from.calls});
+                       &(launches){self->room + from.bytes, self->bytes - from.bytes, self->calls - from.calls});
     self->bytes = self->part_count = 0;
     self->calls = 0;
     return status;
