@@ -54,11 +54,11 @@ void mr_filter_fini(mr_filter *filter);
  * weights a result. Wider horizontal tables are made of groups of 16 results; a group has, for each chunk of 8 taps,
  * four 64-byte vectors; vector j holds the chunk for results j, j + 4, j + 8 and j + 12, so that two levels of
  * horizontal adds leave the results in order. */
-MR_PIXEL_INLINE long mr_filter_weight(const mr_filter *filter, int i, int tap) {
+MR_PIXEL_INLINE int32_t mr_filter_weight(const mr_filter *filter, int i, int tap) {
     if (filter->chunks == 0)
-        return (long)i * filter->taps + tap;
+        return i * filter->taps + tap;
     int group = i / 16, lane = i % 16 / 4, vector = i % 4;
-    return (((long)group * filter->chunks + tap / 8) * 4 + vector) * 32 + lane * 8 + tap % 8;
+    return ((group * filter->chunks + tap / 8) * 4 + vector) * 32 + lane * 8 + tap % 8;
 }
 
 /* The rounded mean of a weighted sum, which has half a unit in it, held within 0..limit. */
@@ -70,8 +70,11 @@ MR_PIXEL_INLINE int16_t mr_filter_finish(const mr_filter *filter, int32_t sum, i
 /* Result `i` of a horizontal filter; `from` is the first sample that has a weight, the others follow `step` apart. */
 MR_PIXEL_INLINE int16_t mr_weigh_along(const int16_t *from, int step, const mr_filter *filter, int i, int limit) {
     int32_t sum = 1 << (filter->bits - 1);
-    for (int t = 0; t < filter->length[i]; t++)
-        sum += from[t * step] * filter->weights[mr_filter_weight(filter, i, t)];
+    const int16_t *weights = filter->weights + mr_filter_weight(filter, i, 0);
+    int taps = filter->length[i];
+    /* Eight weights of a chunk lie together; the next chunk's stand four vectors behind them. */
+    for (int t = 0; t < taps; t++, from += step)
+        sum += *from * weights[filter->chunks ? t / 8 * 128 + t % 8 : t];
     return mr_filter_finish(filter, sum, limit);
 }
 

@@ -82,25 +82,39 @@ MR_PIXEL_INLINE int16_t mr_pick(const uint8_t *row, int x, int depth, mr_word ho
     return (int16_t)((uint32_t)(word >> how.down) << (8 + MR_SAMPLE_BITS) >> depth);
 }
 
+/* A GPU's smaller and larger of two take 0 for larger than -0, and a number before a NaN: both ways give the same bits. */
 MR_PIXEL_INLINE float mr_hold_255(float value) {
+#ifdef __CUDA_ARCH__
+    return fminf(fmaxf(value, 0.0f), 255.0f);
+#else
     float low = value > 0.0f ? value : 0.0f;
     return low < 255.0f ? low : 255.0f;
+#endif
+}
+
+/* R, G, B from samples of YUV, not yet held within 0..255. */
+MR_PIXEL_INLINE void mr_color_from_yuv(const mr_color *color, int16_t a, int16_t b, int16_t c, float out[3]) {
+    float y = (float)a * color->luma - color->black, u = (float)(b - 8192), v = (float)(c - 8192);
+    out[0] = y + color->rv * v;
+    out[1] = (y - color->gu * u) - color->gv * v;
+    out[2] = y + color->bu * u;
+}
+
+/* Held, and normalised. */
+MR_PIXEL_INLINE void mr_color_finish(const mr_color *color, float out[3]) {
+    for (int i = 0; i < 3; i++)
+        out[i] = (mr_hold_255(out[i]) - color->mean[i]) * color->scale[i];
 }
 
 MR_PIXEL_INLINE void mr_color_convert(const mr_color *color, int16_t a, int16_t b, int16_t c, float out[3]) {
-    float y = (float)a * color->luma - color->black;
     if (color->rgb) {
-        out[0] = y;
+        out[0] = (float)a * color->luma - color->black;
         out[1] = (float)b * color->luma - color->black;
         out[2] = (float)c * color->luma - color->black;
     } else {
-        float u = (float)(b - 8192), v = (float)(c - 8192);
-        out[0] = y + color->rv * v;
-        out[1] = (y - color->gu * u) - color->gv * v;
-        out[2] = y + color->bu * u;
+        mr_color_from_yuv(color, a, b, c, out);
     }
-    for (int i = 0; i < 3; i++)
-        out[i] = (mr_hold_255(out[i]) - color->mean[i]) * color->scale[i];
+    mr_color_finish(color, out);
 }
 
 /* Luma of R, G, B (ITU-R BT.601-7), as OpenCV's and Pillow's conversions to gray have it. */
@@ -112,8 +126,14 @@ MR_PIXEL_INLINE uint8_t mr_float_to_u8(float value) {
     return (uint8_t)(mr_hold_255(value) + 0.5f);
 }
 
-/* IEEE 754 binary32 -> binary16, round to nearest even; overflow becomes infinity, NaN stays a quiet NaN. */
+/* IEEE 754 binary32 -> binary16, round to nearest even; overflow becomes infinity, NaN stays a quiet NaN (a GPU has one
+ * NaN only; pixels never are). */
 MR_PIXEL_INLINE uint16_t mr_float_to_half(float value) {
+#ifdef __CUDA_ARCH__
+    uint16_t half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+#else
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
@@ -131,6 +151,7 @@ MR_PIXEL_INLINE uint16_t mr_float_to_half(float value) {
     }
     uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
     return (uint16_t)(sign | ((rounded - (112u << 23)) >> 13));
+#endif
 }
 
 #endif

@@ -1,13 +1,8 @@
 /* preprocess in CUDA: see preprocess_grid.h for how a picture is cut into blocks. */
 #include "kernels/preprocess_cuda.h"
 
-#include "kernels/launch.h"
-
-/* The pictures of a launch. */
-typedef struct pictures {
-    mr_picture source[MR_PREPROCESS_LAUNCH];
-    void *dst[MR_PREPROCESS_LAUNCH];
-} pictures;
+#include "kernels/preprocess_device.h"
+#include "kernels/preprocess_walk_cuda.h"
 
 /* One picture, as the threads of a block see it. */
 typedef struct view {
@@ -31,11 +26,13 @@ __device__ static void store(mr_dtype dtype, void *dst, size_t at, float value) 
 __device__ static void store_pixel(const view *v, int x, int y, const float finished[3]) {
     const mr_preprocess_params *p = &v->plan->params;
     size_t channels = (size_t)v->plan->channels, width = (size_t)p->width, height = (size_t)p->height;
-    for (size_t c = 0; c < channels; c++) {
+#pragma unroll
+    for (size_t c = 0; c < 3; c++) {
         size_t row = (size_t)y, column = (size_t)x;
         size_t at =
             p->layout == MR_LAYOUT_NHWC ? (row * width + column) * channels + c : (c * height + row) * width + column;
-        store(p->dtype, v->dst, at, finished[p->bgr ? 2 - c : c]);
+        if (c < channels)
+            store(p->dtype, v->dst, at, p->bgr ? finished[2 - c] : finished[c]);
     }
 }
 
@@ -51,17 +48,6 @@ __device__ static void finish(const view *v, int column, int row, const int16_t 
                 out);
 }
 
-__device__ static void fill_padding(const view *v, int block, int blocks) {
-    const mr_preprocess *plan = v->plan;
-    int64_t count = (int64_t)plan->params.width * plan->params.height, step = (int64_t)blocks * blockDim.x;
-    for (int64_t i = (int64_t)block * blockDim.x + threadIdx.x; i < count; i += step) {
-        int x = (int)(i % plan->params.width), y = (int)(i / plan->params.width);
-        if (x < plan->inner_x || x >= plan->inner_x + plan->inner_width || y < plan->inner_y ||
-            y >= plan->inner_y + plan->inner_height)
-            store_pixel(v, x, y, plan->pad);
-    }
-}
-
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 /* Source rows of one plane that make one small row. */
@@ -69,7 +55,7 @@ typedef struct rows {
     const uint8_t *first; /* column 0 of the first of them */
     ptrdiff_t stride;
     const int16_t *weights;
-    int taps, shift, bytes; /* bytes: of a sample */
+    int taps, shift, bytes, width; /* bytes: of a sample; width: samples of the whole row */
     mr_word word;
 } rows;
 
@@ -83,6 +69,7 @@ __device__ static rows rows_of(const view *v, int p, int row) {
     r.taps = y->length[row];
     r.shift = y->bits + v->plan->depth - 8 - MR_SAMPLE_BITS;
     r.bytes = plane->sample_bytes;
+    r.width = plane->row_bytes / plane->sample_bytes;
     r.word = v->plan->word;
     r.word.offset = r.word.flip << y->bits;
     return r;
@@ -95,28 +82,13 @@ __device__ static int16_t weigh(const rows *r, int sample) {
     return mr_weigh16(src, r->stride, r->weights, r->taps, r->shift, r->word);
 }
 
-/* sum + low half of `weights` * byte 0 of `bytes` + high half * byte 1; the same with bytes 2 and 3. */
-__device__ static int32_t dot_low(uint32_t weights, uint32_t bytes, int32_t sum) {
-#ifdef __CUDA_ARCH__
-    asm("dp2a.lo.s32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(bytes));
-    return sum;
-#else
-    return sum + (int16_t)(weights & 0xffff) * (int32_t)(bytes & 255) +
-           (int16_t)(weights >> 16) * (int32_t)(bytes >> 8 & 255);
-#endif
+/* Four neighbouring samples of one byte: the sums of mr_weigh8, two rows at a time. */
+template <bool ALIGNED>
+__device__ static uint32_t load_word(const uint8_t *src) {
+    return ALIGNED ? *(const uint32_t *)(const void *)src : mr_load_word(src);
 }
 
-__device__ static int32_t dot_high(uint32_t weights, uint32_t bytes, int32_t sum) {
-#ifdef __CUDA_ARCH__
-    asm("dp2a.hi.s32.u32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(bytes));
-    return sum;
-#else
-    return dot_low(weights, bytes >> 16, sum);
-#endif
-}
-
-/* Four neighbouring samples of one byte, the first of them at a whole word in every row: the sums of mr_weigh8, two
- * rows at a time. */
+template <bool ALIGNED>
 __device__ static void weigh_word(const rows *r, int sample, int16_t four[4]) {
     int32_t sum[4];
     for (int k = 0; k < 4; k++)
@@ -125,26 +97,29 @@ __device__ static void weigh_word(const rows *r, int sample, int16_t four[4]) {
     for (int t = 0; t < r->taps; t += 2, src += 2 * r->stride) {
         bool pair = t + 1 < r->taps;
         uint32_t weights = (uint16_t)r->weights[t] | (pair ? (uint32_t)(uint16_t)r->weights[t + 1] << 16 : 0);
-        uint32_t upper = *(const uint32_t *)(const void *)src;
-        uint32_t lower = pair ? *(const uint32_t *)(const void *)(src + r->stride) : 0;
+        uint32_t upper = load_word<ALIGNED>(src), lower = pair ? load_word<ALIGNED>(src + r->stride) : 0;
         uint32_t left = __byte_perm(upper, lower, 0x5140), right = __byte_perm(upper, lower, 0x7362);
-        sum[0] = dot_low(weights, left, sum[0]);
-        sum[1] = dot_high(weights, left, sum[1]);
-        sum[2] = dot_low(weights, right, sum[2]);
-        sum[3] = dot_high(weights, right, sum[3]);
+        sum[0] = mr_dot_low(weights, left, sum[0]);
+        sum[1] = mr_dot_high(weights, left, sum[1]);
+        sum[2] = mr_dot_low(weights, right, sum[2]);
+        sum[3] = mr_dot_high(weights, right, sum[3]);
     }
     for (int k = 0; k < 4; k++)
         four[k] = (int16_t)(sum[k] >> r->shift);
 }
 
-/* Samples that no result needs, behind the last one that any row is sure to have, are not read. */
-__device__ static void weigh_four(const rows *r, int sample, int end, bool words, int16_t four[4]) {
-    if (words && sample + 4 <= end) {
-        weigh_word(r, sample, four);
+/* Nothing outside the row is read. `words`: its first sample begins a whole word in every row. */
+__device__ static void weigh_four(const rows *r, int sample, bool words, int16_t four[4]) {
+    if (words && sample + 4 <= r->width) {
+        weigh_word<true>(r, sample, four);
+        return;
+    }
+    if (r->bytes == 1 && sample >= 3 && sample + 4 + 3 <= r->width) {
+        weigh_word<false>(r, sample, four);
         return;
     }
     for (int k = 0; k < 4; k++)
-        four[k] = sample + k < end ? weigh(r, sample + k) : (int16_t)0;
+        four[k] = sample + k < r->width ? weigh(r, sample + k) : (int16_t)0;
 }
 
 /* ---- three ways to the samples of a pixel ------------------------------------------------------------------------ */
@@ -173,7 +148,7 @@ __device__ static void weigh_tile(const view *v, int p, int tile_column, int fir
     const plane_plan *plane = &v->plan->plane[p];
     const mr_preprocess_grid *grid = v->grid;
     int start = mr_grid_start(grid, p, tile_column), end = grid->tile_end[plane->table][tile_column] * plane->step;
-    int sure = v->plan->filter[plane->table][0].end * plane->step, fours = (end - start + 3) / 4;
+    int fours = (end - start + 3) / 4;
     int left = v->plan->rows - first_row, count = left < grid->tile_rows ? left : grid->tile_rows;
     bool words =
         plane->sample_bytes == 1 && (((uintptr_t)v->source->data[p] | (uintptr_t)v->source->stride[p]) & 3) == 0;
@@ -181,7 +156,7 @@ __device__ static void weigh_tile(const view *v, int p, int tile_column, int fir
         int row = i / fours, at = i % fours * 4;
         rows r = rows_of(v, p, first_row + row);
         int16_t four[4];
-        weigh_four(&r, start + at, sure, words, four);
+        weigh_four(&r, start + at, words, four);
         for (int k = 0; k < 4; k++)
             room[grid->at[p] + row * grid->pitch[p] + at + k] = four[k];
     }
@@ -218,12 +193,13 @@ __device__ static void make_pixel(const view *v, int column, int row, const int1
 /* Block x of picture y. */
 template <mr_grid_mode MODE>
 __global__ static void preprocess(const __grid_constant__ mr_preprocess_grid grid,
-                                  const __grid_constant__ pictures table) {
+                                  const __grid_constant__ mr_pictures table) {
     MR_DYNAMIC_SHARED(int16_t, room);
     const view v = {&grid, &grid.plan, &table.source[blockIdx.y], table.dst[blockIdx.y]};
     int tile = (int)blockIdx.x;
     if (tile >= grid.tiles) {
-        fill_padding(&v, tile - grid.tiles, grid.blocks - grid.tiles);
+        mr_fill_padding(&grid.plan, tile - grid.tiles, grid.blocks - grid.tiles,
+                        [&](int x, int y) { store_pixel(&v, x, y, grid.plan.pad); });
         return;
     }
     int first_column = tile % grid.tiles_across * grid.tile_columns,
@@ -242,13 +218,15 @@ __global__ static void preprocess(const __grid_constant__ mr_preprocess_grid gri
 }
 
 int mr_preprocess_cuda(const mr_preprocess_grid *grid, const mr_preprocess_work *works, int count, void *stream) {
-    pictures table;
+    mr_pictures table;
     for (int i = 0; i < count; i++) {
         table.source[i] = works[i].source;
         table.dst[i] = works[i].dst;
     }
     const dim3 blocks((unsigned)grid->blocks, (unsigned)count);
-    if (grid->mode == MR_GRID_NEAREST)
+    if (grid->mode == MR_GRID_WALKED)
+        mr_preprocess_launch_walk(grid, &table, count, stream);
+    else if (grid->mode == MR_GRID_NEAREST)
         MR_LAUNCH(preprocess<MR_GRID_NEAREST>, blocks, MR_GRID_THREADS, 0, stream, *grid, table);
     else if (grid->mode == MR_GRID_DIRECT)
         MR_LAUNCH(preprocess<MR_GRID_DIRECT>, blocks, MR_GRID_THREADS, 0, stream, *grid, table);

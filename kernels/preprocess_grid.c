@@ -91,8 +91,100 @@ static void choose_tiles(mr_preprocess_grid *grid) {
     grid->mode = MR_GRID_DIRECT;
 }
 
+/* ---- tiles that are walked --------------------------------------------------------------------------------------- */
+
+/* Y, U, V of 8 bits in three planes or, U and V interleaved, in two. */
+static bool is_walkable(const mr_preprocess *plan) {
+    const plane_plan *second = &plan->plane[1];
+    if (plan->params.interpolation == MR_NEAREST || plan->transposed || plan->channels != 3 || plan->depth != 8 ||
+        plan->components != 3 || plan->color.rgb || plan->plane[0].step != 1)
+        return false;
+    return plan->planes == 3 ? second->step == 1 && plan->plane[2].step == 1
+                             : plan->planes == 2 && second->step == 2 && second->offset[0] == 0;
+}
+
+static int alignment_of(const mr_preprocess *plan, int kind) {
+    return kind == plan->plane[1].table && plan->planes == 2 ? 2 : 4;
+}
+
+static int round_up(int value, int to) {
+    return (value + to - 1) / to * to;
+}
+
+/* Threads that weigh plane `p` down, and the samples that they leave and others read: of its widest tile. */
+static int measure_plane(const mr_preprocess_grid *grid, int p, int *width) {
+    const plane_plan *plane = &grid->plan.plane[p];
+    const mr_walk *walk = &grid->walk[plane->table];
+    int jobs = 0;
+    *width = 0;
+    for (int tile = 0; tile < grid->tiles_across; tile++) {
+        int start = mr_walk_start(grid, p, tile), end = grid->tile_end[plane->table][tile] * plane->step;
+        int count = (end - start + MR_WALK_SAMPLES - 1) / MR_WALK_SAMPLES;
+        jobs = count > jobs ? count : jobs;
+        int to = least((tile + 1) * grid->tile_columns, grid->plan.columns);
+        for (int i = tile * grid->tile_columns; i < to; i++) {
+            int read = (walk->first[i] + 2 * walk->pairs) * plane->step - start;
+            *width = read > *width ? read : *width;
+        }
+    }
+    *width = *width > jobs * MR_WALK_SAMPLES ? *width : jobs * MR_WALK_SAMPLES;
+    return jobs;
+}
+
+static int lay_out_walk(mr_preprocess_grid *grid) {
+    int samples = 0, jobs = 0;
+    for (int p = 0; p < grid->plan.planes; p++) {
+        int width;
+        jobs += round_up(measure_plane(grid, p, &width), 32);
+        grid->jobs_end[p] = jobs;
+        grid->pitch[p] = round_up(width, MR_WALK_SAMPLES);
+        grid->at[p] = samples;
+        samples = least(samples + grid->pitch[p] * MR_WALK_ROWS, MR_WALK_MOST_SHARED);
+    }
+    return samples * (int)sizeof(int16_t);
+}
+
+/* The rows of padding, of which a warp fills one after the other. */
+static int padding_blocks(const mr_preprocess_grid *grid) {
+    const mr_preprocess *plan = &grid->plan;
+    int64_t padding = (int64_t)plan->params.width * plan->params.height - (int64_t)plan->inner_width * plan->inner_height;
+    int64_t of_block = MR_GRID_THREADS * MR_GRID_PAD_PIXELS, blocks = (padding + of_block - 1) / of_block;
+    return blocks < MR_WALK_MOST_PADDING ? (int)blocks : MR_WALK_MOST_PADDING;
+}
+
+static void finish_walk(mr_preprocess_grid *grid, int shared_bytes) {
+    const mr_preprocess *plan = &grid->plan;
+    grid->mode = MR_GRID_WALKED;
+    grid->shared_bytes = shared_bytes;
+    grid->tiles_down = grid->tiles / grid->tiles_across;
+    grid->padding_down = (padding_blocks(grid) + grid->tiles_across - 1) / grid->tiles_across;
+    grid->blocks = grid->tiles_across * (grid->tiles_down + grid->padding_down);
+    uint32_t pairs = (uint32_t)grid->tile_columns / 2;
+    grid->per_pair = (uint32_t)(((1ull << 32) + pairs - 1) / pairs);
+    grid->paired = plan->params.width % 2 == 0 && plan->inner_x % 2 == 0;
+}
+
+/* The widest tiles that fit, all of one width. */
+static bool choose_walk(mr_preprocess_grid *grid) {
+    int columns = grid->plan.columns, least_across = (columns + MR_WALK_MOST_COLUMNS - 1) / MR_WALK_MOST_COLUMNS;
+    for (int across = least_across; across == 1 || columns / across >= LEAST_COLUMNS; across++) {
+        int width = round_up((columns + across - 1) / across, 2);
+        cut(grid, width > 4 ? width : 4, MR_WALK_ROWS);
+        measure_tiles(grid);
+        int bytes = lay_out_walk(grid);
+        if (bytes > MR_WALK_MOST_SHARED)
+            continue;
+        if (shares_columns(grid))
+            finish_walk(grid, bytes);
+        return grid->mode == MR_GRID_WALKED;
+    }
+    return false;
+}
+
 static void choose(mr_preprocess_grid *grid) {
     const mr_preprocess *plan = &grid->plan;
+    if (is_walkable(plan) && choose_walk(grid))
+        return;
     if (plan->params.interpolation == MR_NEAREST)
         grid->mode = MR_GRID_NEAREST;
     else
@@ -101,9 +193,7 @@ static void choose(mr_preprocess_grid *grid) {
         cut(grid, 32, 4);
         grid->shared_bytes = 0;
     }
-    int64_t padding = (int64_t)plan->params.width * plan->params.height - (int64_t)plan->columns * plan->rows;
-    int64_t of_block = MR_GRID_THREADS * MR_GRID_PAD_PIXELS;
-    grid->blocks = grid->tiles + (int32_t)((padding + of_block - 1) / of_block);
+    grid->blocks = grid->tiles + padding_blocks(grid);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
@@ -142,21 +232,50 @@ static void put_tables(block *b, mr_preprocess *plan) {
     put(b, &plan->nearest_y, (size_t)plan->rows * sizeof(int32_t));
 }
 
+/* Room in the block; NULL where it only measures. */
+static void *take(block *b, size_t bytes) {
+    void *taken = b->data ? b->data + b->bytes : NULL;
+    b->bytes += (bytes + 63) / 64 * 64;
+    return taken;
+}
+
 /* Room for the samples of as many columns of tiles as there can be. */
 static void take_tiles(block *b, mr_preprocess_grid *grid) {
     size_t most = ((size_t)grid->plan.columns / LEAST_COLUMNS + 1) * sizeof(int32_t);
-    int32_t **tables[] = {&grid->tile_first[0], &grid->tile_end[0], &grid->tile_first[1], &grid->tile_end[1]};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        *tables[i] = (int32_t *)(void *)(b->data + b->bytes);
-        b->bytes += (most + 63) / 64 * 64;
+    for (int kind = 0; kind < 2; kind++) {
+        grid->tile_first[kind] = take(b, most);
+        grid->tile_end[kind] = take(b, most);
     }
 }
 
+static void take_walk(block *b, mr_walk *walk, const mr_filter *x, const mr_filter *y, int align) {
+    size_t columns = ((size_t)x->count + 1) / 2 * 2, rows = ((size_t)y->count + MR_WALK_ROWS - 1) / MR_WALK_ROWS;
+    size_t entries = mr_walk_down(walk, y);
+    mr_walk_along(walk, x, align);
+    walk->steps = take(b, entries * sizeof *walk->steps);
+    walk->begin = take(b, rows * sizeof *walk->begin);
+    walk->weights = take(b, columns * (size_t)walk->pitch * sizeof *walk->weights);
+    walk->first = take(b, columns * sizeof *walk->first);
+    if (b->data) {
+        mr_walk_down(walk, y);
+        mr_walk_along(walk, x, align);
+    }
+}
+
+static void take_walks(block *b, mr_preprocess_grid *grid) {
+    mr_preprocess *plan = &grid->plan;
+    for (int kind = 0; kind < 2 && is_walkable(plan); kind++)
+        if (plan->filter[kind][0].count)
+            take_walk(b, &grid->walk[kind], &plan->filter[kind][0], &plan->filter[kind][1], alignment_of(plan, kind));
+}
+
 size_t mr_preprocess_table_bytes(const mr_preprocess *plan) {
-    mr_preprocess copy = *plan;
+    mr_preprocess_grid grid = {.plan = *plan};
     block measured = {0};
-    put_tables(&measured, &copy);
-    return measured.bytes + 4 * ((size_t)plan->columns / LEAST_COLUMNS * sizeof(int32_t) + 128);
+    take_walks(&measured, &grid);
+    put_tables(&measured, &grid.plan);
+    take_tiles(&measured, &grid);
+    return measured.bytes;
 }
 
 /* Lays a plan out. The tables stand in *data, which the caller frees with mr_free. */
@@ -169,6 +288,7 @@ static int make_grid(mr_preprocess_grid *grid, const mr_preprocess *plan, void *
     if (!made.data)
         return mr_fail(MR_ERROR_MEMORY, "no memory for the tables of a preprocess plan");
     memset(made.data, 0, *bytes);
+    take_walks(&made, grid);
     put_tables(&made, &grid->plan);
     take_tiles(&made, grid);
     choose(grid);
@@ -195,6 +315,10 @@ static void move_grid(mr_preprocess_grid *grid, const void *from, const void *to
         }
         move(&grid->tile_first[kind], from, to);
         move(&grid->tile_end[kind], from, to);
+        move(&grid->walk[kind].steps, from, to);
+        move(&grid->walk[kind].begin, from, to);
+        move(&grid->walk[kind].weights, from, to);
+        move(&grid->walk[kind].first, from, to);
     }
     move(&grid->plan.nearest_x, from, to);
     move(&grid->plan.nearest_y, from, to);

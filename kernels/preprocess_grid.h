@@ -2,14 +2,16 @@
  *
  * The small picture, as stored, is cut into tiles; a block of threads makes one tile of one picture. Where neighbouring
  * results share source columns, the block first weighs the rows of the columns that the tile needs into memory of its
- * own, then weighs along them; else each thread weighs all that its own pixel needs. Both give the bits of the C
- * reference. Blocks behind those of the tiles fill the padding.
+ * own, then weighs along them; else each thread weighs all that its own pixel needs. YUV pictures of 8 bits that become
+ * colour without a quarter turn have a kernel of their own for the first way, with tables of their own
+ * (preprocess_walk.h). All give the bits of the C reference. Blocks behind those of the tiles fill the padding.
  *
  * Threads: any. Errors: MR_ERROR_MEMORY, MR_ERROR_DEVICE. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_GRID_H
 #define MILLRACE_KERNELS_PREPROCESS_GRID_H
 
 #include "kernels/preprocess_plan.h"
+#include "kernels/preprocess_walk.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +20,12 @@ extern "C" {
 /* Threads of a block; pixels of the padding that one of them fills; bytes of memory that a block may have of its own. */
 enum { MR_GRID_THREADS = 128, MR_GRID_PAD_PIXELS = 8, MR_GRID_MOST_SHARED = 40960 };
 
-typedef enum mr_grid_mode { MR_GRID_NEAREST, MR_GRID_DIRECT, MR_GRID_TILED } mr_grid_mode;
+typedef enum mr_grid_mode { MR_GRID_NEAREST, MR_GRID_DIRECT, MR_GRID_TILED, MR_GRID_WALKED } mr_grid_mode;
+
+/* Walked: samples that a thread weighs down and rows that it makes of a pair of columns; most columns of a tile; bytes of
+ * memory of a block's own, so that eight of them fit a multiprocessor of 227 KiB; most blocks that fill padding. */
+enum { MR_WALK_SAMPLES = 8, MR_WALK_PAIR_ROWS = 2, MR_WALK_MOST_COLUMNS = 128, MR_WALK_MOST_SHARED = 27648,
+       MR_WALK_MOST_PADDING = 4096 };
 
 /* Plain data: it is given to a kernel as it is, with all tables in memory of the device. */
 typedef struct mr_preprocess_grid {
@@ -27,7 +34,12 @@ typedef struct mr_preprocess_grid {
     int32_t tile_columns, tile_rows;     /* of the small picture, as stored */
     int32_t tiles_across, tiles, blocks; /* blocks: those of the padding too */
     int32_t *tile_first[2], *tile_end[2]; /* source samples of a column of tiles: first <= x < end; [luma, chroma] */
-    int32_t pitch[MR_MAX_PLANES];        /* tiled: int16 from row to row of a plane's weighed rows */
+    int32_t tiles_down, padding_down;    /* walked: rows of blocks that make tiles, and that fill padding */
+    int32_t jobs_end[MR_MAX_PLANES];     /* walked: threads up to the end of a plane's, whole warps for each */
+    uint32_t per_pair;                   /* walked: 2^32 / pairs of columns of a tile, rounded up */
+    int32_t paired;                      /* walked: pairs of columns begin at even elements of the destination */
+    mr_walk walk[2];                     /* walked: of [luma, chroma] */
+    int32_t pitch[MR_MAX_PLANES];        /* tiled, walked: int16 from row to row of a plane's weighed rows */
     int32_t at[MR_MAX_PLANES];           /* where they begin */
     int32_t shared_bytes;
 } mr_preprocess_grid;
@@ -36,6 +48,12 @@ typedef struct mr_preprocess_grid {
 MR_PIXEL_INLINE int mr_grid_start(const mr_preprocess_grid *grid, int p, int tile_column) {
     const plane_plan *plane = &grid->plan.plane[p];
     return grid->tile_first[plane->table][tile_column] * plane->step / 4 * 4;
+}
+
+/* The same, walked: whole loads. */
+MR_PIXEL_INLINE int mr_walk_start(const mr_preprocess_grid *grid, int p, int tile_column) {
+    const plane_plan *plane = &grid->plan.plane[p];
+    return grid->tile_first[plane->table][tile_column] * plane->step / MR_WALK_SAMPLES * MR_WALK_SAMPLES;
 }
 
 typedef struct mr_preprocess_places mr_preprocess_places;

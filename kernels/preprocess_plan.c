@@ -154,12 +154,13 @@ static int make_nearest(mr_preprocess *plan, const span *x, const span *y, const
 }
 
 /* Collects which components stand in which plane. */
-static void describe_planes(mr_preprocess *plan, const mr_pixel_info *info) {
+static void describe_planes(mr_preprocess *plan, const mr_format *source, const mr_pixel_info *info) {
     for (int c = 0; c < info->components; c++) {
         const mr_component *component = &info->component[c];
         plane_plan *plane = &plan->plane[component->plane];
         bool subsampled = c > 0 && !info->rgb && (info->chroma_w || info->chroma_h);
         plane->sample_bytes = info->depth > 8 ? 2 : 1;
+        plane->row_bytes = (int)mr_plane_row_bytes(source->pixel, component->plane, source->width);
         plane->step = component->step / plane->sample_bytes;
         plane->component[plane->parts] = c;
         plane->offset[plane->parts] = component->offset / plane->sample_bytes;
@@ -275,7 +276,7 @@ static int fill_plan(mr_preprocess *plan, const mr_format *picture) {
     plan->transposed = o.transposed;
     plan->columns = o.transposed ? plan->inner_height : plan->inner_width;
     plan->rows = o.transposed ? plan->inner_width : plan->inner_height;
-    describe_planes(plan, info);
+    describe_planes(plan, source, info);
     plan_colors(plan, source, info);
     plan->word.down = info->shift;
     plan->word.flip = info->depth == 16 ? 0x8000 : 0;

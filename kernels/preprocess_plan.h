@@ -11,6 +11,7 @@ enum { MR_ROWS = 4 };
 typedef struct plane_plan {
     int table;              /* of mr_preprocess.filter; none for nearest */
     int sample_bytes;       /* 1 or 2 */
+    int row_bytes;          /* of the whole picture: what may be read of a row */
     int step;               /* samples from pixel to pixel */
     int shift_x, shift_y;   /* log2 of the subsampling, for nearest */
     int parts;              /* components that it holds, 1 to 3 */

@@ -182,8 +182,31 @@ struct dim3 {
 /* Of the thread that runs now. */
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+#define __launch_bounds__(...)
+struct alignas(8) uint2 {
+    uint32_t x, y;
+};
+struct alignas(16) uint4 {
+    uint32_t x, y, z, w;
+};
+
 void __syncthreads();
 uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector);
+/* Whole words are read where they stand aligned, as a device has it: UBSan sees one that does not. */
+template <typename T> static inline T __ldcs(const T *from) {
+    return *from;
+}
+static inline uint32_t __float_as_uint(float value) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+static inline uint32_t __umulhi(uint32_t a, uint32_t b) {
+    return (uint32_t)((uint64_t)a * b >> 32);
+}
+static inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t shift) {
+    return (uint32_t)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
 template <typename T> static inline T atomicAdd(T *to, T value) {
     T old = *to;
     *to = old + value;

@@ -1,0 +1,418 @@
+/* preprocess in CUDA for 8-bit YUV: see preprocess_walk.h for how source rows are walked down, and preprocess_grid.h for
+ * tiles. Planes, type and layout of the result are known when this is compiled; it has no divisions, and all that is
+ * indexed by a variable stands in tables.
+ *
+ * Between the two passes a pair of neighbouring samples is one word of the block's memory, low bytes first, then high
+ * bytes: two instructions multiply it with a pair of 16-bit weights. Where U and V are interleaved so are their pairs. */
+#include "kernels/preprocess_walk_cuda.h"
+
+#include "kernels/count.h"
+
+__device__ static inline uint4 load_four(const void *from) {
+    return *(const uint4 *)from;
+}
+
+/* ---- down -------------------------------------------------------------------------------------------------------- */
+
+/* What a thread walks: eight columns of one plane. */
+typedef struct walker {
+    const mr_walk_step *steps;     /* its head */
+    const uint8_t *upper, *lower;  /* its columns of the upper and the lower row of the first pair of rows */
+    int32_t stride, row_bytes, column;
+    uint32_t left, right;          /* columns of two bytes of a word of each row, for __byte_perm */
+    int32_t bias, shift, pitch;
+    uint32_t *out;                 /* its pairs of the tile's first row */
+} walker;
+
+/* Three ways to eight bytes of a row: whole words; any address, its surroundings within the row; any bytes of a row. */
+typedef struct aligned {
+    __device__ static uint2 load(const walker *, const uint8_t *at) {
+        return __ldcs((const uint2 *)(const void *)at);
+    }
+} aligned;
+
+typedef struct unaligned {
+    __device__ static uint2 load(const walker *, const uint8_t *at) {
+        return uint2{mr_load_word(at), mr_load_word(at + 4)};
+    }
+} unaligned;
+
+typedef struct at_edge {
+    __device__ static uint2 load(const walker *w, const uint8_t *at) {
+        uint32_t word[2] = {0, 0};
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+#pragma unroll 1
+            for (int k = 0; k < 4; k++)
+                if (w->column + 4 * half + k < w->row_bytes)
+                    word[half] |= (uint32_t)at[4 * half + k] << 8 * k;
+        return uint2{word[0], word[1]};
+    }
+} at_edge;
+
+typedef struct two_rows {
+    uint2 upper, lower;
+} two_rows;
+
+template <typename LOAD>
+__device__ static inline two_rows load_rows(const walker *w, uint32_t row) {
+    int64_t offset = (int64_t)(int32_t)row * w->stride;
+    return two_rows{LOAD::load(w, w->upper + offset), LOAD::load(w, w->lower + offset)};
+}
+
+/* The samples of a finished row as pairs, and the sums made ready for the next one. */
+__device__ static inline void leave_row(const walker *w, int row, int32_t sum[MR_WALK_SAMPLES]) {
+    uint4 pairs;
+    pairs.x = __byte_perm((uint32_t)(sum[0] >> w->shift), (uint32_t)(sum[1] >> w->shift), 0x5140);
+    pairs.y = __byte_perm((uint32_t)(sum[2] >> w->shift), (uint32_t)(sum[3] >> w->shift), 0x5140);
+    pairs.z = __byte_perm((uint32_t)(sum[4] >> w->shift), (uint32_t)(sum[5] >> w->shift), 0x5140);
+    pairs.w = __byte_perm((uint32_t)(sum[6] >> w->shift), (uint32_t)(sum[7] >> w->shift), 0x5140);
+    *(uint4 *)(void *)(w->out + row * w->pitch) = pairs;
+#pragma unroll
+    for (int k = 0; k < MR_WALK_SAMPLES; k++)
+        sum[k] = w->bias;
+}
+
+/* One step; then `rows` are those of the step after the next. */
+template <typename LOAD>
+__device__ static inline void take_step(const walker *w, const mr_walk_step *from, two_rows *rows,
+                                        int32_t sum[MR_WALK_SLOTS][MR_WALK_SAMPLES]) {
+    const uint4 step = load_four(from);
+    const uint32_t weights[MR_WALK_SLOTS] = {step.y, step.z, step.w};
+    const uint32_t bytes[4] = {
+        __byte_perm(rows->upper.x, rows->lower.x, w->left), __byte_perm(rows->upper.x, rows->lower.x, w->right),
+        __byte_perm(rows->upper.y, rows->lower.y, w->left), __byte_perm(rows->upper.y, rows->lower.y, w->right)};
+    *rows = load_rows<LOAD>(w, step.x & MR_WALK_ROW_MASK);
+#pragma unroll
+    for (int slot = 0; slot < MR_WALK_SLOTS; slot++)
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            sum[slot][2 * k] = mr_dot_low(weights[slot], bytes[k], sum[slot][2 * k]);
+            sum[slot][2 * k + 1] = mr_dot_high(weights[slot], bytes[k], sum[slot][2 * k + 1]);
+        }
+    MR_COUNT(step);
+    if (!(step.x & MR_WALK_ANY_DONE))
+        return;
+#pragma unroll
+    for (int slot = 0; slot < MR_WALK_SLOTS; slot++) {
+        uint32_t done = step.x >> (MR_WALK_DONE + 4 * slot);
+        if (done & 8) {
+            leave_row(w, done & 7, sum[slot]);
+            MR_COUNT(left);
+        }
+    }
+}
+
+template <typename LOAD>
+__device__ static inline void walk_down(const walker *w) {
+    const uint4 head = load_four(w->steps);
+    const mr_walk_step *step = w->steps + 1;
+    two_rows even = load_rows<LOAD>(w, head.y), odd = load_rows<LOAD>(w, head.z);
+    int32_t sum[MR_WALK_SLOTS][MR_WALK_SAMPLES];
+#pragma unroll
+    for (int slot = 0; slot < MR_WALK_SLOTS; slot++)
+#pragma unroll
+        for (int k = 0; k < MR_WALK_SAMPLES; k++)
+            sum[slot][k] = w->bias;
+#pragma unroll 1
+    for (int left = (int)head.x; left > 0; left -= 2, step += 2) {
+        take_step<LOAD>(w, step, &even, sum);
+        take_step<LOAD>(w, step + 1, &odd, sum);
+    }
+}
+
+/* One thread's columns of plane `p`: the `item`-th eight of the tile. */
+__device__ static inline void weigh_columns(const mr_preprocess_grid &grid, const mr_picture *source, int p, int item,
+                                            uint32_t *room) {
+    const plane_plan *plane = &grid.plan.plane[p];
+    const mr_walk *walk = &grid.walk[plane->table];
+    const int tile = (int)blockIdx.x, start = mr_walk_start(&grid, p, tile);
+    walker w;
+    w.column = start + MR_WALK_SAMPLES * item;
+    if (w.column >= grid.tile_end[plane->table][tile] * plane->step)
+        return;
+    w.stride = (int32_t)source->stride[p];
+    w.row_bytes = plane->row_bytes;
+    w.upper = source->data[p] + w.column;
+    w.lower = walk->single ? w.upper : w.upper + w.stride;
+    w.steps = walk->steps + walk->begin[blockIdx.y];
+    w.left = plane->step == 1 ? 0x5140 : 0x6240;
+    w.right = plane->step == 1 ? 0x7362 : 0x7351;
+    w.shift = grid.plan.filter[plane->table][1].bits - MR_SAMPLE_BITS;
+    w.bias = 1 << (w.shift - 1);
+    w.pitch = grid.pitch[p] / 2;
+    w.out = room + (grid.at[p] + MR_WALK_SAMPLES * item) / 2;
+    MR_COUNT(job);
+    uint32_t bits = (uint32_t)(uintptr_t)source->data[p] | (uint32_t)w.stride;
+    if ((bits & 7) == 0 && w.column + 8 <= w.row_bytes)
+        walk_down<aligned>(&w);
+    else if (w.column >= 3 && w.column + 8 + 3 <= w.row_bytes)
+        walk_down<unaligned>(&w);
+    else
+        walk_down<at_edge>(&w);
+}
+
+/* ---- along ------------------------------------------------------------------------------------------------------- */
+
+enum { ROWS = MR_WALK_PAIR_ROWS };
+
+/* PARTS: 1, or 2 where pairs of U and V take turns. Sums of the low and of the high bytes of two columns in some rows. */
+template <int PARTS> struct sums {
+    int32_t low[PARTS][ROWS][2], high[PARTS][ROWS][2];
+};
+
+template <int PARTS>
+__device__ static inline void add_pair(sums<PARTS> *s, int part, int row, int column, uint32_t weights, uint32_t pair) {
+    s->low[part][row][column] = mr_dot_low(weights, pair, s->low[part][row][column]);
+    s->high[part][row][column] = mr_dot_signed(weights, pair, s->high[part][row][column]);
+}
+
+/* Adds N pairs of weights; `from` are the pairs of samples of both columns in the first row. */
+template <int PARTS, int N>
+__device__ static inline void add_pairs(sums<PARTS> *s, const uint32_t *weights, int32_t weights_pitch,
+                                        const uint32_t *const from[2], int32_t pitch) {
+#pragma unroll
+    for (int column = 0; column < 2; column++) {
+        const uint4 four = load_four(weights + column * weights_pitch);
+        const uint32_t weight[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int row = 0; row < ROWS; row++)
+#pragma unroll
+            for (int k = 0; k < N * PARTS; k += 2) {
+                const uint2 two = *(const uint2 *)(const void *)(from[column] + row * pitch + k);
+                add_pair<PARTS>(s, 0, row, column, weight[k / PARTS], two.x);
+                add_pair<PARTS>(s, PARTS - 1, row, column, weight[(k + 1) / PARTS], two.y);
+            }
+    }
+}
+
+/* Samples of two columns, of PARTS components from `which` on, in ROWS rows from `row` of the tile on. */
+template <int PARTS>
+__device__ static inline void weigh_pair(const mr_preprocess_grid &grid, int p, int which, int column, int row,
+                                         const uint32_t *room, int16_t sample[3][ROWS][2]) {
+    const plane_plan *plane = &grid.plan.plane[p];
+    const mr_walk *walk = &grid.walk[plane->table];
+    const mr_filter *x = &grid.plan.filter[plane->table][0];
+    const int32_t pitch = grid.pitch[p] / 2, start = mr_walk_start(&grid, p, (int)blockIdx.x) / 2;
+    const uint2 first = *(const uint2 *)(const void *)(walk->first + column);
+    const uint32_t *weights = walk->weights + column * walk->pitch, *line = room + grid.at[p] / 2 + row * pitch - start;
+    const uint32_t *from[2] = {line + (int32_t)first.x / 2 * PARTS, line + (int32_t)first.y / 2 * PARTS};
+    sums<PARTS> s;
+#pragma unroll
+    for (int i = 0; i < PARTS * ROWS * 2; i++) {
+        s.low[i / (2 * ROWS)][i / 2 % ROWS][i % 2] = 1 << (x->bits - 1);
+        s.high[i / (2 * ROWS)][i / 2 % ROWS][i % 2] = 0;
+    }
+    int left = walk->pairs;
+#pragma unroll 1
+    for (; left >= 4; left -= 4, weights += 4, from[0] += 4 * PARTS, from[1] += 4 * PARTS) {
+        add_pairs<PARTS, 4>(&s, weights, walk->pitch, from, pitch);
+        MR_COUNT(chunk);
+    }
+    if (left == 3)
+        add_pairs<PARTS, PARTS == 2 ? 3 : 4>(&s, weights, walk->pitch, from, pitch);
+    else if (left == 2)
+        add_pairs<PARTS, 2>(&s, weights, walk->pitch, from, pitch);
+    else if (PARTS == 2 && left == 1)
+        add_pairs<PARTS, PARTS == 2 ? 1 : 2>(&s, weights, walk->pitch, from, pitch);
+#pragma unroll
+    for (int i = 0; i < PARTS * ROWS * 2; i++) {
+        const int part = i / (2 * ROWS), r = i / 2 % ROWS, c = i % 2;
+        sample[which + part][r][c] =
+            mr_filter_finish(x, (int32_t)((uint32_t)s.high[part][r][c] << 8) + s.low[part][r][c], grid.plan.limit);
+    }
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+template <mr_dtype DTYPE> struct element {
+    typedef float type;
+    typedef uint2 two;
+    __device__ static type from(float value) { return value; }
+};
+template <> struct element<MR_DTYPE_F16> {
+    typedef uint16_t type;
+    typedef uint32_t two;
+    __device__ static type from(float value) { return mr_float_to_half(value); }
+};
+template <> struct element<MR_DTYPE_U8> {
+    typedef uint8_t type;
+    typedef uint16_t two;
+    __device__ static type from(float value) { return mr_float_to_u8(value); }
+};
+
+/* Two neighbouring elements of the destination at once. */
+template <mr_dtype DTYPE>
+__device__ static inline void store_two(typename element<DTYPE>::type *to, float first, float second) {
+    if (DTYPE == MR_DTYPE_F32) {
+        *(uint2 *)(void *)to = uint2{__float_as_uint(first), __float_as_uint(second)};
+    } else if (DTYPE == MR_DTYPE_F16) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+        uint32_t both;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+        *(uint32_t *)(void *)to = both;
+#else
+        *(uint32_t *)(void *)to = (uint32_t)mr_float_to_half(first) | (uint32_t)mr_float_to_half(second) << 16;
+#endif
+    } else {
+        *(uint16_t *)(void *)to = (uint16_t)(mr_float_to_u8(first) | mr_float_to_u8(second) << 8);
+    }
+}
+
+/* Where the pixels of a row go: element `at` of the destination, and the distances to the next channel and pixel. */
+template <mr_layout LAYOUT>
+__device__ static inline uint32_t element_of(const mr_preprocess_params *p, int x, int y) {
+    uint32_t pixel = (uint32_t)y * (uint32_t)p->width + (uint32_t)x;
+    return LAYOUT == MR_LAYOUT_NHWC ? 3 * pixel : pixel;
+}
+
+template <mr_layout LAYOUT>
+__device__ static inline uint32_t channel_step(const mr_preprocess_params *p) {
+    return LAYOUT == MR_LAYOUT_NHWC ? 1 : (uint32_t)p->width * (uint32_t)p->height;
+}
+
+/* Two neighbouring pixels in the destination's order of channels; `second`: there are two. */
+template <mr_dtype DTYPE, mr_layout LAYOUT>
+__device__ static inline void store_pair(const mr_preprocess_params *p, void *dst, int x, int y, bool paired, bool second,
+                                         const float a[3], const float b[3]) {
+    typedef element<DTYPE> made;
+    const uint32_t step = channel_step<LAYOUT>(p);
+    typename made::type *to = (typename made::type *)dst + element_of<LAYOUT>(p, x, y);
+    if (paired && second && LAYOUT == MR_LAYOUT_NHWC) {
+        store_two<DTYPE>(to, a[0], a[1]);
+        store_two<DTYPE>(to + 2, a[2], b[0]);
+        store_two<DTYPE>(to + 4, b[1], b[2]);
+    } else if (paired && second) {
+        store_two<DTYPE>(to, a[0], b[0]);
+        store_two<DTYPE>(to + step, a[1], b[1]);
+        store_two<DTYPE>(to + 2 * (size_t)step, a[2], b[2]);
+    } else {
+#pragma unroll
+        for (int c = 0; c < 3; c++) {
+            to[c * (size_t)step] = made::from(a[c]);
+            if (second)
+                to[c * (size_t)step + (LAYOUT == MR_LAYOUT_NHWC ? 3 : 1)] = made::from(b[c]);
+        }
+    }
+}
+
+__device__ static inline void swap_ends(bool bgr, float pixel[3]) {
+    float first = bgr ? pixel[2] : pixel[0];
+    pixel[2] = bgr ? pixel[0] : pixel[2];
+    pixel[0] = first;
+}
+
+/* Converts two columns of some rows and stores what of them lies within the picture. */
+template <mr_dtype DTYPE, mr_layout LAYOUT>
+__device__ static inline void finish_pair(const mr_preprocess *plan, void *dst, int column, int row, bool paired,
+                                          const int16_t sample[3][ROWS][2]) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        if (row + r >= plan->rows)
+            return;
+        float pixel[2][3];
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+            mr_color_from_yuv(&plan->color, sample[0][r][c], sample[1][r][c], sample[2][r][c], pixel[c]);
+            mr_color_finish(&plan->color, pixel[c]);
+            swap_ends(plan->params.bgr, pixel[c]);
+        }
+        store_pair<DTYPE, LAYOUT>(&plan->params, dst, plan->inner_x + column, plan->inner_y + row + r, paired,
+                                  column + 1 < plan->columns, pixel[0], pixel[1]);
+    }
+}
+
+template <mr_dtype DTYPE, mr_layout LAYOUT>
+__device__ static inline void pad_picture(const mr_preprocess_grid &grid, void *dst) {
+    const mr_preprocess *plan = &grid.plan;
+    const int block = ((int)blockIdx.y - grid.tiles_down) * grid.tiles_across + (int)blockIdx.x;
+    const uint32_t step = channel_step<LAYOUT>(&plan->params);
+    float pixel[3] = {plan->pad[0], plan->pad[1], plan->pad[2]};
+    swap_ends(plan->params.bgr, pixel);
+    const typename element<DTYPE>::type value[3] = {element<DTYPE>::from(pixel[0]), element<DTYPE>::from(pixel[1]),
+                                                    element<DTYPE>::from(pixel[2])};
+    mr_fill_padding(plan, block, grid.padding_down * grid.tiles_across, [=](int x, int y) {
+        typename element<DTYPE>::type *to =
+            (typename element<DTYPE>::type *)dst + element_of<LAYOUT>(&plan->params, x, y);
+        to[0] = value[0];
+        to[step] = value[1];
+        to[2 * (size_t)step] = value[2];
+    });
+}
+
+/* ---- the kernel -------------------------------------------------------------------------------------------------- */
+
+template <int PLANES>
+__device__ static inline void weigh_tile(const mr_preprocess_grid &grid, const mr_picture *source, uint32_t *room) {
+    for (int job = (int)threadIdx.x; job < grid.jobs_end[PLANES - 1]; job += MR_GRID_THREADS) {
+        int p = 0, item = job;
+#pragma unroll
+        for (int q = 1; q < PLANES; q++)
+            if (job >= grid.jobs_end[q - 1]) {
+                p = q;
+                item = job - grid.jobs_end[q - 1];
+            }
+        weigh_columns(grid, source, p, item, room);
+    }
+}
+
+/* Block x, y of picture z. */
+template <int PLANES, mr_dtype DTYPE, mr_layout LAYOUT>
+__global__ static void __launch_bounds__(MR_GRID_THREADS, 8) walk(const __grid_constant__ mr_preprocess_grid grid,
+                                                                        const __grid_constant__ mr_pictures pictures) {
+    MR_DYNAMIC_SHARED(uint4, memory);
+    uint32_t *const room = (uint32_t *)(void *)memory;
+    void *const dst = pictures.dst[blockIdx.z];
+    if ((int)blockIdx.y >= grid.tiles_down) {
+        pad_picture<DTYPE, LAYOUT>(grid, dst);
+        return;
+    }
+    weigh_tile<PLANES>(grid, &pictures.source[blockIdx.z], room);
+    __syncthreads();
+    const bool paired = grid.paired && ((uintptr_t)dst & (sizeof(typename element<DTYPE>::two) - 1)) == 0;
+    const int pairs = grid.tile_columns / 2;
+    for (int item = (int)threadIdx.x; item < pairs * (MR_WALK_ROWS / ROWS); item += MR_GRID_THREADS) {
+        int line = (int)__umulhi((uint32_t)item, grid.per_pair), row = line * ROWS;
+        int column = (int)blockIdx.x * grid.tile_columns + 2 * (item - line * pairs);
+        if (column >= grid.plan.columns || (int)blockIdx.y * MR_WALK_ROWS + row >= grid.plan.rows)
+            continue;
+        int16_t sample[3][ROWS][2];
+        weigh_pair<1>(grid, 0, 0, column, row, room, sample);
+        if (PLANES == 2) {
+            weigh_pair<2>(grid, 1, 1, column, row, room, sample);
+        } else {
+            weigh_pair<1>(grid, 1, 1, column, row, room, sample);
+            weigh_pair<1>(grid, 2, 2, column, row, room, sample);
+        }
+        finish_pair<DTYPE, LAYOUT>(&grid.plan, dst, column, (int)blockIdx.y * MR_WALK_ROWS + row, paired, sample);
+        MR_COUNT(pair);
+    }
+}
+
+template <int PLANES, mr_dtype DTYPE>
+static void launch_layout(const mr_preprocess_grid *grid, const mr_pictures *pictures, int count, void *stream) {
+    const dim3 blocks((unsigned)grid->tiles_across, (unsigned)(grid->tiles_down + grid->padding_down), (unsigned)count);
+    if (grid->plan.params.layout == MR_LAYOUT_NHWC)
+        MR_LAUNCH((walk<PLANES, DTYPE, MR_LAYOUT_NHWC>), blocks, MR_GRID_THREADS, (size_t)grid->shared_bytes, stream,
+                  *grid, *pictures);
+    else
+        MR_LAUNCH((walk<PLANES, DTYPE, MR_LAYOUT_NCHW>), blocks, MR_GRID_THREADS, (size_t)grid->shared_bytes, stream,
+                  *grid, *pictures);
+}
+
+template <int PLANES>
+static void launch_type(const mr_preprocess_grid *grid, const mr_pictures *pictures, int count, void *stream) {
+    if (grid->plan.params.dtype == MR_DTYPE_U8)
+        launch_layout<PLANES, MR_DTYPE_U8>(grid, pictures, count, stream);
+    else if (grid->plan.params.dtype == MR_DTYPE_F16)
+        launch_layout<PLANES, MR_DTYPE_F16>(grid, pictures, count, stream);
+    else
+        launch_layout<PLANES, MR_DTYPE_F32>(grid, pictures, count, stream);
+}
+
+void mr_preprocess_launch_walk(const mr_preprocess_grid *grid, const mr_pictures *pictures, int count, void *stream) {
+    if (grid->plan.planes == 2)
+        launch_type<2>(grid, pictures, count, stream);
+    else
+        launch_type<3>(grid, pictures, count, stream);
+}
