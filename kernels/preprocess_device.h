@@ -52,6 +52,57 @@ __device__ static inline uint32_t mr_load_word(const uint8_t *at) {
     return __funnelshift_r(*(const uint32_t *)(const void *)first, *(const uint32_t *)(const void *)last, 8 * ahead);
 }
 
+/* at + row * stride in one instruction: compilers take more for a stride that may be negative. */
+__device__ static inline const uint8_t *mr_row(const uint8_t *at, uint32_t row, int32_t stride) {
+#ifdef __CUDA_ARCH__
+    const uint8_t *result;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(result) : "r"(row), "r"(stride), "l"(at));
+    return result;
+#else
+    return at + (ptrdiff_t)row * stride;
+#endif
+}
+
+/* A word of the block's memory, by its address there: of a pointer the address is found anew for each store. */
+#ifdef __CUDACC__
+typedef uint32_t mr_place;
+
+__device__ static inline mr_place mr_place_of(uint32_t *word) {
+    return (uint32_t)__cvta_generic_to_shared(word);
+}
+
+__device__ static inline mr_place mr_place_at(mr_place place, int32_t words) {
+    return place + 4 * (uint32_t)words;
+}
+
+__device__ static inline void mr_put_four(mr_place to, uint4 four) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+                 :: "r"(to), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w) : "memory");
+}
+
+__device__ static inline void mr_put_two(mr_place to, uint2 two) {
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" :: "r"(to), "r"(two.x), "r"(two.y) : "memory");
+}
+#else
+typedef uint32_t *mr_place;
+
+static inline mr_place mr_place_of(uint32_t *word) {
+    return word;
+}
+
+static inline mr_place mr_place_at(mr_place place, int32_t words) {
+    return place + words;
+}
+
+static inline void mr_put_four(mr_place to, uint4 four) {
+    *(uint4 *)(void *)to = four;
+}
+
+static inline void mr_put_two(mr_place to, uint2 two) {
+    *(uint2 *)(void *)to = two;
+}
+#endif
+
 /* Calls put(x, y) for each pixel of the padding, and for no other. A warp has a row at a time, or what stands beside
  * the picture of it: 32 bits and no division. `block` of `blocks` share them. */
 template <typename PUT>

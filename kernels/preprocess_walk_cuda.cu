@@ -14,81 +14,102 @@ __device__ static inline uint4 load_four(const void *from) {
 
 /* ---- down -------------------------------------------------------------------------------------------------------- */
 
-/* What a thread walks: eight columns of one plane. */
+/* What a thread walks: some columns of one plane. */
 typedef struct walker {
     const mr_walk_step *steps;     /* its head */
-    const uint8_t *upper, *lower;  /* its columns of the upper and the lower row of the first pair of rows */
-    int32_t stride, row_bytes, column;
-    uint32_t left, right;          /* columns of two bytes of a word of each row, for __byte_perm */
+    const uint8_t *top;            /* its columns of the plane's first row */
+    uint32_t lower;                /* rows from the upper to the lower one of a step: 1, or 0 where there is only one */
+    int32_t stride, valid;         /* valid: bytes from its columns on to the end of the row */
+    int32_t step;                  /* samples from pixel to pixel: 1 or 2 */
     int32_t bias, shift, pitch;
-    uint32_t *out;                 /* its pairs of the tile's first row */
+    mr_place out;                  /* its pairs of the tile's first row */
 } walker;
 
-/* Three ways to eight bytes of a row: whole words; any address, its surroundings within the row; any bytes of a row. */
-typedef struct aligned {
-    __device__ static uint2 load(const walker *, const uint8_t *at) {
-        return __ldcs((const uint2 *)(const void *)at);
+/* Three ways to the words of a row: eight bytes that stand aligned; four at any address, with three more on both sides in
+ * the row; four of which any may be missing. The latter are not wider because registers would not do. */
+template <int STEP> struct aligned {
+    enum { WORDS = 2 };
+    __device__ static int step(const walker *) { return STEP; }
+    __device__ static void load(const walker *, const uint8_t *at, uint32_t word[WORDS]) {
+        const uint2 both = __ldcs((const uint2 *)(const void *)at);
+        word[0] = both.x;
+        word[1] = both.y;
     }
-} aligned;
+};
 
-typedef struct unaligned {
-    __device__ static uint2 load(const walker *, const uint8_t *at) {
-        return uint2{mr_load_word(at), mr_load_word(at + 4)};
+struct unaligned {
+    enum { WORDS = 1 };
+    __device__ static int step(const walker *w) { return w->step; }
+    __device__ static void load(const walker *, const uint8_t *at, uint32_t word[WORDS]) {
+        word[0] = mr_load_word(at);
     }
-} unaligned;
+};
 
-typedef struct at_edge {
-    __device__ static uint2 load(const walker *w, const uint8_t *at) {
-        uint32_t word[2] = {0, 0};
-#pragma unroll
-        for (int half = 0; half < 2; half++)
+struct at_edge {
+    enum { WORDS = 1 };
+    __device__ static int step(const walker *w) { return w->step; }
+    __device__ static void load(const walker *w, const uint8_t *at, uint32_t word[WORDS]) {
+        word[0] = 0;
 #pragma unroll 1
-            for (int k = 0; k < 4; k++)
-                if (w->column + 4 * half + k < w->row_bytes)
-                    word[half] |= (uint32_t)at[4 * half + k] << 8 * k;
-        return uint2{word[0], word[1]};
+        for (int k = 0; k < 4 && k < w->valid; k++)
+            word[0] |= (uint32_t)at[k] << 8 * k;
     }
-} at_edge;
+};
 
-typedef struct two_rows {
-    uint2 upper, lower;
-} two_rows;
+template <typename LOAD> struct two_rows {
+    uint32_t upper[LOAD::WORDS], lower[LOAD::WORDS];
+};
+
+template <typename LOAD> struct column_sums {
+    int32_t of[MR_WALK_SLOTS][4 * LOAD::WORDS];
+};
 
 template <typename LOAD>
-__device__ static inline two_rows load_rows(const walker *w, uint32_t row) {
-    int64_t offset = (int64_t)(int32_t)row * w->stride;
-    return two_rows{LOAD::load(w, w->upper + offset), LOAD::load(w, w->lower + offset)};
+__device__ static inline void load_rows(const walker *w, uint32_t row, two_rows<LOAD> *rows) {
+    LOAD::load(w, mr_row(w->top, row, w->stride), rows->upper);
+    LOAD::load(w, mr_row(w->top, row + w->lower, w->stride), rows->lower);
 }
 
-/* The samples of a finished row as pairs, and the sums made ready for the next one. */
-__device__ static inline void leave_row(const walker *w, int row, int32_t sum[MR_WALK_SAMPLES]) {
-    uint4 pairs;
-    pairs.x = __byte_perm((uint32_t)(sum[0] >> w->shift), (uint32_t)(sum[1] >> w->shift), 0x5140);
-    pairs.y = __byte_perm((uint32_t)(sum[2] >> w->shift), (uint32_t)(sum[3] >> w->shift), 0x5140);
-    pairs.z = __byte_perm((uint32_t)(sum[4] >> w->shift), (uint32_t)(sum[5] >> w->shift), 0x5140);
-    pairs.w = __byte_perm((uint32_t)(sum[6] >> w->shift), (uint32_t)(sum[7] >> w->shift), 0x5140);
-    *(uint4 *)(void *)(w->out + row * w->pitch) = pairs;
+/* Two sums as a pair of samples. */
+__device__ static inline uint32_t pair_of(const walker *w, const int32_t sum[2]) {
+    return __byte_perm((uint32_t)(sum[0] >> w->shift), (uint32_t)(sum[1] >> w->shift), 0x5140);
+}
+
+/* The samples of a finished row, and the sums made ready for the next one. */
+template <typename LOAD>
+__device__ static inline void leave_row(const walker *w, int row, int32_t sum[4 * LOAD::WORDS]) {
+    mr_place to = mr_place_at(w->out, row * w->pitch);
+    if (LOAD::WORDS == 2)
+        mr_put_four(to, uint4{pair_of(w, sum), pair_of(w, sum + 2), pair_of(w, sum + 4 * (LOAD::WORDS - 1)),
+                              pair_of(w, sum + 4 * (LOAD::WORDS - 1) + 2)});
+    else
+        mr_put_two(to, uint2{pair_of(w, sum), pair_of(w, sum + 2)});
 #pragma unroll
-    for (int k = 0; k < MR_WALK_SAMPLES; k++)
+    for (int k = 0; k < 4 * LOAD::WORDS; k++)
         sum[k] = w->bias;
 }
 
 /* One step; then `rows` are those of the step after the next. */
 template <typename LOAD>
-__device__ static inline void take_step(const walker *w, const mr_walk_step *from, two_rows *rows,
-                                        int32_t sum[MR_WALK_SLOTS][MR_WALK_SAMPLES]) {
+__device__ static inline void take_step(const walker *w, const mr_walk_step *from, two_rows<LOAD> *rows,
+                                        column_sums<LOAD> *sum) {
     const uint4 step = load_four(from);
     const uint32_t weights[MR_WALK_SLOTS] = {step.y, step.z, step.w};
-    const uint32_t bytes[4] = {
-        __byte_perm(rows->upper.x, rows->lower.x, w->left), __byte_perm(rows->upper.x, rows->lower.x, w->right),
-        __byte_perm(rows->upper.y, rows->lower.y, w->left), __byte_perm(rows->upper.y, rows->lower.y, w->right)};
-    *rows = load_rows<LOAD>(w, step.x & MR_WALK_ROW_MASK);
+    uint32_t bytes[2 * LOAD::WORDS];
+#pragma unroll
+    for (int k = 0; k < LOAD::WORDS; k++) {
+        /* Columns 0 and 1 of both rows, then 2 and 3; of U and V those of U first. */
+        bytes[2 * k] = __byte_perm(rows->upper[k], rows->lower[k], LOAD::step(w) == 1 ? 0x5140 : 0x6240);
+        bytes[2 * k + 1] = __byte_perm(rows->upper[k], rows->lower[k], LOAD::step(w) == 1 ? 0x7362 : 0x7351);
+    }
+    load_rows<LOAD>(w, step.x & MR_WALK_ROW_MASK, rows);
 #pragma unroll
     for (int slot = 0; slot < MR_WALK_SLOTS; slot++)
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            sum[slot][2 * k] = mr_dot_low(weights[slot], bytes[k], sum[slot][2 * k]);
-            sum[slot][2 * k + 1] = mr_dot_high(weights[slot], bytes[k], sum[slot][2 * k + 1]);
+        for (int k = 0; k < 2 * LOAD::WORDS; k++) {
+            int32_t *two = &sum->of[slot][2 * k];
+            two[0] = mr_dot_low(weights[slot], bytes[k], two[0]);
+            two[1] = mr_dot_high(weights[slot], bytes[k], two[1]);
         }
     MR_COUNT(step);
     if (!(step.x & MR_WALK_ANY_DONE))
@@ -97,7 +118,7 @@ __device__ static inline void take_step(const walker *w, const mr_walk_step *fro
     for (int slot = 0; slot < MR_WALK_SLOTS; slot++) {
         uint32_t done = step.x >> (MR_WALK_DONE + 4 * slot);
         if (done & 8) {
-            leave_row(w, done & 7, sum[slot]);
+            leave_row<LOAD>(w, done & 7, sum->of[slot]);
             MR_COUNT(left);
         }
     }
@@ -107,49 +128,69 @@ template <typename LOAD>
 __device__ static inline void walk_down(const walker *w) {
     const uint4 head = load_four(w->steps);
     const mr_walk_step *step = w->steps + 1;
-    two_rows even = load_rows<LOAD>(w, head.y), odd = load_rows<LOAD>(w, head.z);
-    int32_t sum[MR_WALK_SLOTS][MR_WALK_SAMPLES];
+    two_rows<LOAD> even, odd;
+    column_sums<LOAD> sum;
+    load_rows<LOAD>(w, head.y, &even);
+    load_rows<LOAD>(w, head.z, &odd);
 #pragma unroll
     for (int slot = 0; slot < MR_WALK_SLOTS; slot++)
 #pragma unroll
-        for (int k = 0; k < MR_WALK_SAMPLES; k++)
-            sum[slot][k] = w->bias;
+        for (int k = 0; k < 4 * LOAD::WORDS; k++)
+            sum.of[slot][k] = w->bias;
 #pragma unroll 1
     for (int left = (int)head.x; left > 0; left -= 2, step += 2) {
-        take_step<LOAD>(w, step, &even, sum);
-        take_step<LOAD>(w, step + 1, &odd, sum);
+        take_step<LOAD>(w, step, &even, &sum);
+        take_step<LOAD>(w, step + 1, &odd, &sum);
+    }
+}
+
+/* Eight columns that stand at any address, four by four. */
+__device__ static inline void walk_halves(walker *w, int column) {
+#pragma unroll 1
+    for (int half = 0; half < 2; half++) {
+        if (column >= 3 && w->valid >= 4 + 3) {
+            MR_COUNT(unaligned);
+            walk_down<unaligned>(w);
+        } else {
+            MR_COUNT(edge);
+            walk_down<at_edge>(w);
+        }
+        column += 4;
+        w->valid -= 4;
+        w->top += 4;
+        w->out = mr_place_at(w->out, 2);
     }
 }
 
 /* One thread's columns of plane `p`: the `item`-th eight of the tile. */
+template <int PLANES>
 __device__ static inline void weigh_columns(const mr_preprocess_grid &grid, const mr_picture *source, int p, int item,
                                             uint32_t *room) {
     const plane_plan *plane = &grid.plan.plane[p];
     const mr_walk *walk = &grid.walk[plane->table];
     const int tile = (int)blockIdx.x, start = mr_walk_start(&grid, p, tile);
-    walker w;
-    w.column = start + MR_WALK_SAMPLES * item;
-    if (w.column >= grid.tile_end[plane->table][tile] * plane->step)
+    const int column = start + MR_WALK_SAMPLES * item;
+    if (column >= grid.tile_end[plane->table][tile] * plane->step)
         return;
+    walker w;
     w.stride = (int32_t)source->stride[p];
-    w.row_bytes = plane->row_bytes;
-    w.upper = source->data[p] + w.column;
-    w.lower = walk->single ? w.upper : w.upper + w.stride;
+    w.valid = plane->row_bytes - column;
+    w.top = source->data[p] + column;
+    w.lower = walk->single ? 0 : 1;
     w.steps = walk->steps + walk->begin[blockIdx.y];
-    w.left = plane->step == 1 ? 0x5140 : 0x6240;
-    w.right = plane->step == 1 ? 0x7362 : 0x7351;
+    w.step = plane->step;
     w.shift = grid.plan.filter[plane->table][1].bits - MR_SAMPLE_BITS;
     w.bias = 1 << (w.shift - 1);
     w.pitch = grid.pitch[p] / 2;
-    w.out = room + (grid.at[p] + MR_WALK_SAMPLES * item) / 2;
+    w.out = mr_place_of(room + (grid.at[p] + MR_WALK_SAMPLES * item) / 2);
     MR_COUNT(job);
     uint32_t bits = (uint32_t)(uintptr_t)source->data[p] | (uint32_t)w.stride;
-    if ((bits & 7) == 0 && w.column + 8 <= w.row_bytes)
-        walk_down<aligned>(&w);
-    else if (w.column >= 3 && w.column + 8 + 3 <= w.row_bytes)
-        walk_down<unaligned>(&w);
+    if ((bits & 7) != 0 || w.valid < 8)
+        walk_halves(&w, column);
+    else if (PLANES == 2 && p == 1)
+        walk_down<aligned<2>>(&w);
     else
-        walk_down<at_edge>(&w);
+        walk_down<aligned<1>>(&w);
 }
 
 /* ---- along ------------------------------------------------------------------------------------------------------- */
@@ -352,7 +393,7 @@ __device__ static inline void weigh_tile(const mr_preprocess_grid &grid, const m
                 p = q;
                 item = job - grid.jobs_end[q - 1];
             }
-        weigh_columns(grid, source, p, item, room);
+        weigh_columns<PLANES>(grid, source, p, item, room);
     }
 }
 
