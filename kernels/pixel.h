@@ -93,7 +93,7 @@ MR_PIXEL_INLINE float mr_hold_255(float value) {
 }
 
 /* R, G, B from samples of YUV, not yet held within 0..255. */
-MR_PIXEL_INLINE void mr_color_from_yuv(const mr_color *color, int16_t a, int16_t b, int16_t c, float out[3]) {
+MR_PIXEL_INLINE void mr_color_from_yuv(const mr_color *color, int32_t a, int32_t b, int32_t c, float out[3]) {
     float y = (float)a * color->luma - color->black, u = (float)(b - 8192), v = (float)(c - 8192);
     out[0] = y + color->rv * v;
     out[1] = (y - color->gu * u) - color->gv * v;

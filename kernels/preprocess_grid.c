@@ -152,8 +152,24 @@ static int padding_blocks(const mr_preprocess_grid *grid) {
     return blocks < MR_WALK_MOST_PADDING ? (int)blocks : MR_WALK_MOST_PADDING;
 }
 
+static void prepare_along(mr_preprocess_grid *grid, int p) {
+    const plane_plan *plane = &grid->plan.plane[p];
+    const mr_walk *walk = &grid->walk[plane->table];
+    mr_walk_plane *along = &grid->along[p];
+    int bits = grid->plan.filter[plane->table][0].bits;
+    *along = (mr_walk_plane){.from = along->from, .weights = walk->weights, .head = walk->head, .wholes = walk->wholes,
+                             .pitch = (int32_t)(mr_walk_pitch(walk) * sizeof *walk->weights),
+                             .row_bytes = grid->pitch[p] * (int)sizeof(int16_t), .half = 1 << (bits - 1), .bits = bits};
+    for (int i = 0; i < round_up(grid->plan.columns, 2); i++) {
+        int start = mr_walk_start(grid, p, i / grid->tile_columns);
+        along->from[i] = (grid->at[p] + walk->first[i] * plane->step - start) * (int)sizeof(int16_t);
+    }
+}
+
 static void finish_walk(mr_preprocess_grid *grid, int shared_bytes) {
     const mr_preprocess *plan = &grid->plan;
+    for (int p = 0; p < plan->planes; p++)
+        prepare_along(grid, p);
     grid->mode = MR_GRID_WALKED;
     grid->shared_bytes = shared_bytes;
     grid->tiles_down = grid->tiles / grid->tiles_across;
@@ -254,7 +270,7 @@ static void take_walk(block *b, mr_walk *walk, const mr_filter *x, const mr_filt
     mr_walk_along(walk, x, align);
     walk->steps = take(b, entries * sizeof *walk->steps);
     walk->begin = take(b, rows * sizeof *walk->begin);
-    walk->weights = take(b, columns * (size_t)walk->pitch * sizeof *walk->weights);
+    walk->weights = take(b, columns * mr_walk_pitch(walk) * sizeof *walk->weights);
     walk->first = take(b, columns * sizeof *walk->first);
     if (b->data) {
         mr_walk_down(walk, y);
@@ -264,6 +280,8 @@ static void take_walk(block *b, mr_walk *walk, const mr_filter *x, const mr_filt
 
 static void take_walks(block *b, mr_preprocess_grid *grid) {
     mr_preprocess *plan = &grid->plan;
+    for (int p = 0; p < plan->planes && is_walkable(plan); p++)
+        grid->along[p].from = take(b, (size_t)round_up(plan->columns, 2) * sizeof(int32_t));
     for (int kind = 0; kind < 2 && is_walkable(plan); kind++)
         if (plan->filter[kind][0].count)
             take_walk(b, &grid->walk[kind], &plan->filter[kind][0], &plan->filter[kind][1], alignment_of(plan, kind));
@@ -319,6 +337,10 @@ static void move_grid(mr_preprocess_grid *grid, const void *from, const void *to
         move(&grid->walk[kind].begin, from, to);
         move(&grid->walk[kind].weights, from, to);
         move(&grid->walk[kind].first, from, to);
+    }
+    for (int p = 0; p < 3; p++) {
+        move(&grid->along[p].from, from, to);
+        move(&grid->along[p].weights, from, to);
     }
     move(&grid->plan.nearest_x, from, to);
     move(&grid->plan.nearest_y, from, to);

@@ -27,6 +27,15 @@ typedef enum mr_grid_mode { MR_GRID_NEAREST, MR_GRID_DIRECT, MR_GRID_TILED, MR_G
 enum { MR_WALK_SAMPLES = 8, MR_WALK_PAIR_ROWS = 2, MR_WALK_MOST_COLUMNS = 128, MR_WALK_MOST_SHARED = 27648,
        MR_WALK_MOST_PADDING = 4096 };
 
+/* What threads that weigh along a plane need of it, as they need it: they have no time to work it out. */
+typedef struct mr_walk_plane {
+    int32_t *from;               /* of each column: bytes of the block's memory before its first pair in the tile's first row */
+    const uint32_t *weights;
+    int32_t head, wholes, pitch; /* mr_walk; pitch: bytes from column to column of the weights */
+    int32_t row_bytes;           /* of the block's memory, from row to row */
+    int32_t half, bits;          /* what rounds a sum, and how far it is shifted then */
+} mr_walk_plane;
+
 /* Plain data: it is given to a kernel as it is, with all tables in memory of the device. */
 typedef struct mr_preprocess_grid {
     mr_preprocess plan;
@@ -39,6 +48,7 @@ typedef struct mr_preprocess_grid {
     uint32_t per_pair;                   /* walked: 2^32 / pairs of columns of a tile, rounded up */
     int32_t paired;                      /* walked: pairs of columns begin at even elements of the destination */
     mr_walk walk[2];                     /* walked: of [luma, chroma] */
+    mr_walk_plane along[3];              /* walked: of each plane */
     int32_t pitch[MR_MAX_PLANES];        /* tiled, walked: int16 from row to row of a plane's weighed rows */
     int32_t at[MR_MAX_PLANES];           /* where they begin */
     int32_t shared_bytes;

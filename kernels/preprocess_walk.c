@@ -132,13 +132,17 @@ size_t mr_walk_down(mr_walk *walk, const mr_filter *y) {
 
 /* ---- along ------------------------------------------------------------------------------------------------------- */
 
+size_t mr_walk_pitch(const mr_walk *walk) {
+    return 4 * ((size_t)walk->wholes + 1);
+}
+
 static void put_weights(mr_walk *walk, const mr_filter *x, int i, int align) {
     int first = x->begin + x->first[i], skipped = first % align;
-    uint32_t *to = walk->weights + (size_t)i * (size_t)walk->pitch;
+    uint32_t *to = walk->weights + (size_t)i * mr_walk_pitch(walk);
     walk->first[i] = first - skipped;
     for (int t = 0; t < x->length[i]; t++) {
-        int at = skipped + t;
-        to[at / 2] |= (uint32_t)(uint16_t)x->weights[mr_filter_weight(x, i, t)] << 16 * (at % 2);
+        int at = skipped + t, pair = at / 2;
+        to[pair < walk->head ? pair : pair - walk->head + 4] |= (uint32_t)(uint16_t)x->weights[mr_filter_weight(x, i, t)] << 16 * (at % 2);
     }
 }
 
@@ -149,11 +153,12 @@ void mr_walk_along(mr_walk *walk, const mr_filter *x, int align) {
         most = samples > most ? samples : most;
     }
     walk->pairs = (most + align - 1) / align * align / 2;
-    walk->pitch = (walk->pairs + 3) / 4 * 4;
+    walk->wholes = (walk->pairs - 1) / 4;
+    walk->head = walk->pairs - 4 * walk->wholes;
     if (!walk->weights)
         return;
     size_t columns = ((size_t)x->count + 1) / 2 * 2;
-    memset(walk->weights, 0, columns * (size_t)walk->pitch * sizeof *walk->weights);
+    memset(walk->weights, 0, columns * mr_walk_pitch(walk) * sizeof *walk->weights);
     for (int i = 0; i < x->count; i++)
         put_weights(walk, x, i, align);
     if (x->count % 2)

@@ -6,8 +6,8 @@
  * later, from its own first row. Any filter can be walked so; those that antialias read each row once or nearly so.
  *
  * Along. The weights of a result stand in pairs, begin at a multiple of `align` samples and are padded with zeros, so
- * that weights and samples are read by whole vectors. Sums are of integers: any order gives the bits of the C
- * reference. */
+ * that weights and samples are read by whole vectors: first a vector of which 1 to 4 pairs count, then whole ones. Sums
+ * are of integers: any order gives the bits of the C reference. */
 #ifndef MILLRACE_KERNELS_PREPROCESS_WALK_H
 #define MILLRACE_KERNELS_PREPROCESS_WALK_H
 
@@ -34,17 +34,20 @@ enum { MR_WALK_ROW_MASK = 0x7fff, MR_WALK_DONE = 16, MR_WALK_ANY_DONE = 0x888 <<
 typedef struct mr_walk {
     mr_walk_step *steps; /* of all rows of tiles, one behind the other */
     int32_t *begin;      /* head of each row of tiles */
-    uint32_t *weights;   /* pairs: `pitch` a column, of which `pairs` count; columns are padded to an even number */
+    uint32_t *weights;   /* pairs, vectors of 4: one with `head` pairs, then `wholes`; columns are padded to an even number */
     int32_t *first;      /* of each column: its first sample, a multiple of the alignment */
-    int32_t pairs, pitch;
+    int32_t pairs, head, wholes;
     int32_t single;      /* all results come of one source row: the other one of a step is the same, with weight 0 */
 } mr_walk;
 
 /* Entries of `steps` for the vertical filter `y`; fills them and `begin` where they are given. */
 size_t mr_walk_down(mr_walk *walk, const mr_filter *y);
-/* Finds `pairs` and `pitch` for the horizontal filter `x`, with `align` 2 or 4, and fills `weights` and `first` where they
+/* Finds how many pairs there are for the horizontal filter `x`, with `align` 2 or 4, and fills `weights` and `first` where they
  * are given. */
 void mr_walk_along(mr_walk *walk, const mr_filter *x, int align);
+
+/* Pairs from column to column of `weights`. */
+size_t mr_walk_pitch(const mr_walk *walk);
 
 #ifdef __cplusplus
 }

@@ -208,59 +208,64 @@ __device__ static inline void add_pair(sums<PARTS> *s, int part, int row, int co
     s->high[part][row][column] = mr_dot_signed(weights, pair, s->high[part][row][column]);
 }
 
-/* Adds N pairs of weights; `from` are the pairs of samples of both columns in the first row. */
+/* Adds N pairs of weights from the beginning of a vector on, and goes on behind them. */
 template <int PARTS, int N>
-__device__ static inline void add_pairs(sums<PARTS> *s, const uint32_t *weights, int32_t weights_pitch,
-                                        const uint32_t *const from[2], int32_t pitch) {
+__device__ static inline void add_pairs(const mr_walk_plane *plane, sums<PARTS> *s, const uint8_t **weights,
+                                        const uint8_t *from[2]) {
 #pragma unroll
     for (int column = 0; column < 2; column++) {
-        const uint4 four = load_four(weights + column * weights_pitch);
+        const uint4 four = load_four(*weights + column * plane->pitch);
         const uint32_t weight[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
         for (int row = 0; row < ROWS; row++)
 #pragma unroll
             for (int k = 0; k < N * PARTS; k += 2) {
-                const uint2 two = *(const uint2 *)(const void *)(from[column] + row * pitch + k);
+                const uint2 two = *(const uint2 *)(const void *)(from[column] + row * plane->row_bytes + 4 * k);
                 add_pair<PARTS>(s, 0, row, column, weight[k / PARTS], two.x);
                 add_pair<PARTS>(s, PARTS - 1, row, column, weight[(k + 1) / PARTS], two.y);
             }
+        from[column] += 4 * N * PARTS;
     }
+    *weights += sizeof(uint4);
+    MR_COUNT(vector);
+}
+
+/* The vector that is not whole. Pairs of one part lie in even numbers. */
+template <int PARTS>
+__device__ static inline void add_head(const mr_walk_plane *plane, sums<PARTS> *s, const uint8_t **weights,
+                                       const uint8_t *from[2]) {
+    if (plane->head == 2)
+        add_pairs<PARTS, 2>(plane, s, weights, from);
+    else if (PARTS == 1 || plane->head == 4)
+        add_pairs<PARTS, 4>(plane, s, weights, from);
+    else if (plane->head == 3)
+        add_pairs<PARTS, PARTS == 2 ? 3 : 4>(plane, s, weights, from);
+    else
+        add_pairs<PARTS, PARTS == 2 ? 1 : 4>(plane, s, weights, from);
 }
 
 /* Samples of two columns, of PARTS components from `which` on, in ROWS rows from `row` of the tile on. */
 template <int PARTS>
-__device__ static inline void weigh_pair(const mr_preprocess_grid &grid, int p, int which, int column, int row,
-                                         const uint32_t *room, int16_t sample[3][ROWS][2]) {
-    const plane_plan *plane = &grid.plan.plane[p];
-    const mr_walk *walk = &grid.walk[plane->table];
-    const mr_filter *x = &grid.plan.filter[plane->table][0];
-    const int32_t pitch = grid.pitch[p] / 2, start = mr_walk_start(&grid, p, (int)blockIdx.x) / 2;
-    const uint2 first = *(const uint2 *)(const void *)(walk->first + column);
-    const uint32_t *weights = walk->weights + column * walk->pitch, *line = room + grid.at[p] / 2 + row * pitch - start;
-    const uint32_t *from[2] = {line + (int32_t)first.x / 2 * PARTS, line + (int32_t)first.y / 2 * PARTS};
+__device__ static inline void weigh_pair(const mr_walk_plane *plane, int which, int column, int row, int limit,
+                                         const uint8_t *room, int32_t sample[3][ROWS][2]) {
+    const uint2 at = *(const uint2 *)(const void *)(plane->from + column);
+    const uint8_t *weights = (const uint8_t *)plane->weights + column * plane->pitch;
+    const uint8_t *line = room + row * plane->row_bytes, *from[2] = {line + (int32_t)at.x, line + (int32_t)at.y};
     sums<PARTS> s;
 #pragma unroll
     for (int i = 0; i < PARTS * ROWS * 2; i++) {
-        s.low[i / (2 * ROWS)][i / 2 % ROWS][i % 2] = 1 << (x->bits - 1);
+        s.low[i / (2 * ROWS)][i / 2 % ROWS][i % 2] = plane->half;
         s.high[i / (2 * ROWS)][i / 2 % ROWS][i % 2] = 0;
     }
-    int left = walk->pairs;
+    add_head<PARTS>(plane, &s, &weights, from);
 #pragma unroll 1
-    for (; left >= 4; left -= 4, weights += 4, from[0] += 4 * PARTS, from[1] += 4 * PARTS) {
-        add_pairs<PARTS, 4>(&s, weights, walk->pitch, from, pitch);
-        MR_COUNT(chunk);
-    }
-    if (left == 3)
-        add_pairs<PARTS, PARTS == 2 ? 3 : 4>(&s, weights, walk->pitch, from, pitch);
-    else if (left == 2)
-        add_pairs<PARTS, 2>(&s, weights, walk->pitch, from, pitch);
-    else if (PARTS == 2 && left == 1)
-        add_pairs<PARTS, PARTS == 2 ? 1 : 2>(&s, weights, walk->pitch, from, pitch);
+    for (int left = plane->wholes; left > 0; left--)
+        add_pairs<PARTS, 4>(plane, &s, &weights, from);
 #pragma unroll
     for (int i = 0; i < PARTS * ROWS * 2; i++) {
         const int part = i / (2 * ROWS), r = i / 2 % ROWS, c = i % 2;
-        sample[which + part][r][c] =
-            mr_filter_finish(x, (int32_t)((uint32_t)s.high[part][r][c] << 8) + s.low[part][r][c], grid.plan.limit);
+        int32_t value = (int32_t)((uint32_t)s.high[part][r][c] << 8) + s.low[part][r][c];
+        sample[which + part][r][c] = min(max(value >> plane->bits, 0), limit);
     }
 }
 
@@ -308,8 +313,16 @@ __device__ static inline uint32_t element_of(const mr_preprocess_params *p, int 
 }
 
 template <mr_layout LAYOUT>
-__device__ static inline uint32_t channel_step(const mr_preprocess_params *p) {
-    return LAYOUT == MR_LAYOUT_NHWC ? 1 : (uint32_t)p->width * (uint32_t)p->height;
+__device__ static inline int32_t channel_step(const mr_preprocess_params *p) {
+    return LAYOUT == MR_LAYOUT_NHWC ? 1 : p->width * p->height;
+}
+
+/* Planes of channels are written in the order R, G, B, wherever they lie; elements of a pixel as they lie. */
+template <mr_layout LAYOUT>
+__device__ static inline void order_channels(bool bgr, float pixel[3]) {
+    float first = bgr && LAYOUT == MR_LAYOUT_NHWC ? pixel[2] : pixel[0];
+    pixel[2] = bgr && LAYOUT == MR_LAYOUT_NHWC ? pixel[0] : pixel[2];
+    pixel[0] = first;
 }
 
 /* Two neighbouring pixels in the destination's order of channels; `second`: there are two. */
@@ -317,8 +330,12 @@ template <mr_dtype DTYPE, mr_layout LAYOUT>
 __device__ static inline void store_pair(const mr_preprocess_params *p, void *dst, int x, int y, bool paired, bool second,
                                          const float a[3], const float b[3]) {
     typedef element<DTYPE> made;
-    const uint32_t step = channel_step<LAYOUT>(p);
     typename made::type *to = (typename made::type *)dst + element_of<LAYOUT>(p, x, y);
+    int32_t step = channel_step<LAYOUT>(p);
+    if (LAYOUT == MR_LAYOUT_NCHW && p->bgr) {
+        to += 2 * (size_t)step;
+        step = -step;
+    }
     if (paired && second && LAYOUT == MR_LAYOUT_NHWC) {
         store_two<DTYPE>(to, a[0], a[1]);
         store_two<DTYPE>(to + 2, a[2], b[0]);
@@ -326,27 +343,21 @@ __device__ static inline void store_pair(const mr_preprocess_params *p, void *ds
     } else if (paired && second) {
         store_two<DTYPE>(to, a[0], b[0]);
         store_two<DTYPE>(to + step, a[1], b[1]);
-        store_two<DTYPE>(to + 2 * (size_t)step, a[2], b[2]);
+        store_two<DTYPE>(to + 2 * (ptrdiff_t)step, a[2], b[2]);
     } else {
 #pragma unroll
         for (int c = 0; c < 3; c++) {
-            to[c * (size_t)step] = made::from(a[c]);
+            to[c * (ptrdiff_t)step] = made::from(a[c]);
             if (second)
-                to[c * (size_t)step + (LAYOUT == MR_LAYOUT_NHWC ? 3 : 1)] = made::from(b[c]);
+                to[c * (ptrdiff_t)step + (LAYOUT == MR_LAYOUT_NHWC ? 3 : 1)] = made::from(b[c]);
         }
     }
-}
-
-__device__ static inline void swap_ends(bool bgr, float pixel[3]) {
-    float first = bgr ? pixel[2] : pixel[0];
-    pixel[2] = bgr ? pixel[0] : pixel[2];
-    pixel[0] = first;
 }
 
 /* Converts two columns of some rows and stores what of them lies within the picture. */
 template <mr_dtype DTYPE, mr_layout LAYOUT>
 __device__ static inline void finish_pair(const mr_preprocess *plan, void *dst, int column, int row, bool paired,
-                                          const int16_t sample[3][ROWS][2]) {
+                                          const int32_t sample[3][ROWS][2]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         if (row + r >= plan->rows)
@@ -356,7 +367,7 @@ __device__ static inline void finish_pair(const mr_preprocess *plan, void *dst, 
         for (int c = 0; c < 2; c++) {
             mr_color_from_yuv(&plan->color, sample[0][r][c], sample[1][r][c], sample[2][r][c], pixel[c]);
             mr_color_finish(&plan->color, pixel[c]);
-            swap_ends(plan->params.bgr, pixel[c]);
+            order_channels<LAYOUT>(plan->params.bgr, pixel[c]);
         }
         store_pair<DTYPE, LAYOUT>(&plan->params, dst, plan->inner_x + column, plan->inner_y + row + r, paired,
                                   column + 1 < plan->columns, pixel[0], pixel[1]);
@@ -367,17 +378,17 @@ template <mr_dtype DTYPE, mr_layout LAYOUT>
 __device__ static inline void pad_picture(const mr_preprocess_grid &grid, void *dst) {
     const mr_preprocess *plan = &grid.plan;
     const int block = ((int)blockIdx.y - grid.tiles_down) * grid.tiles_across + (int)blockIdx.x;
-    const uint32_t step = channel_step<LAYOUT>(&plan->params);
-    float pixel[3] = {plan->pad[0], plan->pad[1], plan->pad[2]};
-    swap_ends(plan->params.bgr, pixel);
-    const typename element<DTYPE>::type value[3] = {element<DTYPE>::from(pixel[0]), element<DTYPE>::from(pixel[1]),
-                                                    element<DTYPE>::from(pixel[2])};
+    const bool bgr = plan->params.bgr;
+    const int32_t step = channel_step<LAYOUT>(&plan->params);
+    const typename element<DTYPE>::type value[3] = {element<DTYPE>::from(bgr ? plan->pad[2] : plan->pad[0]),
+                                                    element<DTYPE>::from(plan->pad[1]),
+                                                    element<DTYPE>::from(bgr ? plan->pad[0] : plan->pad[2])};
     mr_fill_padding(plan, block, grid.padding_down * grid.tiles_across, [=](int x, int y) {
         typename element<DTYPE>::type *to =
             (typename element<DTYPE>::type *)dst + element_of<LAYOUT>(&plan->params, x, y);
         to[0] = value[0];
         to[step] = value[1];
-        to[2 * (size_t)step] = value[2];
+        to[2 * (ptrdiff_t)step] = value[2];
     });
 }
 
@@ -411,19 +422,21 @@ __global__ static void __launch_bounds__(MR_GRID_THREADS, 8) walk(const __grid_c
     weigh_tile<PLANES>(grid, &pictures.source[blockIdx.z], room);
     __syncthreads();
     const bool paired = grid.paired && ((uintptr_t)dst & (sizeof(typename element<DTYPE>::two) - 1)) == 0;
+    const uint8_t *const bytes = (const uint8_t *)room;
     const int pairs = grid.tile_columns / 2;
     for (int item = (int)threadIdx.x; item < pairs * (MR_WALK_ROWS / ROWS); item += MR_GRID_THREADS) {
         int line = (int)__umulhi((uint32_t)item, grid.per_pair), row = line * ROWS;
         int column = (int)blockIdx.x * grid.tile_columns + 2 * (item - line * pairs);
         if (column >= grid.plan.columns || (int)blockIdx.y * MR_WALK_ROWS + row >= grid.plan.rows)
             continue;
-        int16_t sample[3][ROWS][2];
-        weigh_pair<1>(grid, 0, 0, column, row, room, sample);
+        int32_t sample[3][ROWS][2];
+        const int limit = grid.plan.limit;
+        weigh_pair<1>(&grid.along[0], 0, column, row, limit, bytes, sample);
         if (PLANES == 2) {
-            weigh_pair<2>(grid, 1, 1, column, row, room, sample);
+            weigh_pair<2>(&grid.along[1], 1, column, row, limit, bytes, sample);
         } else {
-            weigh_pair<1>(grid, 1, 1, column, row, room, sample);
-            weigh_pair<1>(grid, 2, 2, column, row, room, sample);
+            weigh_pair<1>(&grid.along[1], 1, column, row, limit, bytes, sample);
+            weigh_pair<1>(&grid.along[2], 2, column, row, limit, bytes, sample);
         }
         finish_pair<DTYPE, LAYOUT>(&grid.plan, dst, column, (int)blockIdx.y * MR_WALK_ROWS + row, paired, sample);
         MR_COUNT(pair);

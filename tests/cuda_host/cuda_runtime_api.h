@@ -201,6 +201,12 @@ static inline uint32_t __float_as_uint(float value) {
     __builtin_memcpy(&bits, &value, sizeof bits);
     return bits;
 }
+static inline int min(int a, int b) {
+    return a < b ? a : b;
+}
+static inline int max(int a, int b) {
+    return a > b ? a : b;
+}
 static inline uint32_t __umulhi(uint32_t a, uint32_t b) {
     return (uint32_t)((uint64_t)a * b >> 32);
 }
