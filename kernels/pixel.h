@@ -21,7 +21,8 @@
 #define MR_PIXEL_INLINE static inline
 #endif
 
-enum { MR_SAMPLE_BITS = 6 }; /* bits after the point of a sample between the passes */
+/* Bits after the point of a sample between the passes; the sample that is no chroma, 128. */
+enum { MR_SAMPLE_BITS = 6, MR_SAMPLE_CENTER = 128 << MR_SAMPLE_BITS };
 
 /* How a 16-bit word becomes a signed sample: 16-bit depths are moved by half their range, so that they fit an int16,
  * and `offset` brings the weighted sum back. */
@@ -92,9 +93,9 @@ MR_PIXEL_INLINE float mr_hold_255(float value) {
 #endif
 }
 
-/* R, G, B from samples of YUV, not yet held within 0..255. */
-MR_PIXEL_INLINE void mr_color_from_yuv(const mr_color *color, int32_t a, int32_t b, int32_t c, float out[3]) {
-    float y = (float)a * color->luma - color->black, u = (float)(b - 8192), v = (float)(c - 8192);
+/* R, G, B, not yet held within 0..255, from samples of luma and of chroma, these less MR_SAMPLE_CENTER. */
+MR_PIXEL_INLINE void mr_color_from_yuv(const mr_color *color, int32_t luma, int32_t blue, int32_t red, float out[3]) {
+    float y = (float)luma * color->luma - color->black, u = (float)blue, v = (float)red;
     out[0] = y + color->rv * v;
     out[1] = (y - color->gu * u) - color->gv * v;
     out[2] = y + color->bu * u;
@@ -112,7 +113,7 @@ MR_PIXEL_INLINE void mr_color_convert(const mr_color *color, int16_t a, int16_t 
         out[1] = (float)b * color->luma - color->black;
         out[2] = (float)c * color->luma - color->black;
     } else {
-        mr_color_from_yuv(color, a, b, c, out);
+        mr_color_from_yuv(color, a, b - MR_SAMPLE_CENTER, c - MR_SAMPLE_CENTER, out);
     }
     mr_color_finish(color, out);
 }

@@ -135,8 +135,10 @@ static int lay_out_walk(mr_preprocess_grid *grid) {
     int samples = 0, jobs = 0;
     for (int p = 0; p < grid->plan.planes; p++) {
         int width;
-        jobs += round_up(measure_plane(grid, p, &width), 32);
-        grid->jobs_end[p] = jobs;
+        int count = round_up(measure_plane(grid, p, &width), 32);
+        grid->walked[p].jobs_begin = jobs;
+        grid->walked[p].jobs = count;
+        jobs += count;
         grid->pitch[p] = round_up(width, MR_WALK_SAMPLES);
         grid->at[p] = samples;
         samples = least(samples + grid->pitch[p] * MR_WALK_ROWS, MR_WALK_MOST_SHARED);
@@ -152,24 +154,48 @@ static int padding_blocks(const mr_preprocess_grid *grid) {
     return blocks < MR_WALK_MOST_PADDING ? (int)blocks : MR_WALK_MOST_PADDING;
 }
 
-static void prepare_along(mr_preprocess_grid *grid, int p) {
+/* Samples of a chroma plane are centred where that costs nothing: before they are shifted. */
+static void prepare_sums(mr_preprocess_grid *grid, int p) {
+    const plane_plan *plane = &grid->plan.plane[p];
+    mr_walk_plane *walked = &grid->walked[p];
+    int center = p > 0 ? MR_SAMPLE_CENTER : 0;
+    walked->shift = grid->plan.filter[plane->table][1].bits - MR_SAMPLE_BITS;
+    walked->bias = 1 << (walked->shift - 1);
+    walked->bits = grid->plan.filter[plane->table][0].bits;
+    walked->half = (1 << (walked->bits - 1)) - (center << walked->bits);
+    walked->low = -center;
+    walked->high = grid->plan.limit - center;
+}
+
+static void prepare_plane(mr_preprocess_grid *grid, int p) {
     const plane_plan *plane = &grid->plan.plane[p];
     const mr_walk *walk = &grid->walk[plane->table];
-    mr_walk_plane *along = &grid->along[p];
-    int bits = grid->plan.filter[plane->table][0].bits;
-    *along = (mr_walk_plane){.from = along->from, .weights = walk->weights, .head = walk->head, .wholes = walk->wholes,
-                             .pitch = (int32_t)(mr_walk_pitch(walk) * sizeof *walk->weights),
-                             .row_bytes = grid->pitch[p] * (int)sizeof(int16_t), .half = 1 << (bits - 1), .bits = bits};
+    mr_walk_plane *walked = &grid->walked[p];
+    walked->steps = walk->steps;
+    walked->begin = walk->begin;
+    walked->lower = walk->single ? 0 : 1;
+    walked->width = plane->row_bytes;
+    walked->at = grid->at[p] * (int)sizeof(int16_t);
+    walked->weights = walk->weights;
+    walked->head = walk->head;
+    walked->wholes = walk->wholes;
+    walked->pitch = (int32_t)(mr_walk_pitch(walk) * sizeof *walk->weights);
+    walked->row_bytes = grid->pitch[p] * (int)sizeof(int16_t);
+    prepare_sums(grid, p);
+    for (int tile = 0; tile < grid->tiles_across; tile++) {
+        walked->start[tile] = mr_walk_start(grid, p, tile);
+        walked->end[tile] = grid->tile_end[plane->table][tile] * plane->step;
+    }
     for (int i = 0; i < round_up(grid->plan.columns, 2); i++) {
-        int start = mr_walk_start(grid, p, i / grid->tile_columns);
-        along->from[i] = (grid->at[p] + walk->first[i] * plane->step - start) * (int)sizeof(int16_t);
+        int start = walked->start[i / grid->tile_columns];
+        walked->from[i] = walked->at + (walk->first[i] * plane->step - start) * (int)sizeof(int16_t);
     }
 }
 
 static void finish_walk(mr_preprocess_grid *grid, int shared_bytes) {
     const mr_preprocess *plan = &grid->plan;
     for (int p = 0; p < plan->planes; p++)
-        prepare_along(grid, p);
+        prepare_plane(grid, p);
     grid->mode = MR_GRID_WALKED;
     grid->shared_bytes = shared_bytes;
     grid->tiles_down = grid->tiles / grid->tiles_across;
@@ -255,9 +281,14 @@ static void *take(block *b, size_t bytes) {
     return taken;
 }
 
-/* Room for the samples of as many columns of tiles as there can be. */
+/* Of a table with as many columns of tiles as there can be. */
+static size_t tile_bytes(const mr_preprocess *plan) {
+    return ((size_t)plan->columns / LEAST_COLUMNS + 1) * sizeof(int32_t);
+}
+
+/* Room for the samples of the columns of tiles. */
 static void take_tiles(block *b, mr_preprocess_grid *grid) {
-    size_t most = ((size_t)grid->plan.columns / LEAST_COLUMNS + 1) * sizeof(int32_t);
+    size_t most = tile_bytes(&grid->plan);
     for (int kind = 0; kind < 2; kind++) {
         grid->tile_first[kind] = take(b, most);
         grid->tile_end[kind] = take(b, most);
@@ -280,8 +311,12 @@ static void take_walk(block *b, mr_walk *walk, const mr_filter *x, const mr_filt
 
 static void take_walks(block *b, mr_preprocess_grid *grid) {
     mr_preprocess *plan = &grid->plan;
-    for (int p = 0; p < plan->planes && is_walkable(plan); p++)
-        grid->along[p].from = take(b, (size_t)round_up(plan->columns, 2) * sizeof(int32_t));
+    for (int p = 0; p < plan->planes && is_walkable(plan); p++) {
+        mr_walk_plane *walked = &grid->walked[p];
+        walked->from = take(b, (size_t)round_up(plan->columns, 2) * sizeof(int32_t));
+        walked->start = take(b, tile_bytes(plan));
+        walked->end = take(b, tile_bytes(plan));
+    }
     for (int kind = 0; kind < 2 && is_walkable(plan); kind++)
         if (plan->filter[kind][0].count)
             take_walk(b, &grid->walk[kind], &plan->filter[kind][0], &plan->filter[kind][1], alignment_of(plan, kind));
@@ -339,8 +374,12 @@ static void move_grid(mr_preprocess_grid *grid, const void *from, const void *to
         move(&grid->walk[kind].first, from, to);
     }
     for (int p = 0; p < 3; p++) {
-        move(&grid->along[p].from, from, to);
-        move(&grid->along[p].weights, from, to);
+        move(&grid->walked[p].steps, from, to);
+        move(&grid->walked[p].begin, from, to);
+        move(&grid->walked[p].start, from, to);
+        move(&grid->walked[p].end, from, to);
+        move(&grid->walked[p].from, from, to);
+        move(&grid->walked[p].weights, from, to);
     }
     move(&grid->plan.nearest_x, from, to);
     move(&grid->plan.nearest_y, from, to);

@@ -27,13 +27,22 @@ typedef enum mr_grid_mode { MR_GRID_NEAREST, MR_GRID_DIRECT, MR_GRID_TILED, MR_G
 enum { MR_WALK_SAMPLES = 8, MR_WALK_PAIR_ROWS = 2, MR_WALK_MOST_COLUMNS = 128, MR_WALK_MOST_SHARED = 27648,
        MR_WALK_MOST_PADDING = 4096 };
 
-/* What threads that weigh along a plane need of it, as they need it: they have no time to work it out. */
+/* What threads need of a plane, as they need it: they have no time to work it out. */
 typedef struct mr_walk_plane {
+    const mr_walk_step *steps;
+    const int32_t *begin;        /* mr_walk */
+    int32_t *start, *end;        /* of each column of tiles: samples (bytes) of a row that are weighed */
+    int32_t jobs_begin, jobs;    /* threads that weigh it down, whole warps: the first, counted over all planes, and how many */
+    int32_t lower;               /* rows from the upper to the lower one of a step */
+    int32_t shift, bias;         /* of sums down */
+    int32_t at;                  /* bytes of the block's memory before its first sample */
+    int32_t width;               /* bytes of a whole source row */
     int32_t *from;               /* of each column: bytes of the block's memory before its first pair in the tile's first row */
     const uint32_t *weights;
     int32_t head, wholes, pitch; /* mr_walk; pitch: bytes from column to column of the weights */
     int32_t row_bytes;           /* of the block's memory, from row to row */
-    int32_t half, bits;          /* what rounds a sum, and how far it is shifted then */
+    int32_t half, bits;          /* what rounds a sum along and centres it, and how far it is shifted then */
+    int32_t low, high;           /* what it is held within */
 } mr_walk_plane;
 
 /* Plain data: it is given to a kernel as it is, with all tables in memory of the device. */
@@ -44,11 +53,10 @@ typedef struct mr_preprocess_grid {
     int32_t tiles_across, tiles, blocks; /* blocks: those of the padding too */
     int32_t *tile_first[2], *tile_end[2]; /* source samples of a column of tiles: first <= x < end; [luma, chroma] */
     int32_t tiles_down, padding_down;    /* walked: rows of blocks that make tiles, and that fill padding */
-    int32_t jobs_end[MR_MAX_PLANES];     /* walked: threads up to the end of a plane's, whole warps for each */
     uint32_t per_pair;                   /* walked: 2^32 / pairs of columns of a tile, rounded up */
     int32_t paired;                      /* walked: pairs of columns begin at even elements of the destination */
     mr_walk walk[2];                     /* walked: of [luma, chroma] */
-    mr_walk_plane along[3];              /* walked: of each plane */
+    mr_walk_plane walked[3];             /* walked: each plane */
     int32_t pitch[MR_MAX_PLANES];        /* tiled, walked: int16 from row to row of a plane's weighed rows */
     int32_t at[MR_MAX_PLANES];           /* where they begin */
     int32_t shared_bytes;

@@ -162,35 +162,32 @@ __device__ static inline void walk_halves(walker *w, int column) {
     }
 }
 
-/* One thread's columns of plane `p`: the `item`-th eight of the tile. */
-template <int PLANES>
-__device__ static inline void weigh_columns(const mr_preprocess_grid &grid, const mr_picture *source, int p, int item,
-                                            uint32_t *room) {
-    const plane_plan *plane = &grid.plan.plane[p];
-    const mr_walk *walk = &grid.walk[plane->table];
-    const int tile = (int)blockIdx.x, start = mr_walk_start(&grid, p, tile);
-    const int column = start + MR_WALK_SAMPLES * item;
-    if (column >= grid.tile_end[plane->table][tile] * plane->step)
-        return;
-    walker w;
-    w.stride = (int32_t)source->stride[p];
-    w.valid = plane->row_bytes - column;
-    w.top = source->data[p] + column;
-    w.lower = walk->single ? 0 : 1;
-    w.steps = walk->steps + walk->begin[blockIdx.y];
-    w.step = plane->step;
-    w.shift = grid.plan.filter[plane->table][1].bits - MR_SAMPLE_BITS;
-    w.bias = 1 << (w.shift - 1);
-    w.pitch = grid.pitch[p] / 2;
-    w.out = mr_place_of(room + (grid.at[p] + MR_WALK_SAMPLES * item) / 2);
-    MR_COUNT(job);
-    uint32_t bits = (uint32_t)(uintptr_t)source->data[p] | (uint32_t)w.stride;
-    if ((bits & 7) != 0 || w.valid < 8)
-        walk_halves(&w, column);
-    else if (PLANES == 2 && p == 1)
-        walk_down<aligned<2>>(&w);
-    else
-        walk_down<aligned<1>>(&w);
+/* Plane P of a tile, a thread with its columns. */
+template <int P, int STEP>
+__device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const mr_picture *source, uint32_t *room) {
+    const mr_walk_plane *plane = &grid.walked[P];
+    const int start = plane->start[blockIdx.x], columns = plane->end[blockIdx.x] - start;
+#pragma unroll 1
+    for (int item = ((int)threadIdx.x - plane->jobs_begin) & (MR_GRID_THREADS - 1); item * MR_WALK_SAMPLES < columns;
+         item += MR_GRID_THREADS) {
+        const int column = start + MR_WALK_SAMPLES * item;
+        walker w;
+        w.stride = (int32_t)source->stride[P];
+        w.valid = plane->width - column;
+        w.top = source->data[P] + column;
+        w.lower = (uint32_t)plane->lower;
+        w.steps = plane->steps + plane->begin[blockIdx.y];
+        w.step = STEP;
+        w.shift = plane->shift;
+        w.bias = plane->bias;
+        w.pitch = plane->row_bytes / 4;
+        w.out = mr_place_of(room + plane->at / 4 + MR_WALK_SAMPLES / 2 * item);
+        MR_COUNT(job);
+        if ((((uint32_t)(uintptr_t)source->data[P] | (uint32_t)w.stride) & 7) != 0 || w.valid < 8)
+            walk_halves(&w, column);
+        else
+            walk_down<aligned<STEP>>(&w);
+    }
 }
 
 /* ---- along ------------------------------------------------------------------------------------------------------- */
@@ -246,7 +243,7 @@ __device__ static inline void add_head(const mr_walk_plane *plane, sums<PARTS> *
 
 /* Samples of two columns, of PARTS components from `which` on, in ROWS rows from `row` of the tile on. */
 template <int PARTS>
-__device__ static inline void weigh_pair(const mr_walk_plane *plane, int which, int column, int row, int limit,
+__device__ static inline void weigh_pair(const mr_walk_plane *plane, int which, int column, int row,
                                          const uint8_t *room, int32_t sample[3][ROWS][2]) {
     const uint2 at = *(const uint2 *)(const void *)(plane->from + column);
     const uint8_t *weights = (const uint8_t *)plane->weights + column * plane->pitch;
@@ -265,7 +262,7 @@ __device__ static inline void weigh_pair(const mr_walk_plane *plane, int which, 
     for (int i = 0; i < PARTS * ROWS * 2; i++) {
         const int part = i / (2 * ROWS), r = i / 2 % ROWS, c = i % 2;
         int32_t value = (int32_t)((uint32_t)s.high[part][r][c] << 8) + s.low[part][r][c];
-        sample[which + part][r][c] = min(max(value >> plane->bits, 0), limit);
+        sample[which + part][r][c] = min(max(value >> plane->bits, plane->low), plane->high);
     }
 }
 
@@ -396,16 +393,10 @@ __device__ static inline void pad_picture(const mr_preprocess_grid &grid, void *
 
 template <int PLANES>
 __device__ static inline void weigh_tile(const mr_preprocess_grid &grid, const mr_picture *source, uint32_t *room) {
-    for (int job = (int)threadIdx.x; job < grid.jobs_end[PLANES - 1]; job += MR_GRID_THREADS) {
-        int p = 0, item = job;
-#pragma unroll
-        for (int q = 1; q < PLANES; q++)
-            if (job >= grid.jobs_end[q - 1]) {
-                p = q;
-                item = job - grid.jobs_end[q - 1];
-            }
-        weigh_columns<PLANES>(grid, source, p, item, room);
-    }
+    weigh_plane<0, 1>(grid, source, room);
+    weigh_plane<1, PLANES == 2 ? 2 : 1>(grid, source, room);
+    if (PLANES == 3)
+        weigh_plane<PLANES - 1, 1>(grid, source, room);
 }
 
 /* Block x, y of picture z. */
@@ -430,13 +421,12 @@ __global__ static void __launch_bounds__(MR_GRID_THREADS, 8) walk(const __grid_c
         if (column >= grid.plan.columns || (int)blockIdx.y * MR_WALK_ROWS + row >= grid.plan.rows)
             continue;
         int32_t sample[3][ROWS][2];
-        const int limit = grid.plan.limit;
-        weigh_pair<1>(&grid.along[0], 0, column, row, limit, bytes, sample);
+        weigh_pair<1>(&grid.walked[0], 0, column, row, bytes, sample);
         if (PLANES == 2) {
-            weigh_pair<2>(&grid.along[1], 1, column, row, limit, bytes, sample);
+            weigh_pair<2>(&grid.walked[1], 1, column, row, bytes, sample);
         } else {
-            weigh_pair<1>(&grid.along[1], 1, column, row, limit, bytes, sample);
-            weigh_pair<1>(&grid.along[2], 2, column, row, limit, bytes, sample);
+            weigh_pair<1>(&grid.walked[1], 1, column, row, bytes, sample);
+            weigh_pair<1>(&grid.walked[2], 2, column, row, bytes, sample);
         }
         finish_pair<DTYPE, LAYOUT>(&grid.plan, dst, column, (int)blockIdx.y * MR_WALK_ROWS + row, paired, sample);
         MR_COUNT(pair);
