@@ -220,6 +220,9 @@ __global__ static void preprocess(const __grid_constant__ mr_preprocess_grid gri
 int mr_preprocess_cuda(const mr_preprocess_grid *grid, const mr_preprocess_work *works, int count, void *stream) {
     mr_pictures table;
     for (int i = 0; i < count; i++) {
+        for (int p = 0; p < MR_MAX_PLANES; p++)
+            if (works[i].source.stride[p] != (int32_t)works[i].source.stride[p])
+                return mr_fail(MR_ERROR_DATA, "a plane whose rows are %td bytes apart", works[i].source.stride[p]);
         table.source[i] = works[i].source;
         table.dst[i] = works[i].dst;
     }

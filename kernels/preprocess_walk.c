@@ -54,12 +54,12 @@ static uint32_t weights_of(const way *w, const slot *s, int row) {
     return pair;
 }
 
-/* Says in the step before the last one, or in the head, which source row this step reads. */
-static void announce(way *w, int row) {
-    if (w->steps < 2)
-        w->source[w->steps] = row;
+/* Says two steps before it, or in the head, which source row a step reads. */
+static void announce(way *w, size_t step, int row) {
+    if (step < 2)
+        w->source[step] = row;
     else if (w->out)
-        w->out[w->steps - 1].ahead |= (uint32_t)row;
+        w->out[step - 1].ahead |= (uint32_t)row;
 }
 
 static void put_step(way *w, int row) {
@@ -75,7 +75,7 @@ static void put_step(way *w, int row) {
             s->result = -1;
         }
     }
-    announce(w, row);
+    announce(w, w->steps, row);
     w->steps++;
     if (w->out)
         w->out[w->steps] = step;
@@ -91,13 +91,13 @@ static size_t walk_tile(way *w) {
             break;
         put_step(w, row = next);
     }
-    if (w->steps % 2)
-        put_step(w, row);
     /* What is read ahead of the last steps is thrown away: rows that are at hand. */
-    for (size_t i = w->steps - 1; i < w->steps + 1 && w->out; i++)
-        w->out[i].ahead |= (uint32_t)row;
-    if (w->out)
-        w->out[0] = (mr_walk_step){(uint32_t)w->steps, {(uint32_t)w->source[0], (uint32_t)w->source[1]}};
+    for (size_t i = w->steps; i < w->steps + 2; i++)
+        announce(w, i, row);
+    if (w->out) {
+        w->out[w->steps].ahead |= MR_WALK_LAST;
+        w->out[0] = (mr_walk_step){0, {(uint32_t)w->source[0], (uint32_t)w->source[1]}};
+    }
     return w->steps + 1;
 }
 

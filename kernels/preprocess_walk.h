@@ -19,16 +19,17 @@ extern "C" {
 
 enum { MR_WALK_ROWS = 8, MR_WALK_SLOTS = 3 };
 
-/* 16 bytes, read at once. The first of a tile is its head: `ahead` is the number of steps, which is even, weights[0] and
- * [1] are the source rows of the first two. */
+/* 16 bytes, read at once. The first of a tile is its head: weights[0] and [1] are the source rows of the first two steps. */
 typedef struct mr_walk_step {
-    uint32_t ahead;                  /* source row of the second step from here, and from MR_WALK_DONE on what is finished */
+    uint32_t ahead;                  /* source row of the second step from here, what is finished, and MR_WALK_LAST */
     uint32_t weights[MR_WALK_SLOTS]; /* of both rows, the upper one in the low half */
 } mr_walk_step;
 
 /* Of slot k: bit 3 of the four bits from MR_WALK_DONE + 4 k on says that it is finished, the others which row of the tile
  * it was. */
 enum { MR_WALK_ROW_MASK = 0x7fff, MR_WALK_DONE = 16, MR_WALK_ANY_DONE = 0x888 << MR_WALK_DONE };
+/* The tile has no step behind this one. */
+#define MR_WALK_LAST 0x80000000u
 
 /* The tables of planes of one size. */
 typedef struct mr_walk {

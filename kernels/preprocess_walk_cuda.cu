@@ -19,7 +19,7 @@ typedef struct walker {
     const mr_walk_step *steps;     /* its head */
     const uint8_t *top;            /* its columns of the plane's first row */
     uint32_t lower;                /* rows from the upper to the lower one of a step: 1, or 0 where there is only one */
-    int32_t stride, valid;         /* valid: bytes from its columns on to the end of the row */
+    int32_t stride, valid;         /* valid: bytes from its first column on to the end of the row */
     int32_t step;                  /* samples from pixel to pixel: 1 or 2 */
     int32_t bias, shift, pitch;
     mr_place out;                  /* its pairs of the tile's first row */
@@ -89,10 +89,10 @@ __device__ static inline void leave_row(const walker *w, int row, int32_t sum[4 
         sum[k] = w->bias;
 }
 
-/* One step; then `rows` are those of the step after the next. */
+/* One step, of `rows`; loads those of the step after the next, `ahead`. Whether there is another step. */
 template <typename LOAD>
-__device__ static inline void take_step(const walker *w, const mr_walk_step *from, two_rows<LOAD> *rows,
-                                        column_sums<LOAD> *sum) {
+__device__ static inline bool take_step(const walker *w, const mr_walk_step *from, const two_rows<LOAD> *rows,
+                                        two_rows<LOAD> *ahead, column_sums<LOAD> *sum) {
     const uint4 step = load_four(from);
     const uint32_t weights[MR_WALK_SLOTS] = {step.y, step.z, step.w};
     uint32_t bytes[2 * LOAD::WORDS];
@@ -102,7 +102,7 @@ __device__ static inline void take_step(const walker *w, const mr_walk_step *fro
         bytes[2 * k] = __byte_perm(rows->upper[k], rows->lower[k], LOAD::step(w) == 1 ? 0x5140 : 0x6240);
         bytes[2 * k + 1] = __byte_perm(rows->upper[k], rows->lower[k], LOAD::step(w) == 1 ? 0x7362 : 0x7351);
     }
-    load_rows<LOAD>(w, step.x & MR_WALK_ROW_MASK, rows);
+    load_rows<LOAD>(w, step.x & MR_WALK_ROW_MASK, ahead);
 #pragma unroll
     for (int slot = 0; slot < MR_WALK_SLOTS; slot++)
 #pragma unroll
@@ -112,35 +112,41 @@ __device__ static inline void take_step(const walker *w, const mr_walk_step *fro
             two[1] = mr_dot_high(weights[slot], bytes[k], two[1]);
         }
     MR_COUNT(step);
-    if (!(step.x & MR_WALK_ANY_DONE))
-        return;
+    if (step.x & MR_WALK_ANY_DONE) {
 #pragma unroll
-    for (int slot = 0; slot < MR_WALK_SLOTS; slot++) {
-        uint32_t done = step.x >> (MR_WALK_DONE + 4 * slot);
-        if (done & 8) {
-            leave_row<LOAD>(w, done & 7, sum->of[slot]);
-            MR_COUNT(left);
+        for (int slot = 0; slot < MR_WALK_SLOTS; slot++) {
+            uint32_t done = step.x >> (MR_WALK_DONE + 4 * slot);
+            if (done & 8) {
+                leave_row<LOAD>(w, done & 7, sum->of[slot]);
+                MR_COUNT(left);
+            }
         }
     }
+    return (step.x & MR_WALK_LAST) == 0;
 }
 
 template <typename LOAD>
 __device__ static inline void walk_down(const walker *w) {
     const uint4 head = load_four(w->steps);
     const mr_walk_step *step = w->steps + 1;
-    two_rows<LOAD> even, odd;
+    /* Three that take turns: what is loaded stays where it is. */
+    two_rows<LOAD> first, second, third;
     column_sums<LOAD> sum;
-    load_rows<LOAD>(w, head.y, &even);
-    load_rows<LOAD>(w, head.z, &odd);
+    load_rows<LOAD>(w, head.y, &first);
+    load_rows<LOAD>(w, head.z, &second);
 #pragma unroll
     for (int slot = 0; slot < MR_WALK_SLOTS; slot++)
 #pragma unroll
         for (int k = 0; k < 4 * LOAD::WORDS; k++)
             sum.of[slot][k] = w->bias;
 #pragma unroll 1
-    for (int left = (int)head.x; left > 0; left -= 2, step += 2) {
-        take_step<LOAD>(w, step, &even, &sum);
-        take_step<LOAD>(w, step + 1, &odd, &sum);
+    for (;; step += 3) {
+        if (!take_step<LOAD>(w, step, &first, &third, &sum))
+            break;
+        if (!take_step<LOAD>(w, step + 1, &second, &first, &sum))
+            break;
+        if (!take_step<LOAD>(w, step + 2, &third, &second, &sum))
+            break;
     }
 }
 
@@ -183,7 +189,8 @@ __device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const 
         w.pitch = plane->row_bytes / 4;
         w.out = mr_place_of(room + plane->at / 4 + MR_WALK_SAMPLES / 2 * item);
         MR_COUNT(job);
-        if ((((uint32_t)(uintptr_t)source->data[P] | (uint32_t)w.stride) & 7) != 0 || w.valid < 8)
+        const uint32_t bits = (uint32_t)(uintptr_t)source->data[P] | (uint32_t)w.stride;
+        if ((bits & 7) != 0 || w.valid < MR_WALK_SAMPLES)
             walk_halves(&w, column);
         else
             walk_down<aligned<STEP>>(&w);

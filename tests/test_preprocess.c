@@ -12,6 +12,9 @@
 #include <cmocka.h>
 
 #include "millrace/status.h"
+#ifdef MILLRACE_CUDA_HOST
+#include "cuda_runtime_api.h"
+#endif
 #include "tests/support/on_device.h"
 #include "tests/support/preprocess_reference.h"
 
@@ -37,7 +40,7 @@ typedef struct made {
 
 static void make_picture(made *m, const mr_format *format) {
     const mr_pixel_info *info = mr_pixel_describe(format->pixel);
-    bool smooth = draw() % 2;
+    bool smooth = draw() % 2, even = draw() % 2; /* even: rows begin at whole words */
     memset(m, 0, sizeof *m);
     for (int p = 0; p < info->planes; p++) {
         size_t row = mr_plane_row_bytes(format->pixel, p, format->width), pad = (size_t)between(0, 40);
@@ -45,6 +48,8 @@ static void make_picture(made *m, const mr_format *format) {
         if (info->depth > 8)
             pad = pad / 2 * 2;
         m->row_bytes[p] = row;
+        if (even)
+            pad = (row + pad + 7) / 8 * 8 - row;
         m->bytes[p] = (row + pad) * (rows - 1) + row;
         m->block[p] = malloc(m->bytes[p]);
         for (size_t i = 0; i < m->bytes[p]; i++)
@@ -369,6 +374,59 @@ static void wrong_parameters_are_told(void **state) {
     assert_null(plan);
 }
 
+#ifdef MILLRACE_CUDA_HOST
+/* One picture of the benchmark, 1080p to 224: what is counted stands in a file then, beside which tools/bench/sass.py sets
+ * its model. */
+static void walks_are_counted(void **state) {
+    (void)state;
+    static const char *const events[] = {"job", "step", "left", "pair", "vector", "unaligned", "edge"};
+    on_device d;
+    ON_DEVICE_OR_SKIP(&d, "cuda:0");
+    random_state = seed;
+    current_format = (mr_format){.payload = MR_PAYLOAD_PICTURE, .pixel = MR_PIXEL_NV12, .width = 1920, .height = 1080,
+                                 .matrix = MR_MATRIX_BT709, .range = MR_RANGE_LIMITED};
+    const mr_preprocess_params p = {.width = 224, .height = 224, .fit = MR_FIT_CENTER_CROP, .crop_fraction = 0.875,
+                                    .interpolation = MR_BILINEAR, .antialias = true, .mean = {127, 127, 127},
+                                    .std = {128, 128, 128}, .dtype = MR_DTYPE_F16, .layout = MR_LAYOUT_NCHW};
+    mr_preprocess *plan = NULL;
+    assert_int_equal(mr_preprocess_create(&plan, &p, &current_format), MR_OK);
+    const mr_format output = mr_preprocess_output(&p);
+    const size_t bytes = mr_tensor_bytes(&output), sizes[2] = {1920 * 1080, 1920 * 540};
+    mr_picture here = {.stride = {1920, 1920}}, there = here;
+    for (int plane = 0; plane < 2; plane++) {
+        uint8_t *data = malloc(sizes[plane]);
+        for (size_t i = 0; i < sizes[plane]; i++)
+            data[i] = (uint8_t)draw();
+        here.data[plane] = data;
+        there.data[plane] = on_device_put(&d, data, sizes[plane]);
+    }
+    uint8_t *expected = run_variant(plan, MR_ISA_C, &here, bytes), *got = malloc(bytes);
+    memset(got, GUARD, bytes);
+    void *dst = on_device_put(&d, got, bytes);
+    const mr_preprocess_work work = {.plan = plan, .source = there, .dst = dst};
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        mr_host_counted(events[i]);
+    assert_int_equal(mr_preprocess_enqueue(d.stream, &work, 1), MR_OK);
+    on_device_finish(&d);
+    FILE *file = fopen(BINARY_DIR "/walk_counts.json", "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        fprintf(file, "%s\"%s\": %llu", i ? ", " : "{", events[i], mr_host_counted(events[i]));
+    fprintf(file, "}\n");
+    assert_int_equal(fclose(file), 0);
+    on_device_take(&d, dst, got, bytes);
+    assert_memory_equal(got, expected + GUARD_BYTES, bytes);
+    for (int plane = 0; plane < 2; plane++) {
+        on_device_free(&d, (void *)(uintptr_t)there.data[plane]);
+        free((void *)(uintptr_t)here.data[plane]);
+    }
+    free(expected);
+    free(got);
+    mr_preprocess_destroy(&plan);
+    on_device_close(&d);
+}
+#endif
+
 int main(void) {
     const char *given = getenv("MILLRACE_SEED");
     seed = given ? strtoull(given, NULL, 10) : 20261121;
@@ -376,6 +434,9 @@ int main(void) {
         cmocka_unit_test_teardown(random_pictures, describe_failure),
         {"random_batches on sim:0", random_batches, NULL, describe_failure, "sim:0"},
         {"random_batches on " ON_CUDA, random_batches, NULL, describe_failure, "cuda:0"},
+#ifdef MILLRACE_CUDA_HOST
+        cmocka_unit_test(walks_are_counted),
+#endif
         cmocka_unit_test(colours_of_the_standards),
         cmocka_unit_test(wrong_parameters_are_told),
     };
