@@ -163,8 +163,6 @@ static void prepare_sums(mr_preprocess_grid *grid, int p) {
     walked->bias = 1 << (walked->shift - 1);
     walked->bits = grid->plan.filter[plane->table][0].bits;
     walked->half = (1 << (walked->bits - 1)) - (center << walked->bits);
-    walked->low = -center;
-    walked->high = grid->plan.limit - center;
 }
 
 static void prepare_plane(mr_preprocess_grid *grid, int p) {
@@ -192,10 +190,30 @@ static void prepare_plane(mr_preprocess_grid *grid, int p) {
     }
 }
 
+/* Weights of a result make exactly one: without negative ones no sum leaves the range of what was weighed. */
+static bool has_negative(const mr_filter *filter) {
+    for (int i = 0; i < filter->count; i++)
+        for (int t = 0; t < filter->length[i]; t++)
+            if (filter->weights[mr_filter_weight(filter, i, t)] < 0)
+                return true;
+    return false;
+}
+
+/* Planes of channels: which is first and how far it is to the next. */
+static void prepare_channels(mr_preprocess_grid *grid) {
+    const mr_preprocess_params *p = &grid->plan.params;
+    const int32_t plane = p->width * p->height;
+    grid->first_channel = p->bgr ? 2 * (int64_t)plane : 0;
+    grid->channel_step = p->bgr ? -plane : plane;
+}
+
 static void finish_walk(mr_preprocess_grid *grid, int shared_bytes) {
     const mr_preprocess *plan = &grid->plan;
     for (int p = 0; p < plan->planes; p++)
         prepare_plane(grid, p);
+    for (int i = 0; i < 4; i++)
+        grid->held |= has_negative(&plan->filter[i / 2][i % 2]);
+    prepare_channels(grid);
     grid->mode = MR_GRID_WALKED;
     grid->shared_bytes = shared_bytes;
     grid->tiles_down = grid->tiles / grid->tiles_across;

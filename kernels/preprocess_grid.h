@@ -23,8 +23,8 @@ enum { MR_GRID_THREADS = 128, MR_GRID_PAD_PIXELS = 8, MR_GRID_MOST_SHARED = 4096
 typedef enum mr_grid_mode { MR_GRID_NEAREST, MR_GRID_DIRECT, MR_GRID_TILED, MR_GRID_WALKED } mr_grid_mode;
 
 /* Walked: samples that a thread weighs down and rows that it makes of a pair of columns; most columns of a tile; bytes of
- * memory of a block's own, so that eight of them fit a multiprocessor of 227 KiB; most blocks that fill padding. */
-enum { MR_WALK_SAMPLES = 8, MR_WALK_PAIR_ROWS = 2, MR_WALK_MOST_COLUMNS = 128, MR_WALK_MOST_SHARED = 27648,
+ * memory of a block's own, so that seven of them fit a multiprocessor of 227 KiB; most blocks that fill padding. */
+enum { MR_WALK_SAMPLES = 8, MR_WALK_PAIR_ROWS = 2, MR_WALK_MOST_COLUMNS = 128, MR_WALK_MOST_SHARED = 31744,
        MR_WALK_MOST_PADDING = 4096 };
 
 /* What threads need of a plane, as they need it: they have no time to work it out. */
@@ -42,7 +42,6 @@ typedef struct mr_walk_plane {
     int32_t head, wholes, pitch; /* mr_walk; pitch: bytes from column to column of the weights */
     int32_t row_bytes;           /* of the block's memory, from row to row */
     int32_t half, bits;          /* what rounds a sum along and centres it, and how far it is shifted then */
-    int32_t low, high;           /* what it is held within */
 } mr_walk_plane;
 
 /* Plain data: it is given to a kernel as it is, with all tables in memory of the device. */
@@ -54,6 +53,9 @@ typedef struct mr_preprocess_grid {
     int32_t *tile_first[2], *tile_end[2]; /* source samples of a column of tiles: first <= x < end; [luma, chroma] */
     int32_t tiles_down, padding_down;    /* walked: rows of blocks that make tiles, and that fill padding */
     uint32_t per_pair;                   /* walked: 2^32 / pairs of columns of a tile, rounded up */
+    int32_t held;                        /* walked: weighed samples can be out of range, as some weights are negative */
+    int64_t first_channel;               /* walked, NCHW: elements before the plane of R */
+    int32_t channel_step;                /* walked, NCHW: from there to that of G, and on to that of B */
     int32_t paired;                      /* walked: pairs of columns begin at even elements of the destination */
     mr_walk walk[2];                     /* walked: of [luma, chroma] */
     mr_walk_plane walked[3];             /* walked: each plane */

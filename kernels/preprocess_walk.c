@@ -71,7 +71,7 @@ static void put_step(way *w, int row) {
         step.weights[k] = weights_of(w, s, row);
         s->next = s->next > row + 2 ? s->next : row + 2;
         if (s->next >= end_of(w->y, s->result)) {
-            step.ahead |= (8u | (uint32_t)(s->result - w->from)) << (MR_WALK_DONE + 4 * k);
+            step.ahead |= (MR_WALK_IS_DONE | (uint32_t)(s->result - w->from)) << (MR_WALK_DONE + MR_WALK_FIELD * k);
             s->result = -1;
         }
     }

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { MR_WALK_ROWS = 8, MR_WALK_SLOTS = 3 };
+enum { MR_WALK_ROWS = 16, MR_WALK_SLOTS = 3 };
 
 /* 16 bytes, read at once. The first of a tile is its head: weights[0] and [1] are the source rows of the first two steps. */
 typedef struct mr_walk_step {
@@ -25,9 +25,10 @@ typedef struct mr_walk_step {
     uint32_t weights[MR_WALK_SLOTS]; /* of both rows, the upper one in the low half */
 } mr_walk_step;
 
-/* Of slot k: bit 3 of the four bits from MR_WALK_DONE + 4 k on says that it is finished, the others which row of the tile
- * it was. */
-enum { MR_WALK_ROW_MASK = 0x7fff, MR_WALK_DONE = 16, MR_WALK_ANY_DONE = 0x888 << MR_WALK_DONE };
+/* Of slot k: the highest of the MR_WALK_FIELD bits from MR_WALK_DONE + MR_WALK_FIELD * k on says that it is finished, the
+ * others which row of the tile it was. */
+enum { MR_WALK_ROW_MASK = 0x7fff, MR_WALK_DONE = 15, MR_WALK_FIELD = 5, MR_WALK_IS_DONE = MR_WALK_ROWS,
+       MR_WALK_ANY_DONE = 0x4210 << MR_WALK_DONE };
 /* The tile has no step behind this one. */
 #define MR_WALK_LAST 0x80000000u
 

@@ -18,7 +18,7 @@ __device__ static inline uint4 load_four(const void *from) {
 typedef struct walker {
     const mr_walk_step *steps;     /* its head */
     const uint8_t *top;            /* its columns of the plane's first row */
-    uint32_t lower;                /* rows from the upper to the lower one of a step: 1, or 0 where there is only one */
+    ptrdiff_t lower;               /* bytes from the upper to the lower row of a step: 0 where there is only one */
     int32_t stride, valid;         /* valid: bytes from its first column on to the end of the row */
     int32_t step;                  /* samples from pixel to pixel: 1 or 2 */
     int32_t bias, shift, pitch;
@@ -66,8 +66,9 @@ template <typename LOAD> struct column_sums {
 
 template <typename LOAD>
 __device__ static inline void load_rows(const walker *w, uint32_t row, two_rows<LOAD> *rows) {
-    LOAD::load(w, mr_row(w->top, row, w->stride), rows->upper);
-    LOAD::load(w, mr_row(w->top, row + w->lower, w->stride), rows->lower);
+    const uint8_t *upper = mr_row(w->top, row, w->stride);
+    LOAD::load(w, upper, rows->upper);
+    LOAD::load(w, upper + w->lower, rows->lower);
 }
 
 /* Two sums as a pair of samples. */
@@ -113,11 +114,12 @@ __device__ static inline bool take_step(const walker *w, const mr_walk_step *fro
         }
     MR_COUNT(step);
     if (step.x & MR_WALK_ANY_DONE) {
+        MR_COUNT(finishing);
 #pragma unroll
         for (int slot = 0; slot < MR_WALK_SLOTS; slot++) {
-            uint32_t done = step.x >> (MR_WALK_DONE + 4 * slot);
-            if (done & 8) {
-                leave_row<LOAD>(w, done & 7, sum->of[slot]);
+            uint32_t done = step.x >> (MR_WALK_DONE + MR_WALK_FIELD * slot);
+            if (done & MR_WALK_IS_DONE) {
+                leave_row<LOAD>(w, done & (MR_WALK_ROWS - 1), sum->of[slot]);
                 MR_COUNT(left);
             }
         }
@@ -172,22 +174,23 @@ __device__ static inline void walk_halves(walker *w, int column) {
 template <int P, int STEP>
 __device__ static inline void weigh_plane(const mr_preprocess_grid &grid, const mr_picture *source, uint32_t *room) {
     const mr_walk_plane *plane = &grid.walked[P];
-    const int start = plane->start[blockIdx.x], columns = plane->end[blockIdx.x] - start;
+    const int item = ((int)threadIdx.x - plane->jobs_begin) & (MR_GRID_THREADS - 1);
+    mr_place out = mr_place_of(room + (uint32_t)plane->at / 4 + MR_WALK_SAMPLES / 2 * item);
+    /* The end is read anew each time: a register that a walk needs would hold it else. */
 #pragma unroll 1
-    for (int item = ((int)threadIdx.x - plane->jobs_begin) & (MR_GRID_THREADS - 1); item * MR_WALK_SAMPLES < columns;
-         item += MR_GRID_THREADS) {
-        const int column = start + MR_WALK_SAMPLES * item;
+    for (int column = plane->start[blockIdx.x] + MR_WALK_SAMPLES * item; column < plane->end[blockIdx.x];
+         column += MR_WALK_SAMPLES * MR_GRID_THREADS, out = mr_place_at(out, MR_WALK_SAMPLES / 2 * MR_GRID_THREADS)) {
         walker w;
         w.stride = (int32_t)source->stride[P];
         w.valid = plane->width - column;
         w.top = source->data[P] + column;
-        w.lower = (uint32_t)plane->lower;
+        w.lower = (ptrdiff_t)plane->lower * w.stride;
         w.steps = plane->steps + plane->begin[blockIdx.y];
         w.step = STEP;
         w.shift = plane->shift;
         w.bias = plane->bias;
-        w.pitch = plane->row_bytes / 4;
-        w.out = mr_place_of(room + plane->at / 4 + MR_WALK_SAMPLES / 2 * item);
+        w.pitch = (int32_t)((uint32_t)plane->row_bytes / 4);
+        w.out = out;
         MR_COUNT(job);
         const uint32_t bits = (uint32_t)(uintptr_t)source->data[P] | (uint32_t)w.stride;
         if ((bits & 7) != 0 || w.valid < MR_WALK_SAMPLES)
@@ -269,7 +272,17 @@ __device__ static inline void weigh_pair(const mr_walk_plane *plane, int which, 
     for (int i = 0; i < PARTS * ROWS * 2; i++) {
         const int part = i / (2 * ROWS), r = i / 2 % ROWS, c = i % 2;
         int32_t value = (int32_t)((uint32_t)s.high[part][r][c] << 8) + s.low[part][r][c];
-        sample[which + part][r][c] = min(max(value >> plane->bits, plane->low), plane->high);
+        sample[which + part][r][c] = value >> plane->bits;
+    }
+}
+
+/* Filters with negative weights may leave the range of samples. */
+__device__ static inline void hold_samples(int32_t limit, int32_t sample[3][ROWS][2]) {
+#pragma unroll
+    for (int i = 0; i < 3 * ROWS * 2; i++) {
+        const int part = i / (2 * ROWS), center = part > 0 ? MR_SAMPLE_CENTER : 0;
+        int32_t *one = &sample[part][i / 2 % ROWS][i % 2];
+        *one = min(max(*one, -center), limit - center);
     }
 }
 
@@ -309,7 +322,7 @@ __device__ static inline void store_two(typename element<DTYPE>::type *to, float
     }
 }
 
-/* Where the pixels of a row go: element `at` of the destination, and the distances to the next channel and pixel. */
+/* Elements before a pixel in its plane of channels, or in all. */
 template <mr_layout LAYOUT>
 __device__ static inline uint32_t element_of(const mr_preprocess_params *p, int x, int y) {
     uint32_t pixel = (uint32_t)y * (uint32_t)p->width + (uint32_t)x;
@@ -331,15 +344,9 @@ __device__ static inline void order_channels(bool bgr, float pixel[3]) {
 
 /* Two neighbouring pixels in the destination's order of channels; `second`: there are two. */
 template <mr_dtype DTYPE, mr_layout LAYOUT>
-__device__ static inline void store_pair(const mr_preprocess_params *p, void *dst, int x, int y, bool paired, bool second,
+__device__ static inline void store_pair(typename element<DTYPE>::type *to, int32_t step, bool paired, bool second,
                                          const float a[3], const float b[3]) {
     typedef element<DTYPE> made;
-    typename made::type *to = (typename made::type *)dst + element_of<LAYOUT>(p, x, y);
-    int32_t step = channel_step<LAYOUT>(p);
-    if (LAYOUT == MR_LAYOUT_NCHW && p->bgr) {
-        to += 2 * (size_t)step;
-        step = -step;
-    }
     if (paired && second && LAYOUT == MR_LAYOUT_NHWC) {
         store_two<DTYPE>(to, a[0], a[1]);
         store_two<DTYPE>(to + 2, a[2], b[0]);
@@ -358,10 +365,14 @@ __device__ static inline void store_pair(const mr_preprocess_params *p, void *ds
     }
 }
 
-/* Converts two columns of some rows and stores what of them lies within the picture. */
+/* Converts two columns of some rows and stores what of them lies within the picture; `first`: its first channel. */
 template <mr_dtype DTYPE, mr_layout LAYOUT>
-__device__ static inline void finish_pair(const mr_preprocess *plan, void *dst, int column, int row, bool paired,
-                                          const int32_t sample[3][ROWS][2]) {
+__device__ static inline void finish_pair(const mr_preprocess_grid &grid, typename element<DTYPE>::type *first, int column,
+                                          int row, bool paired, const int32_t sample[3][ROWS][2]) {
+    const mr_preprocess *plan = &grid.plan;
+    typename element<DTYPE>::type *to =
+        first + element_of<LAYOUT>(&plan->params, plan->inner_x + column, plan->inner_y + row);
+    const int32_t step = LAYOUT == MR_LAYOUT_NHWC ? 1 : grid.channel_step;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         if (row + r >= plan->rows)
@@ -373,7 +384,7 @@ __device__ static inline void finish_pair(const mr_preprocess *plan, void *dst, 
             mr_color_finish(&plan->color, pixel[c]);
             order_channels<LAYOUT>(plan->params.bgr, pixel[c]);
         }
-        store_pair<DTYPE, LAYOUT>(&plan->params, dst, plan->inner_x + column, plan->inner_y + row + r, paired,
+        store_pair<DTYPE, LAYOUT>(to + r * (ptrdiff_t)element_of<LAYOUT>(&plan->params, 0, 1), step, paired,
                                   column + 1 < plan->columns, pixel[0], pixel[1]);
     }
 }
@@ -420,6 +431,8 @@ __global__ static void __launch_bounds__(MR_GRID_THREADS, 8) walk(const __grid_c
     weigh_tile<PLANES>(grid, &pictures.source[blockIdx.z], room);
     __syncthreads();
     const bool paired = grid.paired && ((uintptr_t)dst & (sizeof(typename element<DTYPE>::two) - 1)) == 0;
+    typename element<DTYPE>::type *const first =
+        (typename element<DTYPE>::type *)dst + (LAYOUT == MR_LAYOUT_NCHW ? grid.first_channel : 0);
     const uint8_t *const bytes = (const uint8_t *)room;
     const int pairs = grid.tile_columns / 2;
     for (int item = (int)threadIdx.x; item < pairs * (MR_WALK_ROWS / ROWS); item += MR_GRID_THREADS) {
@@ -435,7 +448,11 @@ __global__ static void __launch_bounds__(MR_GRID_THREADS, 8) walk(const __grid_c
             weigh_pair<1>(&grid.walked[1], 1, column, row, bytes, sample);
             weigh_pair<1>(&grid.walked[2], 2, column, row, bytes, sample);
         }
-        finish_pair<DTYPE, LAYOUT>(&grid.plan, dst, column, (int)blockIdx.y * MR_WALK_ROWS + row, paired, sample);
+        if (grid.held) {
+            hold_samples(grid.plan.limit, sample);
+            MR_COUNT(held);
+        }
+        finish_pair<DTYPE, LAYOUT>(grid, first, column, (int)blockIdx.y * MR_WALK_ROWS + row, paired, sample);
         MR_COUNT(pair);
     }
 }

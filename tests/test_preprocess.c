@@ -379,7 +379,7 @@ static void wrong_parameters_are_told(void **state) {
  * its model. */
 static void walks_are_counted(void **state) {
     (void)state;
-    static const char *const events[] = {"job", "step", "left", "pair", "vector", "unaligned", "edge"};
+    static const char *const events[] = {"job", "step", "finishing", "left", "pair", "vector", "unaligned", "edge", "held"};
     on_device d;
     ON_DEVICE_OR_SKIP(&d, "cuda:0");
     random_state = seed;

@@ -33,7 +33,7 @@ PICTURES, WIDTH, HEIGHT, SIDE, FRACTION = 64, 1920, 1080, 224, 0.875
 CARD = {"processors": 132, "issue": 4, "idp_cycles": 2, "hz": 1.755e9, "copy_bytes_per_s": 3.0e12}
 # As the engine has them: rows of a tile, results open at once, samples of a thread down, rows of a thread along, threads of a
 # block, most columns of a tile, samples (1 byte) to which a column's first is aligned.
-ROWS, SLOTS, SAMPLES, PAIR_ROWS, THREADS, MOST_COLUMNS = 8, 3, 8, 2, 128, 128
+ROWS, SLOTS, SAMPLES, PAIR_ROWS, THREADS, MOST_COLUMNS = 16, 3, 8, 2, 128, 128
 
 
 # ---- the model ---------------------------------------------------------------------------------------------------------
@@ -54,17 +54,20 @@ def taps(start, step, count, high):
 
 
 def steps_of(rows, last):
-    """Steps that walk down the source rows of one tile: two rows each, for up to SLOTS results at once."""
-    waiting, slots, steps = list(rows), [], 0
+    """Steps that walk down the source rows of one tile, two rows each, for up to SLOTS results at once; and in how many of them a
+    result is finished."""
+    waiting, slots, steps, finishing = list(rows), [], 0, 0
     while waiting or slots:
         while waiting and len(slots) < SLOTS:
             first, end = waiting.pop(0)
             slots.append([first, end])
         row = min(min(slot[0] for slot in slots), last)
         slots = [[max(slot[0], row + 2), slot[1]] for slot in slots]
-        slots = [slot for slot in slots if slot[0] < slot[1]]
+        left = [slot for slot in slots if slot[0] < slot[1]]
+        finishing += len(left) < len(slots)
+        slots = left
         steps += 1
-    return steps
+    return steps, finishing
 
 
 def cut(items, size):
@@ -84,7 +87,8 @@ def walk_of(x, y, columns, step):
     across = sum(warps(j) for j in jobs)
     align = 4 if step == 1 else 2
     pairs = max(math.ceil((f % align + e - f) / align) * align // 2 for f, e in x)
-    return {"jobs": across * len(down), "steps": across * sum(down), "left": across * len(y),
+    return {"jobs": across * len(down), "steps": across * sum(steps for steps, _ in down),
+            "finishing": across * sum(finishing for _, finishing in down), "left": across * len(y),
             "wholes": (pairs - 1) // 4, "head": pairs - (pairs - 1) // 4 * 4}
 
 
@@ -107,9 +111,9 @@ def model():
 def counted_as(m):
     """The model as MR_COUNT counts: events of warps."""
     vectors = sum(m["pairs"] * (m[plane]["wholes"] + 1) for plane in ("luma", "chroma"))
-    both = {key: m["luma"][key] + m["chroma"][key] for key in ("jobs", "steps", "left")}
-    return {"job": both["jobs"], "step": both["steps"], "left": both["left"], "pair": m["pairs"], "vector": vectors,
-            "unaligned": 0, "edge": 0}
+    both = {key: m["luma"][key] + m["chroma"][key] for key in ("jobs", "steps", "finishing", "left")}
+    return {"job": both["jobs"], "step": both["steps"], "finishing": both["finishing"], "left": both["left"], "pair": m["pairs"], "vector": vectors,
+            "unaligned": 0, "edge": 0, "held": 0}
 
 
 # ---- how often blocks are run ----------------------------------------------------------------------------------------------
@@ -172,16 +176,24 @@ class Counts:
         self.count_heads()
         unpaired = [n for n in g.loops[self.items][0] if g.blocks[n].count("STG.E.U16")]
         self.put(unpaired, 0, "elements stored one by one: none here")
+        held = [n for n in g.loops[self.items][0] if g.blocks[n].count("VIMNMX") >= 2 * 3 * PAIR_ROWS]
+        self.put(held, 0, "samples held within their range: no weights are negative here")
         self.put(g.loops[self.items][0], m["pairs"], "pairs of columns")
+        # What leads to the padding alone is not run either: such blocks are not launched for this picture.
         for header in self.padding:
             self.put(g.loops[header][0], 0, "padding: none here")
+        padding = {n for header in self.padding for n in g.loops[header][0]}
+        for number in g.dominators:
+            after = g.after(number)
+            if after & padding and not after & self.jobs:
+                self.put([number], 0, "padding: none here")
         self.put(g.dominators, m["blocks"] * THREADS // 32, "once a warp")
 
     def count_walk(self, header, plane, name):
         body, always = self.graph.loops[header][0], self.graph.always(header)
         leaving = [n for n in body - always if self.graph.blocks[n].count("STS")]
         self.put(leaving, plane["left"] / len(leaving), f"{name}, a row is finished")
-        self.put(body - always, plane["left"] / 2, f"{name}, which row is finished")
+        self.put(body - always, plane["finishing"] / 3, f"{name}, which row is finished")
         self.put(always, plane["steps"] / 3, f"{name}, three steps")
 
     def only_before(self, *headers):

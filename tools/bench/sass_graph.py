@@ -82,8 +82,9 @@ class Graph:
             for other in to:
                 other.before.append(block.number)
 
-    def reachable(self):
-        seen, left = {0}, [0]
+    def after(self, number):
+        """Blocks that can be run after this one, itself among them."""
+        seen, left = {number}, [number]
         while left:
             for number in self.blocks[left.pop()].next:
                 if number not in seen:
@@ -92,7 +93,7 @@ class Graph:
         return seen
 
     def dominate(self):
-        reachable = self.reachable()
+        reachable = self.after(0)
         result = {number: set(reachable) for number in reachable}
         result[0], changed = {0}, True
         while changed:
