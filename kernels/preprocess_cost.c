@@ -1,6 +1,11 @@
 #include "kernels/preprocess_cost.h"
 
-#include "kernels/preprocess_plan.h"
+#include "kernels/preprocess_grid.h"
+
+/* Thread instructions of kernels/preprocess_walk_cuda.cu, counted in its SASS for compute capability 9.0 by
+ * tools/bench/sass.py: for each pixel; for each pair of weights along and component; and for each eight bytes of a source row that is walked down:
+ * for a step of two rows, for a result, and for a tile. Lanes that idle at the end of a tile are not in them, 5% of all. */
+static const double walk_pixel = 64, walk_pair = 3, walk_step = 43, walk_result = 31, walk_tile = 80;
 
 /* Thread instructions of kernels/preprocess_cuda.cu, counted in its SASS for compute capability 9.0 (CUDA 13.0, cuobjdump
  * -sass): about 1,070 for each pixel of the small picture (its weights along the row, conversion and store), and for each
@@ -28,11 +33,24 @@ static double mean_taps(const mr_filter *filter) {
     return filter->count ? sum / filter->count : 0;
 }
 
+/* Steps and pairs as the tables of the kernel have them. */
+static void add_walk(const mr_preprocess *plan, const plane_plan *plane, double samples, mr_preprocess_cost *cost) {
+    mr_walk walk = {0};
+    const double tiles = (plan->rows + MR_WALK_ROWS - 1) / MR_WALK_ROWS;
+    const double steps = (double)mr_walk_down(&walk, &plan->filter[plane->table][1]) - tiles;
+    mr_walk_along(&walk, &plan->filter[plane->table][0], mr_preprocess_walk_align(plan, plane->table));
+    cost->instructions += samples / MR_WALK_SAMPLES * (walk_step * steps + walk_result * plan->rows + walk_tile * tiles);
+    cost->instructions += walk_pair * walk.pairs * plane->parts * plan->columns * plan->rows;
+}
+
 static void add_plane(const mr_preprocess *plan, const plane_plan *plane, mr_preprocess_cost *cost) {
     const mr_filter *x = &plan->filter[plane->table][0], *y = &plan->filter[plane->table][1];
     double samples = reach(x, true) * plane->step;
     cost->read_bytes += samples * plane->sample_bytes * reach(y, false);
-    cost->instructions += samples / 4 * plan->rows * (word_instructions + word_row_instructions * mean_taps(y));
+    if (mr_preprocess_walkable(plan))
+        add_walk(plan, plane, samples, cost);
+    else
+        cost->instructions += samples / 4 * plan->rows * (word_instructions + word_row_instructions * mean_taps(y));
 }
 
 /* Each result reads one sample of each plane. */
@@ -41,7 +59,8 @@ static void add_nearest(const mr_preprocess *plan, const plane_plan *plane, mr_p
 }
 
 mr_preprocess_cost mr_preprocess_count(const mr_preprocess *plan) {
-    mr_preprocess_cost cost = {.instructions = pixel_instructions * plan->columns * plan->rows};
+    const double pixel = mr_preprocess_walkable(plan) ? walk_pixel : pixel_instructions;
+    mr_preprocess_cost cost = {.instructions = pixel * plan->columns * plan->rows};
     for (int p = 0; p < plan->planes; p++) {
         if (!plan->plane[p].parts)
             continue;

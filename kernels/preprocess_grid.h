@@ -76,6 +76,12 @@ MR_PIXEL_INLINE int mr_walk_start(const mr_preprocess_grid *grid, int p, int til
     return grid->tile_first[plane->table][tile_column] * plane->step / MR_WALK_SAMPLES * MR_WALK_SAMPLES;
 }
 
+/* Whether pictures of such a plan are walked, if its tiles are not too wide for it: Y, U, V of 8 bits in three planes or, U and
+ * V interleaved, in two, without a quarter turn. */
+bool mr_preprocess_walkable(const mr_preprocess *plan);
+/* Samples to which weights along [luma, chroma] are aligned (mr_walk_along). */
+int mr_preprocess_walk_align(const mr_preprocess *plan, int kind);
+
 typedef struct mr_preprocess_places mr_preprocess_places;
 int mr_preprocess_places_create(mr_preprocess_places **places);
 /* NULLs; accepts NULL. No device may be using the plan any more. */

@@ -142,7 +142,8 @@ static void put_weights(mr_walk *walk, const mr_filter *x, int i, int align) {
     walk->first[i] = first - skipped;
     for (int t = 0; t < x->length[i]; t++) {
         int at = skipped + t, pair = at / 2;
-        to[pair < walk->head ? pair : pair - walk->head + 4] |= (uint32_t)(uint16_t)x->weights[mr_filter_weight(x, i, t)] << 16 * (at % 2);
+        uint32_t *both = &to[pair < walk->head ? pair : pair - walk->head + 4];
+        *both |= (uint32_t)(uint16_t)x->weights[mr_filter_weight(x, i, t)] << 16 * (at % 2);
     }
 }
 

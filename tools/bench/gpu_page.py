@@ -9,9 +9,9 @@ BENCHMARKS, PLAIN, NVDEC, NETWORK = (f"`tools/bench/gpu --only {step}`" for step
 
 # What the predictions are made of: an H100 with 132 multiprocessors, 4 instructions a clock each, 1.755 GHz; about 3.0 TB/s of
 # the 3.35 TB/s of its data sheet; PCIe 5 x16, of which 53 GB/s can be used. Thread instructions for one 1080p picture: counted
-# in the machine code of preprocess. What is touched of 64 pictures: counted by bench_cuda_preprocess.
+# in the machine code of preprocess (sass.py). What is touched of 64 pictures: counted by bench_cuda_preprocess.
 ISSUES_PER_S, COPY_BYTES_PER_S, UPLOAD_BYTES_PER_S = 132 * 4 * 1.755e9, 3.0e12, 53e9
-THREAD_INSTRUCTIONS, TOUCHED_BYTES, PICTURE_BYTES = 78e6, 107e6, 1920 * 1080 * 3 // 2
+THREAD_INSTRUCTIONS, TOUCHED_BYTES, PICTURE_BYTES = 11.5e6, 107e6, 1920 * 1080 * 3 // 2
 # Real kernels take so many times the larger of the two bounds.
 ABOVE_BOUND = (1.25, 1.8)
 

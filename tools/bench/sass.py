@@ -24,9 +24,10 @@ from sass_graph import Graph, kernels, usage
 
 # Demangled: walk<2 planes, f16, NCHW>.
 KERNEL, ARCHITECTURE = "walkILi2EL8mr_dtype2EL9mr_layout1E", "sm_90"
-# What it must not exceed. The goal is 12 million: less than the memory needs, with room.
-LIMITS = {"thread_instructions": 13.5e6, "registers": 64, "local_bytes": 0, "divisions": 0}
-GOAL = 12e6
+# What it must not exceed. 12 million is less than the memory needs, with room.
+LIMITS = {"thread_instructions": 12e6, "registers": 64, "local_bytes": 0, "divisions": 0}
+# The instances of the kernel: 2 or 3 planes, 3 types, 2 layouts. All are held to the limits but the first.
+INSTANCE, INSTANCES = "4walkILi", 12
 PICTURES, WIDTH, HEIGHT, SIDE, FRACTION = 64, 1920, 1080, 224, 0.875
 # An H100 SXM: multiprocessors, instructions a cycle of each, cycles that a product of pairs (IDP) keeps one of its four
 # parts busy, clock, and what it copies in its memory, read and written together.
@@ -228,18 +229,25 @@ class Counts:
 
 # ---- what follows ------------------------------------------------------------------------------------------------------------
 
-def summary(graph, used, m):
+def held_by(code, used):
+    """What every instance is held to: registers, bytes of its own in the card's memory or instructions that use them, and those
+    that divisions begin with."""
+    opcodes = [opcode for _, _, opcode, _ in code]
+    local = sum(opcode.split(".")[0] in ("STL", "LDL") for opcode in opcodes)
+    divisions = sum(opcode.startswith(("MUFU.RCP", "I2F.RP", "I2F.U32.RP", "F2I.FTZ.U32.TRUNC.NTZ", "CALL"))
+                    for opcode in opcodes)
+    return {"registers": used["REG"], "local_bytes": used.get("LOCAL", 0) + used.get("STACK", 0) + local,
+            "divisions": divisions}
+
+
+def summary(graph, code, used, m):
     counts = Counts(graph, m)
     total = sum(len(b.code) * counts.runs[b.number] for b in graph.blocks if b.number in counts.runs)
     products = sum(b.count("IDP") * counts.runs[b.number] for b in graph.blocks if b.number in counts.runs)
-    local = sum(b.count("STL", "LDL") for b in graph.blocks)
-    divisions = sum(b.count("MUFU.RCP", "I2F.RP", "I2F.U32.RP", "MUFU.RCP64H", "F2I.FTZ.U32.TRUNC.NTZ")
-                    for b in graph.blocks)
     cycle = 1e6 / (CARD["processors"] * CARD["issue"] * CARD["hz"])
     us = {"issue": PICTURES * total * cycle, "products": PICTURES * products * CARD["idp_cycles"] * cycle,
           "memory": PICTURES * m["bytes"] / CARD["copy_bytes_per_s"] * 1e6}
-    return counts, {"thread_instructions": round(32 * total), "registers": used["REG"],
-                    "local_bytes": used.get("LOCAL", 0) + used.get("STACK", 0) + local, "divisions": divisions,
+    return counts, {"thread_instructions": round(32 * total), **held_by(code, used),
                     "predicted_us": {**{k: round(v, 1) for k, v in us.items()}, "least": round(max(us.values()), 1)},
                     "predicted_of_copy_at_most": round(us["memory"] / max(us.values()), 2)}
 
@@ -259,7 +267,9 @@ def table(graph, counts):
 
 def find_cuobjdump():
     beside = pathlib.Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin"
-    places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin", str(beside)])
+    root = pathlib.Path(__file__).resolve().parents[2]
+    venv = sorted(root.glob("build/venv/lib/python*/site-packages/nvidia/cu13/bin"))
+    places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin", str(beside), *map(str, venv)])
     # It runs nvdisasm, which lies beside it.
     found = shutil.which("cuobjdump", path=places)
     if found:
@@ -293,20 +303,29 @@ def main():
               file=sys.stderr)
         return 77 if options.skip else 69
     # The name of what each kernel is compiled from stands in it.
-    code = {name: lines for name, lines in kernels(cuobjdump, options.object, ARCHITECTURE).items() if KERNEL in name}
-    if len(code) != 1:
-        print(f"sass.py: {options.object} has {len(code)} kernels {KERNEL} for {ARCHITECTURE}", file=sys.stderr)
+    code = {name: lines for name, lines in kernels(cuobjdump, options.object, ARCHITECTURE).items() if INSTANCE in name}
+    used = usage(cuobjdump, options.object, ARCHITECTURE)
+    if not code:
+        print(f"sass.py: {options.object} has no code for {ARCHITECTURE}", file=sys.stderr)
         return 69 if not options.skip else 77
-    (name, lines), = code.items()
-    graph = Graph(lines)
-    counts, result = summary(graph, usage(cuobjdump, options.object, ARCHITECTURE)[name], m)
-    over = [key for key, limit in LIMITS.items() if result[key] > limit]
+    benchmarked = [name for name in code if KERNEL in name]
+    if len(benchmarked) != 1 or len(code) != INSTANCES:
+        print(f"sass.py: {options.object} has {len(code)} kernels, not {INSTANCES} and {KERNEL} among them", file=sys.stderr)
+        return 1
+    graph = Graph(code[benchmarked[0]])
+    counts, result = summary(graph, code[benchmarked[0]], used[benchmarked[0]], m)
+    instances = {name: held_by(lines, used[name]) for name, lines in code.items()}
+    over = [f"{name}: {key} is {one[key]:,}, at most {limit:,.0f} is allowed"
+            for name, one in {**instances, benchmarked[0]: result}.items() for key, limit in LIMITS.items()
+            if one.get(key, 0) > limit]
     if options.json:
-        print(json.dumps({**result, "limits": LIMITS, "goal": GOAL, "within_limits": not over, "model": m}))
+        print(json.dumps({**result, "limits": LIMITS, "instances": instances, "within_limits": not over, "model": m}))
     else:
         print(f"model, one picture: {json.dumps(m)}\n{table(graph, counts)}\n{json.dumps(result)}")
-    for key in over:
-        print(f"sass.py: {key} is {result[key]:,}, at most {LIMITS[key]:,.0f} is allowed", file=sys.stderr)
+        most = {key: max(one[key] for one in instances.values()) for key in ("registers", "local_bytes", "divisions")}
+        print(f"{len(instances)} instances of the kernel, the most of each: {json.dumps(most)}")
+    for line in over:
+        print(f"sass.py: {line}", file=sys.stderr)
     return 1 if over else 0
 
 
