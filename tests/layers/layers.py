@@ -55,7 +55,7 @@ engine/flow/wiring.c -> engine/transport/cut/cut.h
 KNOWN_FOLDERS = """
 engine/config 75
 engine/flow 50
-kernels 50
+kernels 53
 stages 95
 tools/millrace 110
 """
@@ -66,7 +66,7 @@ engine/config/plan.h 90
 engine/data/receipt.h 3
 engine/device/device.h 20
 engine/flow/executor.h 9
-kernels/classical.h 25
+kernels/classical.h 26
 kernels/kernels.h 10
 tools/millrace/command.h 80
 """
