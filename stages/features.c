@@ -76,6 +76,27 @@ static size_t block_bytes(const state *s, const options *o, size_t *raw_at) {
     return *raw_at + s->call.output_bytes;
 }
 
+/* Frames whose vectors are made together. */
+enum { PIECE = 32 };
+
+/* Behind the network: the mean over positions, and the length, are one launch each for a piece of a batch. */
+static void count_work(const state *s, mr_negotiation *n) {
+    const options *o = n->options;
+    int pieces = (n->batch + PIECE - 1) / PIECE;
+    double vector = (double)mr_tensor_bytes(&s->vector), raw = (double)mr_tensor_bytes(&s->call.output[0]);
+    mr_call_count(&s->call, n);
+    if (n->work.launches <= 0)
+        return;
+    if (o->pool == POOL_AVERAGE) {
+        n->work.launches += pieces;
+        n->work.more_bytes += raw;
+    }
+    if (o->normalize == NORMALIZE_L2) {
+        n->work.launches += pieces;
+        n->work.more_bytes += 2 * vector;
+    }
+}
+
 static int negotiate(mr_negotiation *n) {
     state s = {0};
     const mr_format vector = mr_tensor_format(MR_DTYPE_F32, MR_LAYOUT_FLAT, 1, &(int64_t){0});
@@ -94,6 +115,8 @@ static int negotiate(mr_negotiation *n) {
         n->outputs[0].set = mr_format_set_of(&s.vector);
         n->outputs[0].buffer_bytes = block_bytes(&s, n->options, &raw_at);
         n->scratch_bytes = s.call.gathered_bytes;
+        if (!status)
+            count_work(&s, n);
     }
     mr_model_close(&s.model);
     return status ? mr_refuse_status(n, status, "model", "%s", mr_message()) : MR_OK;
@@ -117,9 +140,6 @@ static int check_device(const void *own, const char *device) {
 static void close_stage(mr_stage *self) {
     mr_model_close(&((state *)self->state)->model);
 }
-
-/* Frames whose vectors are made together. */
-enum { PIECE = 32 };
 
 /* From what the model gave for frames first, first + 1, ... to their vectors. */
 static int finish_piece(const state *s, const options *o, mr_io *io, uint8_t *block, uint8_t *raw, size_t first,

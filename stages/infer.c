@@ -100,6 +100,8 @@ static int negotiate(mr_negotiation *n) {
     bool planned = !status && mr_call_foresees(n, known);
     if (planned)
         status = mr_call_plan(&s.call, s.model, known, c.port, n->batch, c.outputs, c.output_count);
+    if (planned && !status)
+        mr_call_count(&s.call, n);
     n->outputs[0].buffer_bytes = s.call.output_bytes;
     n->scratch_bytes = s.call.gathered_bytes;
     if (!status)

@@ -76,6 +76,18 @@ void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set
     ask->needs[input].why = mr_arena_print(ask->b->arena, "%s", text);
 }
 
+void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) {
+    const asking *ask = negotiation->planner;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, what);
+    vsnprintf(text, sizeof text, what, arguments);
+    va_end(arguments);
+    /* Where memory has run out, it is still said that something is. */
+    const char *copy = mr_arena_print(ask->b->arena, "%s", text);
+    negotiation->work.unknown = copy ? copy : "some of it is not counted";
+}
+
 int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
                       const mr_format_set *set) {
     asking *ask = negotiation->planner;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
+#include "stages/model/onnx_work.h"
 
 static const size_t ALIGNMENT = 64;
 
@@ -153,6 +154,20 @@ int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs,
     for (size_t i = 0; i < output_count && !status; i++)
         status = plan_output(call, i);
     return status;
+}
+
+void mr_call_count(const mr_call *call, mr_negotiation *n) {
+    mr_onnx_work counted;
+    if (strcmp(n->device, "cpu") == 0 || !mr_model_count(&call->binding, &counted))
+        return;
+    double inside = counted.activation_bytes - counted.input_bytes - (double)call->output_bytes;
+    n->work.launches = counted.launches;
+    n->work.f32_operations = counted.f32_operations / n->batch;
+    n->work.f16_operations = counted.f16_operations / n->batch;
+    n->work.call_bytes = counted.weight_bytes;
+    n->work.more_bytes = inside > 0 ? inside / n->batch : 0;
+    if (counted.missing)
+        mr_leave_uncounted(n, "%s%s", counted.why, counted.missing > 1 ? ", and others behind it" : "");
 }
 
 /* ---- running --------------------------------------------------------------------------------------------------- */

@@ -44,6 +44,10 @@ bool mr_call_foresees(const mr_negotiation *negotiation, mr_planned_input *known
 int mr_call_plan(mr_call *call, mr_model *model, const mr_planned_input *inputs, const size_t *port, int batch,
                  const size_t *outputs, size_t output_count);
 
+/* Says what a call takes on a GPU, in negotiation->work; for stages on the processors nothing is counted. Copies that
+ * gather a batch are not counted: where the frames were made together there are none. */
+void mr_call_count(const mr_call *call, mr_negotiation *negotiation);
+
 /* Submits one run on the call's stream: inputs of `io`, outputs to `block` of output_bytes bytes, each at output_at.
  * All must stay valid until the stream has done it. MR_ERROR_AGAIN before anything was submitted; MR_ERROR_DATA where
  * a frame is not what was planned. */

@@ -10,6 +10,7 @@
 #include "millrace/status.h"
 #include "stages/model/onnx_file.h"
 #include "stages/model/onnx_signature.h"
+#include "stages/model/onnx_work.h"
 #include "stages/model/ort_model.h"
 #include "stages/model/ort_provider.h"
 
@@ -414,6 +415,19 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
     return status;
 }
 
+/* The bytes are gone where the network was loaded, as it is to be tried: they are read again. */
+static int count_work(const mr_binding *binding, mr_onnx_work *work) {
+    const ort_model *m = (const ort_model *)binding->model;
+    mr_file_bytes again = {0};
+    bool inside;
+    int status = m->bytes.data ? MR_OK : mr_onnx_read(m->base.path, 0, NULL, &again, &inside);
+    const mr_file_bytes *bytes = m->bytes.data ? &m->bytes : &again;
+    if (!status)
+        status = mr_onnx_count_work(bytes->data, bytes->bytes, binding->input_shape, m->base.input_count, work);
+    mr_free(again.data);
+    return status;
+}
+
 const mr_model_runtime mr_onnxruntime = {
     .name = "onnxruntime", .open = open_model, .close = close_model, .run = run_model, .enqueue = mr_ort_device_run,
-    .check = check};
+    .count = count_work, .check = check};

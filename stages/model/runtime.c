@@ -94,6 +94,11 @@ int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *
     return status ? status : after;
 }
 
+bool mr_model_count(const mr_binding *binding, struct mr_onnx_work *work) {
+    const mr_model_runtime *runtime = binding->model->runtime;
+    return runtime->count && runtime->count(binding, work) == MR_OK;
+}
+
 int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name) {
     for (size_t i = 0; i < count; i++)
         if (strcmp(tensors[i].name, name) == 0)

@@ -61,6 +61,7 @@ typedef struct mr_model_params {
 
 typedef struct mr_binding mr_binding;
 typedef struct mr_model_runtime mr_model_runtime;
+struct mr_onnx_work;
 
 typedef struct mr_model {
     const mr_model_runtime *runtime;
@@ -93,6 +94,7 @@ struct mr_model_runtime {
     void (*close)(mr_model *model);
     int (*run)(const mr_binding *binding, void *const *inputs, void *const *outputs, mr_shape *measure);
     int (*enqueue)(const mr_binding *binding, void *const *inputs, void *const *outputs); /* NULL: on no device */
+    int (*count)(const mr_binding *binding, struct mr_onnx_work *work); /* see mr_model_count; NULL: not known */
     int (*check)(const mr_model_params *params, const char *device); /* see mr_model_check */
 };
 extern const mr_model_runtime mr_onnxruntime;
@@ -118,6 +120,10 @@ int mr_model_take_device(mr_model *model, mr_device *device);
  * for each input; outputs: one for each chosen output; none may overlap, all lie in the device's memory and must stay
  * until the work is done. */
 int mr_model_enqueue(const mr_binding *binding, mr_stream *stream, void *const *inputs, void *const *outputs);
+
+/* What one run of a binding takes (onnx_work.h). False where nothing is known of it: the runtime cannot tell, or the file
+ * could not be read. */
+bool mr_model_count(const mr_binding *binding, struct mr_onnx_work *work);
 
 /* Position of the input or output of that name; -1 where there is none. */
 int mr_model_find(const mr_model_tensor *tensors, size_t count, const char *name);

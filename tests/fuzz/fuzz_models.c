@@ -17,6 +17,7 @@
 #include "stages/model/onnx_report.h"
 #include "stages/model/onnx_signature.h"
 #include "stages/model/onnx_weights.h"
+#include "stages/model/onnx_work.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -57,6 +58,12 @@ static void read_model(const uint8_t *data, size_t bytes) {
     expect_reason(mr_onnx_check_weights(data, bytes));
     mr_onnx_read_signature(data, bytes, &signature);
     mr_onnx_read_report(data, bytes, &report);
+    mr_onnx_work work;
+    mr_shape shape = {.rank = 4, .dims = {1, 3, 8, 8}};
+    int counted = mr_onnx_count_work(data, bytes, &shape, 1, &work);
+    expect_reason(counted);
+    if (counted == MR_OK && (!(work.f32_operations >= 0) || (work.missing > 0) != (*work.why != 0)))
+        abort();
 }
 
 /* libFuzzer's own name for what it calls. */

@@ -229,6 +229,8 @@ int mr_refuse_status(mr_negotiation *negotiation, int status, const char *option
  * a.onnx. */
 void mr_take(mr_negotiation *negotiation, size_t input, const mr_format_set *set, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
+/* Says what of n->work is not known, in a few words (printf style) that are copied. */
+void mr_leave_uncounted(mr_negotiation *negotiation, const char *what, ...) __attribute__((format(printf, 2, 3)));
 /* Says that frames on that output carry one more result; `name` is copied. MR_ERROR_MEMORY. */
 int mr_promise_result(mr_negotiation *negotiation, size_t port, mr_result_kind kind, const char *name,
                       const mr_format_set *set);

@@ -1,0 +1,54 @@
+/* What operators of ONNX give for what they read: one function an operator, or a family of them. Part of onnx_shapes.h;
+ * one thread. */
+#ifndef MILLRACE_STAGES_MODEL_ONNX_OPERATORS_H
+#define MILLRACE_STAGES_MODEL_ONNX_OPERATORS_H
+
+#include "stages/model/onnx_shapes.h"
+
+/* NULL: it is not known. */
+const mr_onnx_operator *mr_onnx_find_operator(const mr_onnx_node *node);
+
+/* Gives a tensor its shape; false, and nothing done, where a size is negative or beyond MR_ONNX_GRAPH_DIM, or the rank
+ * beyond MR_ONNX_GRAPH_RANK. element 0: as it was. */
+bool mr_onnx_set(mr_onnx_tensor *tensor, int element, int rank, const int64_t *dims);
+/* The input if its shape is known, else NULL. */
+const mr_onnx_tensor *mr_onnx_shaped(const mr_onnx_graph *graph, const mr_onnx_node *node, int at);
+/* An axis as an attribute or a list names it, counted from the end where it is negative; -1: there is no such axis. */
+int mr_onnx_axis(int64_t axis, int rank);
+/* Whole numbers that an input holds, or an attribute where the input is left out (older versions of the operator); returns
+ * how many there are, -1 where they are not known or more than MR_ONNX_GRAPH_NUMBERS. */
+int mr_onnx_list(const mr_onnx_graph *graph, const mr_onnx_node *node, int input, const char *attribute, int64_t *values);
+
+/* ---- onnx_windows.c: convolutions, pools, products ---------------------------------------------------------------- */
+
+bool mr_onnx_infer_conv(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_deconv(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_pool(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_global(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_gemm(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_matmul(const mr_onnx_graph *graph, const mr_onnx_node *node);
+
+/* ---- onnx_layout.c: operators that change a shape, or compute with shapes ------------------------------------------ */
+
+bool mr_onnx_infer_broadcast(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_reshape(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_flatten(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_transpose(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_squeeze(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_unsqueeze(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_concat(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_split(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_slice(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_gather(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_expand(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_tile(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_resize(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_pad(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_blocks(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_reduce(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_arg(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_topk(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_shape(const mr_onnx_graph *graph, const mr_onnx_node *node);
+bool mr_onnx_infer_filled(const mr_onnx_graph *graph, const mr_onnx_node *node);
+
+#endif

@@ -1,0 +1,36 @@
+/* What one run of a network takes, counted from its ONNX file and the shapes of its inputs: operations, bytes, launches.
+ *
+ * Counted is what ONNX Runtime's CUDA provider runs, as far as its public sources say: one launch for each operator, except
+ *   - what changes only the shape (Reshape, Flatten, ...), or computes with shapes or with constants alone: nothing;
+ *   - BatchNormalization, and Add or Mul of a constant for each channel, behind a Conv: part of its weights;
+ *   - Relu behind a Conv, and Add and Relu behind a Conv: part of its launch. Other activations (Clip, Sigmoid, HardSwish)
+ *     are launches of their own there;
+ *   - Add of a constant behind a MatMul: part of its product.
+ * Each launch reads its inputs from the card's memory, and writes its outputs there; what the card's cache keeps between two
+ * launches is not modelled. Operations are two for each multiplication with addition, and some per element for all else;
+ * biases are not counted. Nodes that cannot be counted are told, and left out.
+ *
+ * Sums are floating point: they neither overflow nor wrap, whatever sizes a file tells. Pure function; any thread. */
+#ifndef MILLRACE_STAGES_MODEL_ONNX_WORK_H
+#define MILLRACE_STAGES_MODEL_ONNX_WORK_H
+
+#include "stages/model/protobuf.h"
+#include "stages/model/runtime.h"
+
+enum { MR_ONNX_WORK_TEXT = 192 };
+
+typedef struct mr_onnx_work {
+    double multiply_adds;                   /* of convolutions and matrix products, of any type */
+    double f32_operations, f16_operations;  /* all; f16: half precision of either kind */
+    double launches;
+    double weight_bytes, activation_bytes;  /* read, read and written */
+    double input_bytes, output_bytes;       /* of the graph's own, each once; they are part of activation_bytes */
+    size_t missing;                         /* nodes that are not counted */
+    char why[MR_ONNX_WORK_TEXT];            /* of the first: the operator X at node "Y" ...; "" where all are counted */
+} mr_onnx_work;
+
+/* The bytes were scanned by mr_onnx_scan. `inputs` as for mr_onnx_infer. MR_ERROR_DATA: the graph is too large, or not as
+ * ONNX demands, with the reason; MR_ERROR_MEMORY. */
+int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_shape *inputs, size_t count, mr_onnx_work *work);
+
+#endif
