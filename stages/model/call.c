@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/device/device.h"
-#include "stages/model/onnx_work.h"
+#include "stages/model/onnx/onnx_work.h"
 
 static const size_t ALIGNMENT = 64;
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stages/model/protobuf.h"
+#include "stages/model/onnx/protobuf.h"
 
 /* Field numbers of onnx.proto. */
 enum { MODEL_GRAPH = 7, MODEL_OPERATOR_SETS = 8, TENSOR_NAME = 8 };

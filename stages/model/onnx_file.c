@@ -6,7 +6,7 @@
 #include "millrace/status.h"
 #include "stages/model/onnx_fault.h"
 #include "stages/model/onnx_weights.h"
-#include "stages/model/protobuf.h"
+#include "stages/model/onnx/protobuf.h"
 
 /* Field numbers of onnx.proto. */
 enum {

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "stages/model/protobuf.h"
+#include "stages/model/onnx/protobuf.h"
 
 enum { MR_ONNX_MOST_VALUES = 64, MR_ONNX_MOST_SETS = 16, MR_ONNX_MOST_OPERATORS = 128, MR_ONNX_MOST_RANK = 16 };
 

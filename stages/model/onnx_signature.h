@@ -3,7 +3,7 @@
 #ifndef MILLRACE_STAGES_MODEL_ONNX_SIGNATURE_H
 #define MILLRACE_STAGES_MODEL_ONNX_SIGNATURE_H
 
-#include "stages/model/protobuf.h"
+#include "stages/model/onnx/protobuf.h"
 #include "stages/model/runtime.h"
 
 typedef struct mr_onnx_value {

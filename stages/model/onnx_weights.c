@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "millrace/status.h"
-#include "stages/model/protobuf.h"
+#include "stages/model/onnx/protobuf.h"
 
 /* Field numbers of onnx.proto. */
 enum {

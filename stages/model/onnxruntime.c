@@ -10,7 +10,7 @@
 #include "millrace/status.h"
 #include "stages/model/onnx_file.h"
 #include "stages/model/onnx_signature.h"
-#include "stages/model/onnx_work.h"
+#include "stages/model/onnx/onnx_work.h"
 #include "stages/model/ort_model.h"
 #include "stages/model/ort_provider.h"
 
@@ -415,15 +415,22 @@ static int run_model(const mr_binding *binding, void *const *inputs, void *const
     return status;
 }
 
+_Static_assert((int)MR_ONNX_GRAPH_RANK >= (int)MR_MODEL_MAX_RANK, "shapes of a binding fit");
+
 /* The bytes are gone where the network was loaded, as it is to be tried: they are read again. */
 static int count_work(const mr_binding *binding, mr_onnx_work *work) {
     const ort_model *m = (const ort_model *)binding->model;
     mr_file_bytes again = {0};
     bool inside;
+    mr_onnx_shape shapes[MR_MODEL_MAX_TENSORS];
+    for (size_t i = 0; i < m->base.input_count; i++) {
+        shapes[i].rank = binding->input_shape[i].rank;
+        memcpy(shapes[i].dims, binding->input_shape[i].dims, sizeof binding->input_shape[i].dims);
+    }
     int status = m->bytes.data ? MR_OK : mr_onnx_read(m->base.path, 0, NULL, &again, &inside);
     const mr_file_bytes *bytes = m->bytes.data ? &m->bytes : &again;
     if (!status)
-        status = mr_onnx_count_work(bytes->data, bytes->bytes, binding->input_shape, m->base.input_count, work);
+        status = mr_onnx_count_work(bytes->data, bytes->bytes, shapes, m->base.input_count, work);
     mr_free(again.data);
     return status;
 }

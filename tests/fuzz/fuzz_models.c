@@ -17,7 +17,7 @@
 #include "stages/model/onnx_report.h"
 #include "stages/model/onnx_signature.h"
 #include "stages/model/onnx_weights.h"
-#include "stages/model/onnx_work.h"
+#include "stages/model/onnx/onnx_work.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -59,7 +59,7 @@ static void read_model(const uint8_t *data, size_t bytes) {
     mr_onnx_read_signature(data, bytes, &signature);
     mr_onnx_read_report(data, bytes, &report);
     mr_onnx_work work;
-    mr_shape shape = {.rank = 4, .dims = {1, 3, 8, 8}};
+    mr_onnx_shape shape = {.rank = 4, .dims = {1, 3, 8, 8}};
     int counted = mr_onnx_count_work(data, bytes, &shape, 1, &work);
     expect_reason(counted);
     if (counted == MR_OK && (!(work.f32_operations >= 0) || (work.missing > 0) != (*work.why != 0)))

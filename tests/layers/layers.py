@@ -34,10 +34,11 @@ engine/transport/zmq: engine/base engine/observe engine/transport/wire
 engine/transport/cut: engine/base engine/data engine/observe engine/config engine/flow engine/transport
     engine/transport/session engine/transport/wire engine/transport/shm engine/transport/zmq
 kernels: engine/base engine/device
-stages/model: engine/base engine/device
+stages/model/onnx: engine/base
+stages/model: engine/base engine/device stages/model/onnx
 stages: engine/base engine/data engine/device engine/config engine/transport/zmq kernels stages/model
 tools/millrace: engine/base engine/device engine/config engine/flow engine/observe engine/transport/zmq kernels stages
-    stages/model
+    stages/model stages/model/onnx
 """
 
 # Includes that LAYERS does not allow: FILE -> INCLUDED.

@@ -10,6 +10,7 @@
 #include "engine/base/print.h"
 #include "millrace/status.h"
 #include "stages/model/npy.h"
+#include "stages/model/onnx/onnx_work.h"
 #include "stages/model/onnx_file.h"
 
 enum { TEXT = 512 };
@@ -38,6 +39,18 @@ static mr_pb_span text_of(const char *text) {
 /* The name of a set of operators; the common one has none. */
 static mr_pb_span domain_of(mr_pb_span domain) {
     return domain.at == domain.end ? text_of("ai.onnx") : domain;
+}
+
+/* For one picture: batches that are free are one. */
+static bool count_work(const mr_file_bytes *file, const mr_onnx_report *model, mr_onnx_work *work) {
+    mr_onnx_shape shapes[MR_ONNX_MOST_VALUES] = {0};
+    for (size_t i = 0; i < model->input_count; i++) {
+        const mr_onnx_declared *input = &model->inputs[i];
+        shapes[i].rank = input->rank < MR_ONNX_GRAPH_RANK ? input->rank : MR_ONNX_GRAPH_RANK;
+        if (input->rank > 0 && input->dims[0] < 0)
+            shapes[i].dims[0] = 1;
+    }
+    return mr_onnx_count_work(file->data, file->bytes, shapes, model->input_count, work) == MR_OK;
 }
 
 /* ---- a model, as JSON ------------------------------------------------------------------------------------------ */
@@ -71,7 +84,7 @@ static void put_values(yajl_gen json, const char *key, const mr_onnx_declared *v
     yajl_gen_array_close(json);
 }
 
-static void put_graph(yajl_gen json, const mr_onnx_report *model) {
+static void put_graph(yajl_gen json, const mr_onnx_report *model, const mr_onnx_work *work) {
     mr_json_open_array(json, "operator_sets");
     for (size_t i = 0; i < model->set_count; i++) {
         mr_json_open_map(json, NULL);
@@ -91,9 +104,15 @@ static void put_graph(yajl_gen json, const mr_onnx_report *model) {
     yajl_gen_array_close(json);
     mr_json_integer(json, "weights", (int64_t)model->weight_count);
     mr_json_integer(json, "numbers", (int64_t)model->weight_numbers);
+    if (work)
+        mr_json_number(json, "multiply_adds", work->multiply_adds);
+    else
+        mr_json_text(json, "multiply_adds", NULL);
+    mr_json_text(json, "not_counted", work && work->missing ? work->why : NULL);
 }
 
-static void put_model(yajl_gen json, const char *path, size_t bytes, const mr_onnx_report *model) {
+static void put_model(yajl_gen json, const char *path, size_t bytes, const mr_onnx_report *model,
+                      const mr_onnx_work *work) {
     mr_inspect_use uses[MR_INSPECT_USES];
     char why[MR_INSPECT_WHY] = "";
     char *yaml = mr_inspect_pipeline(model, path, why);
@@ -106,7 +125,7 @@ static void put_model(yajl_gen json, const char *path, size_t bytes, const mr_on
     put_span(json, "producer", model->producer);
     put_span(json, "producer_version", model->producer_version);
     mr_json_integer(json, "ir_version", model->ir_version);
-    put_graph(json, model);
+    put_graph(json, model, work);
     put_values(json, "inputs", model->inputs, model->input_count);
     put_values(json, "outputs", model->outputs, model->output_count);
     mr_json_open_array(json, "stages");
@@ -143,7 +162,16 @@ static void print_values(const char *title, const mr_onnx_declared *values, size
     }
 }
 
-static void print_graph(const mr_onnx_report *model) {
+/* Free sizes other than the batch leave nothing to count. */
+static void print_work(const mr_onnx_work *work) {
+    if (work->multiply_adds > 0)
+        printf("  operations     %.4g M multiply-adds for one picture\n", work->multiply_adds / 1e6);
+    if (work->missing)
+        mr_print(stdout, "                 %s%zu node%s not counted (%s)\n", work->multiply_adds > 0 ? "beside that " : "",
+                 work->missing, work->missing == 1 ? "" : "s", work->why);
+}
+
+static void print_graph(const mr_onnx_report *model, const mr_onnx_work *work) {
     mr_print(stdout, "  graph          \"%.*s\", %zu node%s:", SPAN(model->graph), model->node_count,
              model->node_count == 1 ? "" : "s");
     for (size_t i = 0; i < model->operator_count; i++)
@@ -153,9 +181,11 @@ static void print_graph(const mr_onnx_report *model) {
         mr_print(stdout, "%s %.*s %" PRId64, i ? "," : "", SPAN(domain_of(model->sets[i].domain)),
                  model->sets[i].version);
     printf("\n  weights        %" PRIu64 " numbers in %zu tensors\n", model->weight_numbers, model->weight_count);
+    if (work)
+        print_work(work);
 }
 
-static void print_model(const char *path, size_t bytes, const mr_onnx_report *model) {
+static void print_model(const char *path, size_t bytes, const mr_onnx_report *model, const mr_onnx_work *work) {
     mr_inspect_use uses[MR_INSPECT_USES];
     char why[MR_INSPECT_WHY] = "";
     mr_print(stdout, "%s (ONNX model, %zu bytes)\n\n", path, bytes);
@@ -163,7 +193,7 @@ static void print_model(const char *path, size_t bytes, const mr_onnx_report *mo
              SPAN(model->producer.at < model->producer.end ? model->producer : text_of("an unknown tool")),
              model->producer_version.at < model->producer_version.end ? " " : "", SPAN(model->producer_version),
              model->ir_version);
-    print_graph(model);
+    print_graph(model, work);
     print_values("inputs", model->inputs, model->input_count);
     print_values("outputs", model->outputs, model->output_count);
     printf("\nstages that can use it\n");
@@ -215,10 +245,12 @@ int mr_inspect_file(const char *path, yajl_gen json) {
                         : mr_fail(MR_ERROR_MEMORY, "no memory for the model %s", path);
     if (!status) {
         mr_onnx_read_report(model.data, model.bytes, report);
+        mr_onnx_work counted;
+        const mr_onnx_work *work = count_work(&model, report, &counted) ? &counted : NULL;
         if (json)
-            put_model(json, path, model.bytes, report);
+            put_model(json, path, model.bytes, report, work);
         else
-            print_model(path, model.bytes, report);
+            print_model(path, model.bytes, report, work);
     }
     mr_free(model.data);
     mr_free(report);

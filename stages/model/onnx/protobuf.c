@@ -1,4 +1,4 @@
-#include "stages/model/protobuf.h"
+#include "stages/model/onnx/protobuf.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "stages/model/onnx_graph.h"
+#include "stages/model/onnx/onnx_graph.h"
 
 #include <string.h>
 
@@ -428,7 +428,7 @@ bool mr_onnx_has(const mr_onnx_node *node, const char *name) {
     return find_attribute(node, name).at != NULL;
 }
 
-bool mr_onnx_value(const mr_onnx_node *node, const char *name, mr_onnx_tensor *tensor) {
+bool mr_onnx_constant(const mr_onnx_node *node, const char *name, mr_onnx_tensor *tensor) {
     mr_pb_span value = text_of(find_attribute(node, name), ATTRIBUTE_TENSOR);
     if (value.at)
         read_constant(value, tensor);
@@ -459,7 +459,7 @@ static bool read_dims(mr_pb_span shape, int *rank, int64_t *dims, mr_pb_span *sy
     return true;
 }
 
-bool mr_onnx_declared(mr_pb_span value, int *element, int *rank, int64_t *dims, mr_pb_span *symbols) {
+bool mr_onnx_read_declared(mr_pb_span value, int *element, int *rank, int64_t *dims, mr_pb_span *symbols) {
     mr_pb_span tensor = text_of(text_of(value, VALUE_TYPE), TYPE_TENSOR);
     mr_pb_field f;
     bool shaped = false;

@@ -3,7 +3,7 @@
 #ifndef MILLRACE_STAGES_MODEL_ONNX_OPERATORS_H
 #define MILLRACE_STAGES_MODEL_ONNX_OPERATORS_H
 
-#include "stages/model/onnx_shapes.h"
+#include "stages/model/onnx/onnx_shapes.h"
 
 /* NULL: it is not known. */
 const mr_onnx_operator *mr_onnx_find_operator(const mr_onnx_node *node);

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "stages/model/protobuf.h"
+#include "stages/model/onnx/protobuf.h"
 
 enum {
     MR_ONNX_GRAPH_NODES = 1 << 16,
@@ -25,6 +25,12 @@ enum {
     MR_ONNX_F32 = 1, MR_ONNX_U8 = 2, MR_ONNX_I8 = 3, MR_ONNX_I32 = 6, MR_ONNX_I64 = 7, MR_ONNX_BOOL = 9, MR_ONNX_F16 = 10,
     MR_ONNX_F64 = 11, MR_ONNX_BF16 = 16
 };
+
+/* Of an input, as it will be given; 0 or less: as declared. */
+typedef struct mr_onnx_shape {
+    int rank;
+    int64_t dims[MR_ONNX_GRAPH_RANK];
+} mr_onnx_shape;
 
 typedef struct mr_onnx_tensor {
     mr_pb_span name;
@@ -74,10 +80,10 @@ int mr_onnx_integers(const mr_onnx_node *node, const char *name, int64_t *values
 mr_pb_span mr_onnx_text(const mr_onnx_node *node, const char *name);
 bool mr_onnx_has(const mr_onnx_node *node, const char *name);
 /* Fills in element, shape and small numbers of a tensor from a node's attribute that is one (TensorProto). */
-bool mr_onnx_value(const mr_onnx_node *node, const char *name, mr_onnx_tensor *tensor);
+bool mr_onnx_constant(const mr_onnx_node *node, const char *name, mr_onnx_tensor *tensor);
 
 /* The shape that ValueInfoProto declares: dimensions of no size are -1, with their symbol. False where it declares none,
  * or one of too many dimensions. */
-bool mr_onnx_declared(mr_pb_span value, int *element, int *rank, int64_t *dims, mr_pb_span *symbols);
+bool mr_onnx_read_declared(mr_pb_span value, int *element, int *rank, int64_t *dims, mr_pb_span *symbols);
 
 #endif

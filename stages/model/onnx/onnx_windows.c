@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "stages/model/onnx_operators.h"
+#include "stages/model/onnx/onnx_operators.h"
 
 enum { AXES = MR_ONNX_GRAPH_RANK - 2 };
 

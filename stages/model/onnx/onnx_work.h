@@ -14,8 +14,10 @@
 #ifndef MILLRACE_STAGES_MODEL_ONNX_WORK_H
 #define MILLRACE_STAGES_MODEL_ONNX_WORK_H
 
-#include "stages/model/protobuf.h"
-#include "stages/model/runtime.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stages/model/onnx/onnx_graph.h"
 
 enum { MR_ONNX_WORK_TEXT = 192 };
 
@@ -31,6 +33,6 @@ typedef struct mr_onnx_work {
 
 /* The bytes were scanned by mr_onnx_scan. `inputs` as for mr_onnx_infer. MR_ERROR_DATA: the graph is too large, or not as
  * ONNX demands, with the reason; MR_ERROR_MEMORY. */
-int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_shape *inputs, size_t count, mr_onnx_work *work);
+int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_onnx_shape *inputs, size_t count, mr_onnx_work *work);
 
 #endif

@@ -1,11 +1,6 @@
-#include "stages/model/onnx_shapes.h"
+#include "stages/model/onnx/onnx_shapes.h"
 
-#include <math.h>
-#include <string.h>
-
-#include "engine/base/memory.h"
-#include "millrace/status.h"
-#include "stages/model/onnx_operators.h"
+#include "stages/model/onnx/onnx_operators.h"
 
 enum { SYMBOLS = 64 };
 
@@ -36,7 +31,7 @@ static bool set_declared(const symbols *s, mr_onnx_tensor *tensor) {
     mr_pb_span names[MR_ONNX_GRAPH_RANK];
     int64_t dims[MR_ONNX_GRAPH_RANK];
     int rank, element;
-    if (!mr_onnx_declared(tensor->declared, &element, &rank, dims, names))
+    if (!mr_onnx_read_declared(tensor->declared, &element, &rank, dims, names))
         return false;
     for (int i = 0; i < rank; i++)
         dims[i] = dims[i] < 0 ? size_of(s, names[i]) : dims[i];
@@ -44,11 +39,11 @@ static bool set_declared(const symbols *s, mr_onnx_tensor *tensor) {
 }
 
 /* What is declared, with sizes that are given in the place of all. */
-static void set_input(symbols *s, mr_onnx_tensor *tensor, const mr_shape *given) {
+static void set_input(symbols *s, mr_onnx_tensor *tensor, const mr_onnx_shape *given) {
     mr_pb_span names[MR_ONNX_GRAPH_RANK];
     int64_t dims[MR_ONNX_GRAPH_RANK];
     int rank, element;
-    if (!mr_onnx_declared(tensor->declared, &element, &rank, dims, names))
+    if (!mr_onnx_read_declared(tensor->declared, &element, &rank, dims, names))
         return;
     for (int i = 0; i < rank; i++) {
         if (given && given->rank == rank && given->dims[i] > 0)
@@ -81,7 +76,7 @@ static void infer_node(const mr_onnx_graph *graph, const symbols *s, mr_onnx_nod
     }
 }
 
-void mr_onnx_infer(mr_onnx_graph *graph, const mr_shape *inputs, size_t count) {
+void mr_onnx_infer(mr_onnx_graph *graph, const mr_onnx_shape *inputs, size_t count) {
     symbols s = {0};
     size_t input = 0;
     for (size_t i = 0; i < graph->tensor_count; i++)

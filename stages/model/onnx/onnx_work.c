@@ -1,10 +1,10 @@
-#include "stages/model/onnx_work.h"
+#include "stages/model/onnx/onnx_work.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "millrace/status.h"
-#include "stages/model/onnx_shapes.h"
+#include "stages/model/onnx/onnx_shapes.h"
 
 static double bytes_of(const mr_onnx_tensor *tensor) {
     static const unsigned char sizes[] = {[1] = 4, [2] = 1, [3] = 1, [4] = 2, [5] = 2, [6] = 4, [7] = 8, [9] = 1, [10] = 2,
@@ -210,7 +210,7 @@ static void add_ends(const mr_onnx_graph *graph, mr_onnx_work *work) {
     }
 }
 
-int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_shape *inputs, size_t count, mr_onnx_work *work) {
+int mr_onnx_count_work(const uint8_t *data, size_t bytes, const mr_onnx_shape *inputs, size_t count, mr_onnx_work *work) {
     mr_onnx_graph graph;
     *work = (mr_onnx_work){0};
     int status = mr_onnx_graph_read(&graph, data, bytes);

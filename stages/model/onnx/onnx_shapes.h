@@ -5,8 +5,7 @@
 #ifndef MILLRACE_STAGES_MODEL_ONNX_SHAPES_H
 #define MILLRACE_STAGES_MODEL_ONNX_SHAPES_H
 
-#include "stages/model/onnx_graph.h"
-#include "stages/model/runtime.h"
+#include "stages/model/onnx/onnx_graph.h"
 
 /* What the work of an operator is. */
 typedef enum mr_onnx_kind {
@@ -29,7 +28,7 @@ typedef struct mr_onnx_operator {
 
 /* `inputs`: shapes of the graph's inputs without weights, in the file's order; those behind, and those with a free
  * dimension, are as declared. */
-void mr_onnx_infer(mr_onnx_graph *graph, const mr_shape *inputs, size_t count);
+void mr_onnx_infer(mr_onnx_graph *graph, const mr_onnx_shape *inputs, size_t count);
 
 /* Elements of a tensor; 0 where its shape is not known. */
 double mr_onnx_items(const mr_onnx_tensor *tensor);

@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "stages/model/onnx_operators.h"
+#include "stages/model/onnx/onnx_operators.h"
 
 /* Few numbers that follow from numbers that are known, as graphs hold them that compute with shapes. */
 static void know(mr_onnx_tensor *to, const double *numbers, int64_t count) {
@@ -439,7 +439,7 @@ bool mr_onnx_infer_filled(const mr_onnx_graph *graph, const mr_onnx_node *node) 
     mr_onnx_tensor *to = mr_onnx_output(graph, node, 0), value = {.element = MR_ONNX_F32};
     int64_t dims[MR_ONNX_GRAPH_NUMBERS];
     int rank = mr_onnx_list(graph, node, 0, NULL, dims);
-    mr_onnx_value(node, "value", &value);
+    mr_onnx_constant(node, "value", &value);
     if (rank < 0 || !mr_onnx_set(to, value.element, rank, dims))
         return false;
     double numbers[MR_ONNX_GRAPH_NUMBERS];

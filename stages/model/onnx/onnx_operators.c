@@ -1,4 +1,4 @@
-#include "stages/model/onnx_operators.h"
+#include "stages/model/onnx/onnx_operators.h"
 
 #include <string.h>
 
@@ -104,7 +104,7 @@ static bool infer_dequantize(const mr_onnx_graph *graph, const mr_onnx_node *nod
 
 static bool infer_constant(const mr_onnx_graph *graph, const mr_onnx_node *node) {
     mr_onnx_tensor *to = mr_onnx_output(graph, node, 0);
-    if (!to || mr_onnx_value(node, "value", to))
+    if (!to || mr_onnx_constant(node, "value", to))
         return to && to->rank >= 0;
     int64_t values[MR_ONNX_GRAPH_NUMBERS];
     bool list = mr_onnx_has(node, "value_ints");
