@@ -85,6 +85,7 @@ static void count_work(const state *s, mr_negotiation *n) {
     int pieces = (n->batch + PIECE - 1) / PIECE;
     double vector = (double)mr_tensor_bytes(&s->vector), raw = (double)mr_tensor_bytes(&s->call.output[0]);
     mr_call_count(&s->call, n);
+    mr_model_plan_work(n, &o->device);
     if (n->work.launches <= 0)
         return;
     if (o->pool == POOL_AVERAGE) {

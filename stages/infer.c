@@ -100,8 +100,10 @@ static int negotiate(mr_negotiation *n) {
     bool planned = !status && mr_call_foresees(n, known);
     if (planned)
         status = mr_call_plan(&s.call, s.model, known, c.port, n->batch, c.outputs, c.output_count);
-    if (planned && !status)
+    if (planned && !status) {
         mr_call_count(&s.call, n);
+        mr_model_plan_work(n, &((const options *)n->options)->device);
+    }
     n->outputs[0].buffer_bytes = s.call.output_bytes;
     n->scratch_bytes = s.call.gathered_bytes;
     if (!status)

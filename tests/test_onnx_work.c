@@ -1,5 +1,5 @@
-/* What networks take, beside figures worked out by hand; and files that lie. What real networks take is compared with Python's
- * onnx in e2e/test_operations.py. */
+/* What networks take, beside figures worked out by hand; and files that lie. What real networks take is compared with
+ * Python's onnx in e2e/test_operations.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -218,6 +218,12 @@ static void what_is_not_known_is_named(void **state) {
     assert_int_equal(work.missing, 1);
     NEAR(work.multiply_adds, 3 * (PRODUCTS + 24 * 4));
     NEAR(work.launches, 2);
+    begin(2, "y");
+    TENSOR(OUTPUT, "y", 2, -1, 4, 4, 3);
+    work = counted(1);
+    assert_string_equal(work.why, "operations on integers are not modelled: Conv at node \"here\"");
+    NEAR(work.multiply_adds, PRODUCTS);
+    NEAR(work.f32_operations + work.f16_operations + work.launches, 0);
     begin(1, "a");
     node("?Resize", "a - -", "y", NULL);
     TENSOR(OUTPUT, "y", 1, -1, -1, -1, -1);

@@ -19,6 +19,15 @@ void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_opt
         negotiation->blocking = true;
 }
 
+void mr_model_plan_work(mr_negotiation *negotiation, const mr_model_device_options *options) {
+    if (negotiation->work.launches <= 0 || negotiation->work.unknown)
+        return;
+    if (options->provider == MR_PROVIDER_TENSORRT)
+        negotiation->work.unknown = "what TensorRT fuses; it is counted as the CUDA provider runs it";
+    else if (options->cuda_graph)
+        negotiation->work.unknown = "what cuda_graph saves of its launches";
+}
+
 const char *mr_model_shapes(const mr_planned_input *inputs, size_t count, int batch, char text[MR_MODEL_SHAPES]) {
     size_t used = (size_t)snprintf(text, MR_MODEL_SHAPES, "batch %d", batch);
     for (size_t i = 0; i < count && used < MR_MODEL_SHAPES; i++) {

@@ -17,6 +17,8 @@ extern const char *const mr_model_providers[];
 /* Says in planning what the provider takes of a CUDA device, and that a CUDA graph needs a thread of its own: the runtime
  * keeps a graph, and the libraries' handles that it was recorded with, for the thread that recorded it. */
 void mr_model_plan_device(mr_negotiation *negotiation, const mr_model_device_options *options);
+/* After mr_call_count: says where those options make the network faster than is counted. */
+void mr_model_plan_work(mr_negotiation *negotiation, const mr_model_device_options *options);
 void mr_model_set_device_params(mr_model_params *params, const mr_model_device_options *options);
 /* For params->shapes: what a stage's inputs are, and its batch. Returns `text`. */
 enum { MR_MODEL_SHAPES = 1024 };

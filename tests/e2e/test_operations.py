@@ -24,7 +24,7 @@ pipeline: one
 sources: {in: {type: "null", format: RGB24 %dx%d, frames: 9}}
 stages:
   pre: {type: preprocess, input: in, size: %dx%d, device: "cuda:0", batch: {size: %d, timeout: 50ms}}
-  net: {type: %s, input: pre, model: "%s", device: "cuda:0", batch: {size: %d, timeout: 50ms}}
+  net: {type: %s, input: pre, model: "%s", device: "cuda:0", batch: {size: %d, timeout: 50ms}%s}
   out: {type: "null", input: net}
 """
 
@@ -210,9 +210,9 @@ class Operations(Case):
             counted += 1
         self.assertGreater(counted, 20)
 
-    def planned(self, path, kind, size, batch):
+    def planned(self, path, kind, size, batch, more=""):
         card = self.write(json.dumps(CARD), "card.json")
-        text = PLAN % (64, 48, size, size, batch, kind, path, batch)
+        text = PLAN % (64, 48, size, size, batch, kind, path, batch, more)
         done = call([MILLRACE, "plan", self.write(text), "--assume", f"cuda:1x{card}", "--json"])
         self.assertEqual(done.returncode, 0, done.stderr)
         return {one["id"]: one for one in json.loads(done.stdout)["expected"]["stages"]}["net"]
@@ -231,6 +231,13 @@ class Operations(Case):
                 self.assertGreater(net["operation_ns"], 2 * multiply_adds(model) / 1e3)
                 self.assertLess(net["operation_ns"], 2.1 * multiply_adds(model) / 1e3)
                 self.assertTrue(net["rate"] > 0)
+
+    def test_what_makes_it_faster_is_said(self):
+        need_models()
+        for more, word in ((", provider: tensorrt", "TensorRT"), (", cuda_graph: true", "cuda_graph")):
+            with self.subTest(more):
+                net = self.planned(MODELS / "lite0.onnx", "features", 224, 1, more)
+                self.assertIn(word, net["not_modelled"])
 
     def test_an_operator_that_is_not_modelled_is_named(self):
         nodes = [helper.make_node("Conv", ["x", "w"], ["a"], name="first"),

@@ -104,7 +104,8 @@ bool mr_onnx_infer_deconv(const mr_onnx_graph *graph, const mr_onnx_node *node) 
         int64_t size = from->dims[i + 2], stride = w.stride[i];
         dims[i + 2] = asked[i]   ? asked[i]
                       : w.same   ? size * stride
-                                 : stride * (size - 1) + more[i] + w.dilation[i] * (w.size[i] - 1) + 1 - w.before[i] - w.after[i];
+                                 : stride * (size - 1) + more[i] + w.dilation[i] * (w.size[i] - 1) + 1 - w.before[i] -
+                                       w.after[i];
     }
     return mr_onnx_set(mr_onnx_output(graph, node, 0), from->element, from->rank, dims);
 }
@@ -148,7 +149,8 @@ bool mr_onnx_infer_matmul(const mr_onnx_graph *graph, const mr_onnx_node *node) 
     if (a->dims[a->rank - 1] != b->dims[b->rank > 1 ? b->rank - 2 : 0])
         return false;
     for (int i = 0; i < over; i++) {
-        int64_t one = i >= over - over_a ? a->dims[i - over + over_a] : 1, two = i >= over - over_b ? b->dims[i - over + over_b] : 1;
+        int64_t one = i >= over - over_a ? a->dims[i - over + over_a] : 1;
+        int64_t two = i >= over - over_b ? b->dims[i - over + over_b] : 1;
         if (one != two && one != 1 && two != 1)
             return false;
         dims[i] = one == 1 ? two : one;

@@ -122,7 +122,8 @@ static double operations(const mr_onnx_graph *graph, const mr_onnx_node *node, d
 static void miss(mr_onnx_work *work, const mr_onnx_node *node, const char *what) {
     if (work->missing++)
         return;
-    int named = (int)(node->name.end - node->name.at), operation = (int)(node->operation.end - node->operation.at);
+    int named = (int)(node->name.end - node->name.at);
+    int operation = (int)(node->operation.end - node->operation.at);
     snprintf(work->why, sizeof work->why, "%s %.*s%s%.*s%s", what, operation > 40 ? 40 : operation,
              (const char *)node->operation.at, named ? " at node \"" : "", named > 60 ? 60 : named, (const char *)node->name.at,
              named ? "\"" : "");
