@@ -180,8 +180,8 @@ static void free_pool(AVHWFramesContext *frames) {
     av_buffer_pool_uninit(&frames->pool);
 }
 
-/* As many frames as a decoder may have surfaces. Their memory is the decoder's, as where libavcodec makes them itself: from
- * the pool come only placeholders. */
+/* As many frames as a decoder may have surfaces. Their memory is the decoder's, as where libavcodec makes them itself: the
+ * pool gives entries without memory. */
 static void take_frames(AVCodecContext *codec, AVBufferRef *frames) {
     AVHWFramesContext *about = (AVHWFramesContext *)(void *)frames->data;
     about->initial_pool_size = CODEC_SURFACES;

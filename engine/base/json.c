@@ -75,6 +75,10 @@ void mr_json_number(yajl_gen json, const char *key, double value) {
     yajl_gen_number(json, text, (size_t)length);
 }
 
+void mr_json_known(yajl_gen json, const char *key, double value) {
+    mr_json_number(json, key, value > 0 ? value : (double)NAN);
+}
+
 void mr_json_bool(yajl_gen json, const char *key, bool value) {
     mr_json_key(json, key);
     yajl_gen_bool(json, value);

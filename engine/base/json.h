@@ -22,6 +22,8 @@ void mr_json_text(yajl_gen json, const char *key, const char *text);
 void mr_json_integer(yajl_gen json, const char *key, int64_t value);
 /* Whole numbers exactly, others with six significant digits. */
 void mr_json_number(yajl_gen json, const char *key, double value);
+/* null unless it is above 0, which stands for what is not known. */
+void mr_json_known(yajl_gen json, const char *key, double value);
 void mr_json_bool(yajl_gen json, const char *key, bool value);
 void mr_json_open_map(yajl_gen json, const char *key);
 void mr_json_open_array(yajl_gen json, const char *key);

@@ -6,8 +6,9 @@
  * - **lost**, once a connection is there again: nothing of the source up to this number, which has not come, is on its
  *   way any more. It stands behind all that is. Nobody knows how many frames are missing, so a batch that counts those
  *   that are gone (mr_instance_gather) leaves with it.
- * - **away**, while there is none: nothing comes for now. A join passes over whatever else it has of the source, until
- *   anything follows this mark, which takes its place (mr_link_put): so it is always the last of its lane.
+ * - **away**, while there is none: nothing comes until there is one again. A join passes over whatever else it has of
+ *   the source, until anything follows this mark, which takes its place (mr_link_put): so it is always the last of
+ *   its lane.
  *
  * Frames that come after all, when others have gone on without them, find no partner any more: they are absorbed as
  * "unmatched", as every frame is that a join passes over. */

@@ -181,7 +181,7 @@ struct mr_instance {
     mr_item inbox[MR_BURST]; /* popped, not yet in a slot */
     size_t inbox_first, inbox_count, burst;
     size_t join_turn;        /* of several ports: the source that is looked at first */
-    bool *away_told;         /* likewise, by source: nothing comes to any port for now, as those behind have been told */
+    bool *away_told;         /* likewise, by source: every port is away, and those behind have been told */
     int64_t batch_due_ns;    /* when the batch that is gathered leaves; INT64_MAX: not set */
     size_t ends_left;        /* sources that have not ended here */
     bool ended;

@@ -15,7 +15,7 @@ typedef struct heads {
     mr_item item[MR_MAX_PORTS];
     size_t missing; /* ports that have nothing queued */
     size_t ended;   /* ports at their end */
-    size_t away;    /* ports that nothing comes to for now */
+    size_t away;    /* ports whose last mark is away */
     const mr_identity *first; /* the smallest identity among frames and other gone marks; NULL: none */
 } heads;
 
@@ -143,7 +143,7 @@ static void take_ends(mr_instance *instance, mr_slot *slot, uint32_t source) {
     mr_slot_add_mark(slot, &end);
 }
 
-/* Nothing is here, and nothing comes for now: joins behind need not wait for it either. They are told once. */
+/* Nothing is here, and every port is away: joins behind need not wait for it either. They are told once. */
 static void pass_absence_on(mr_instance *instance, mr_slot *slot, uint32_t source, bool *told) {
     mr_item away = {.kind = MR_ITEM_GONE, .source = source, .identity = mr_identity_away(source)};
     if (instance->tells_gone && !*told)

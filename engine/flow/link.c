@@ -183,7 +183,7 @@ static void trace_popped(mr_link *link, const mr_item *items, size_t count) {
         trace_lane(link, lane_of(link, items[i].source));
 }
 
-/* A lane that was said to get nothing for now gets something: that mark has had its time. */
+/* A lane whose producers were away gets something: the mark that said so is over. */
 static void end_absence(mr_link *link, mr_lane *lane) {
     const mr_item *last = lane->count ? mr_lane_at(lane, lane->count - 1) : NULL;
     if (!last || last->kind != MR_ITEM_GONE || !mr_identity_is_away(&last->identity))

@@ -105,14 +105,6 @@ int mr_plan_print_expected(const mr_plan *plan, int width, FILE *stream) {
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
-static void put_known(yajl_gen json, const char *key, double value) {
-    mr_json_key(json, key);
-    if (value > 0)
-        mr_json_number(json, NULL, value);
-    else
-        yajl_gen_null(json);
-}
-
 static void put_card(yajl_gen json, const char *name, const mr_card *card) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "device", name);
@@ -120,20 +112,20 @@ static void put_card(yajl_gen json, const char *name, const mr_card *card) {
     mr_json_text(json, "name", card->title);
     mr_json_text(json, "source", card->source);
     mr_json_bool(json, "measured", card->measured);
-    put_known(json, "memory_bytes", (double)card->memory_bytes);
-    put_known(json, "memory_bytes_s", card->memory_rate);
-    put_known(json, "upload_bytes_s", card->upload_rate);
-    put_known(json, "download_bytes_s", card->download_rate);
-    put_known(json, "f32_s", card->f32_rate);
-    put_known(json, "f16_s", card->f16_rate);
-    put_known(json, "instructions_s", card->instruction_rate);
-    put_known(json, "launch_ns", card->launch_ns);
-    put_known(json, "copy_engines", card->copy_engines);
-    put_known(json, "kernels", card->kernels);
-    put_known(json, "decoders", card->decoders);
+    mr_json_known(json, "memory_bytes", (double)card->memory_bytes);
+    mr_json_known(json, "memory_bytes_s", card->memory_rate);
+    mr_json_known(json, "upload_bytes_s", card->upload_rate);
+    mr_json_known(json, "download_bytes_s", card->download_rate);
+    mr_json_known(json, "f32_s", card->f32_rate);
+    mr_json_known(json, "f16_s", card->f16_rate);
+    mr_json_known(json, "instructions_s", card->instruction_rate);
+    mr_json_known(json, "launch_ns", card->launch_ns);
+    mr_json_known(json, "copy_engines", card->copy_engines);
+    mr_json_known(json, "kernels", card->kernels);
+    mr_json_known(json, "decoders", card->decoders);
     mr_json_open_map(json, "decode_fps");
     for (int codec = 0; codec < MR_CARD_CODECS; codec++)
-        put_known(json, mr_card_codec_name((mr_card_codec)codec), card->decode_fps[codec]);
+        mr_json_known(json, mr_card_codec_name((mr_card_codec)codec), card->decode_fps[codec]);
     yajl_gen_map_close(json);
     yajl_gen_map_close(json);
 }
@@ -152,8 +144,8 @@ static void put_stage(yajl_gen json, const mr_plan *plan, size_t v) {
     mr_json_number(json, "operation_ns", p->operation_ns);
     mr_json_number(json, "decode_ns", p->decode_ns);
     mr_json_number(json, "frame_ns", whole_ns(p));
-    put_known(json, "host_ns", of->host_ns);
-    put_known(json, "rate", of->rate);
+    mr_json_known(json, "host_ns", of->host_ns);
+    mr_json_known(json, "rate", of->rate);
     mr_json_text(json, "limit", of->limit);
     mr_json_text(json, "not_modelled", of->missing);
     yajl_gen_map_close(json);
@@ -185,7 +177,7 @@ void mr_plan_put_expected(yajl_gen json, const mr_plan *plan) {
     }
     mr_json_open_map(json, "expected");
     mr_json_bool(json, "model", true);
-    put_known(json, "rate", plan->expected->rate);
+    mr_json_known(json, "rate", plan->expected->rate);
     mr_json_bool(json, "upper_bound", plan->expected->missing > 0);
     put_limit(json, plan);
     mr_json_open_array(json, "cards");

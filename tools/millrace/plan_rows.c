@@ -111,7 +111,7 @@ bool mr_plan_node_uses(const mr_plan *plan, int node, int device) {
     return false;
 }
 
-/* What an end of a cut starts: its carrier, and what libzmq and the guard start for each socket. */
+/* What an end of a cut starts: its I/O thread, and what libzmq and the guard start for each socket. */
 static void tell_cut(const mr_plan_vertex *end, mr_plan_thread_function *function, void *context) {
     const mr_cut *cut = mr_cut_of(end->type, end->options);
     bool gives = end->type == &mr_cut_out_stage;

@@ -161,21 +161,13 @@ int mr_profile_print(const mr_profile *profile, const mr_plan *plan, int width, 
 
 /* ---- for programs ---------------------------------------------------------------------------------------------- */
 
-static void put_known(yajl_gen json, const char *key, double value) {
-    mr_json_key(json, key);
-    if (value > 0)
-        mr_json_number(json, NULL, value);
-    else
-        yajl_gen_null(json);
-}
-
 static void put_cost(yajl_gen json, const char *id, const mr_stage_cost *cost) {
     mr_json_open_map(json, NULL);
     mr_json_text(json, "id", id);
     mr_json_integer(json, "frames", (int64_t)cost->frames);
     mr_json_integer(json, "cpu_ns", (int64_t)cost->cpu_ns);
     mr_json_integer(json, "time_ns", (int64_t)cost->inside_ns);
-    put_known(json, "device_ns", (double)(int64_t)cost->device_ns);
+    mr_json_known(json, "device_ns", (double)(int64_t)cost->device_ns);
     mr_json_number(json, "cpu_share", cost->cpu_share);
     mr_json_number(json, "busy", cost->utilisation);
     yajl_gen_map_close(json);
@@ -188,7 +180,7 @@ static void put_cures(yajl_gen json, const mr_profile *profile) {
         mr_json_text(json, "stage", profile->cures[i].stage);
         mr_json_text(json, "set", profile->cures[i].set);
         mr_json_text(json, "why", profile->cures[i].why);
-        put_known(json, "rate", profile->cures[i].rate);
+        mr_json_known(json, "rate", profile->cures[i].rate);
         yajl_gen_map_close(json);
     }
     yajl_gen_array_close(json);
@@ -212,10 +204,10 @@ void mr_profile_put_json(yajl_gen json, const mr_profile *profile, const mr_plan
     yajl_gen_map_close(json);
     put_cures(json, profile);
     mr_json_open_map(json, "expected");
-    put_known(json, "rate", profile->rate);
-    put_known(json, "most_rate", profile->most_rate);
-    put_known(json, "first_s", profile->first_s);
-    put_known(json, "run_s", profile->run_s);
+    mr_json_known(json, "rate", profile->rate);
+    mr_json_known(json, "most_rate", profile->most_rate);
+    mr_json_known(json, "first_s", profile->first_s);
+    mr_json_known(json, "run_s", profile->run_s);
     yajl_gen_map_close(json);
     mr_json_integer(json, "deadlines", (int64_t)profile->deadlines);
     mr_complaints_put(json, &profile->late);

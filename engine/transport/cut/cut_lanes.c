@@ -19,7 +19,7 @@ typedef struct waiting {
 typedef struct lane {
     bool comes;
     bool ended;         /* its end is in the inlet, or on the way there */
-    bool away;          /* so is, as the last thing, that nothing comes for now */
+    bool away;          /* so is, as its last item, the mark away */
     int64_t entered_ns; /* when something last was */
     waiting *first, **last;
 } lane;

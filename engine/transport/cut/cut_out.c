@@ -242,7 +242,7 @@ static const char STOPPED[] = MR_REASON_STOPPED, DONE_BEFORE[] = MR_REASON_DONE_
 
 _Static_assert((int)MR_CUT_MOST_PEERS <= (int)MR_ZMQ_MOST_KNOWN, "each consumer's connection can be known");
 
-/* ---- with the carrier's duty: what the session asks for ---------------------------------------------------------- */
+/* ---- on the I/O thread: what the session asks for ------------------------------------------------------------ */
 
 /* The consuming node has ended, and reported this frame's outcome to a former process here, if it is the same frame. */
 static void note_done_before(const cut_out *out, const mr_frame *frame) {
@@ -317,7 +317,7 @@ static void act(cut_out *out, int64_t now_ns) {
     }
 }
 
-/* ---- with the carrier's duty: what the entry has given over ------------------------------------------------------ */
+/* ---- on the I/O thread: what the entry has given over -------------------------------------------------------- */
 
 /* Swaps the lists, once all taken items are in the session. Whether the entry may go on. */
 static void take(cut_out *out) {
@@ -371,7 +371,7 @@ static void report(cut_out *out, bool finished) {
         mr_task_wake(&out->instance->entries[0].task);
 }
 
-/* ---- with the carrier's duty: the end ---------------------------------------------------------------------------- */
+/* ---- on the I/O thread: the end ------------------------------------------------------------------------------ */
 
 static void abandon(cut_out *out, const char *reason) {
     if (!out->abandoned)
@@ -404,7 +404,7 @@ static void watch_end(cut_out *out, bool stopping, bool ending, bool closing, in
     }
 }
 
-/* ---- with the carrier's duty: what has come ---------------------------------------------------------------------- */
+/* ---- on the I/O thread: what has come ------------------------------------------------------------------------ */
 
 static mr_names_share *whose(void *context, uint64_t session) {
     cut_out *out = context;

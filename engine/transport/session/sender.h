@@ -66,7 +66,7 @@ typedef struct lane {
     bool waits_for_key;         /* live: packets are of no use before the next key frame */
     mr_identity gone;           /* the last settled identity, as a mark `lost` */
     bool known, loss_pending;           /* there is that; it may be news to receivers */
-    bool away;                  /* the last that was offered says that nothing comes for now */
+    bool away;                  /* the last item that was offered is the mark away */
     uint32_t consumer;             /* index of the peer that was sent its last item */
 } lane;
 

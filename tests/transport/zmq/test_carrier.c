@@ -193,7 +193,7 @@ static void end_send(end *self, uint32_t to, size_t count) {
     mr_io_thread_wake(self->io_thread);
 }
 
-/* A counter as it stands, while the carrier's thread may count on. */
+/* A counter as it stands, while the I/O thread may count on. */
 static size_t counted(end *self, const size_t *counter) {
     pthread_mutex_lock(&self->lock);
     size_t value = *counter;
@@ -316,7 +316,7 @@ static bool is_due(end *self) {
     return due;
 }
 
-/* Once the carrier sleeps, who calls does the work; where that has set a time, the carrier's thread heeds it. */
+/* Once the I/O thread sleeps, the caller does the work; a time that this sets is met by the I/O thread. */
 static void test_a_turn_is_taken(void **state) {
     end router = {0};
     (void)state;
