@@ -58,7 +58,7 @@ static mr_slot *claim(mr_instance *instance, mr_entry_task *entry) {
     if (slot->frame_count == 0)
         slot->part = mr_instance_part_now(instance, 0);
     if (slot->frame_count) {
-        mr_share_begin(instance, slot, mr_executor_now_ns(executor));
+        mr_share_begin(instance, slot, executor);
         instance->spread += (uint64_t)instance->self.batch;
     }
     instance->claimed++;

@@ -327,7 +327,7 @@ size_t mr_instance_choose_part(mr_instance *instance, const mr_frame *frame);
 /* The part that takes over from that one: itself, unless its device has failed or is disabled, and others are there. */
 size_t mr_instance_part_now(mr_instance *instance, size_t part);
 /* A call begins, or another part takes it over before it has begun; its work is done. */
-void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns);
+void mr_share_begin(mr_instance *instance, mr_slot *slot, const mr_executor *executor);
 void mr_share_move(mr_instance *instance, mr_slot *slot, size_t part);
 void mr_share_end(mr_instance *instance, mr_slot *slot, int64_t now_ns);
 /* The device of the slot's part has failed: the next calls go elsewhere, if there is anywhere. */

@@ -174,11 +174,11 @@ static void count_in(mr_part *part, uint64_t calls, uint64_t frames) {
     atomic_fetch_add_explicit(&part->frames, frames, memory_order_relaxed);
 }
 
-void mr_share_begin(mr_instance *instance, mr_slot *slot, int64_t now_ns) {
+void mr_share_begin(mr_instance *instance, mr_slot *slot, const mr_executor *executor) {
     if (instance->part_count == 1 && instance->parts[0].on_host)
         return;
     slot->counted = true;
-    slot->begun_ns = now_ns;
+    slot->begun_ns = mr_executor_now_ns(executor);
     if (slot->part < instance->working)
         instance->turn_part = slot->part;
     instance->turn = slot->part < instance->working ? turn_now(instance) : 0;
